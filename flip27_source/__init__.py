@@ -1,0 +1,1 @@
+"""flip27: FLIP-27 sources for Spark Structured Streaming."""

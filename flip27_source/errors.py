@@ -1,0 +1,80 @@
+"""Every error that flip27 raises on purpose.
+
+An error says what is wrong, which value, where, and what to do. Secrets never enter a message:
+callers pass names of options, not values of options marked secret.
+"""
+
+from __future__ import annotations
+
+
+class Flip27Error(Exception):
+    """Base of all errors raised by flip27.
+
+    Args:
+        what: what is wrong, with the value and the place.
+        remedy: what the user can do about it; printed after the message.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None) -> None:
+        self.what = what
+        self.remedy = remedy
+        super().__init__(what if remedy is None else f"{what}\n  What to do: {remedy}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.remedy)
+
+
+def _rebuild(kind: type[Flip27Error], what: str, remedy: str | None) -> Flip27Error:
+    return kind(what, remedy=remedy)
+
+
+class OptionError(Flip27Error):
+    """An option is unknown, missing, or has a value that cannot be used."""
+
+
+class RegistryError(Flip27Error):
+    """An enumerator or reader cannot be found or is not what it should be."""
+
+
+class ContractError(Flip27Error):
+    """Author code (an enumerator or a reader) broke its contract; the message names the rule."""
+
+
+class ProtocolError(Flip27Error):
+    """A call that the checkpoint protocol forbids: a bug in the runtime, not in author code."""
+
+
+class DiscoveryError(Flip27Error):
+    """Discovery of splits failed more often than ``discoveryRetries`` allows."""
+
+
+class SchemaError(Flip27Error):
+    """The schema is missing, or the data cannot be given the shape of the schema."""
+
+
+class SplitReadError(Flip27Error):
+    """A split cannot be read; the message names it (for files: the path and the position)."""
+
+
+class StateError(Flip27Error):
+    """Base of errors about stored state: documents, segments and the state location."""
+
+
+class StateLocationError(StateError):
+    """The state location is missing, not writable, or cannot do what is asked of it."""
+
+
+class CorruptStateError(StateError):
+    """Stored state is cut off, altered, or otherwise not what its digest promises."""
+
+
+class MissingStateError(StateError):
+    """A document or segment that an offset refers to is not there."""
+
+
+class IncompatibleStateError(StateError):
+    """Stored state belongs to another source, or to a version that this library cannot read."""
+
+
+class StaleDriverError(StateError):
+    """Another living driver works on the same state; this one has no effect any more."""

@@ -1,0 +1,234 @@
+"""Options: declared once, from which parsing, errors, docs and CLI help come.
+
+An enumerator or a reader declares its options as :class:`Option` values; :meth:`Options.parse`
+refuses unknown ones with a suggestion. Names are camelCase and case-insensitive, values are
+strings, as everywhere in Spark. Pure: no pyspark, no I/O.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+from .errors import OptionError
+
+T = TypeVar("T")
+
+PASS_THROUGH_PREFIXES = ("storage.", "enumerator.", "reader.")
+"""Options that start so are handed to the file system, the enumerator or the reader unchecked."""
+
+_SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DURATION_UNITS_S = {
+    **dict.fromkeys(("us", "microsecond", "microseconds"), 1e-6),
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+    **dict.fromkeys(("w", "week", "weeks"), 604800.0),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option(Generic[T]):
+    """One option.
+
+    Attributes:
+        name: camelCase name; matched without regard to case.
+        parse: turns the string into a value; raises ValueError with what is expected.
+        default: value when the option is absent.
+        doc: one or two sentences for docs and ``--help``.
+        default_text: how docs show the default, when ``default`` says too little.
+        first_start_only: only looked at when there is no state yet (marked so in the docs);
+            its value is part of the state's fingerprint.
+        secret: the value never appears in a message, a log or the state.
+    """
+
+    name: str
+    parse: Callable[[str], T]
+    default: T
+    doc: str
+    default_text: str | None = None
+    first_start_only: bool = False
+    secret: bool = False
+
+
+class Options:
+    """Parsed options of one source: look up by :class:`Option` (typed) or by name."""
+
+    __slots__ = ("_declared", "_raw", "_values")
+
+    def __init__(
+        self, raw: Mapping[str, str], declared: Mapping[str, Option[Any]], values: dict[str, Any]
+    ) -> None:
+        self._raw = dict(raw)
+        self._declared = dict(declared)
+        self._values = values
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str], declared: Iterable[Option[Any]]) -> Options:
+        """Check and parse ``raw`` against the declared options.
+
+        Raises:
+            OptionError: an option is unknown (with the nearest known names) or malformed.
+        """
+        table = {option.name.lower(): option for option in declared}
+        lowered = {key.lower(): value for key, value in raw.items()}
+        values: dict[str, Any] = {}
+        for key, text in lowered.items():
+            option = table.get(key)
+            if option is None:
+                if not key.startswith(PASS_THROUGH_PREFIXES):
+                    raise _unknown(key, table)
+                continue
+            try:
+                values[key] = option.parse(text)
+            except ValueError as error:
+                shown = "(not shown)" if option.secret else repr(text)
+                raise OptionError(
+                    f"option {option.name} has the value {shown}: {error}",
+                    remedy=f"{option.name}: {option.doc}",
+                ) from None
+        return cls(lowered, table, values)
+
+    @overload
+    def __getitem__(self, key: Option[T]) -> T: ...
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    def __getitem__(self, key: Option[Any] | str) -> Any:
+        if isinstance(key, Option):
+            return self._values.get(key.name.lower(), key.default)
+        lowered = key.lower()
+        if lowered in self._values:
+            return self._values[lowered]
+        if lowered in self._declared:
+            return self._declared[lowered].default
+        if lowered in self._raw:
+            return self._raw[lowered]
+        raise OptionError(
+            f"option {key} is needed and not set", remedy=f'add .option("{key}", ...)'
+        )
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Like ``options[key]``, with ``default`` where the option is neither set nor declared."""
+        lowered = key.lower()
+        known = lowered in self._raw or lowered in self._declared
+        return self[key] if known else default
+
+    def is_set(self, option: Option[Any]) -> bool:
+        """True when the user gave the option, whatever its value."""
+        return option.name.lower() in self._values
+
+    def require(self, option: Option[T | None], *, why: str) -> T:
+        """The option's value; an error that says ``why`` when it is not set."""
+        value = self[option]
+        if value is None:
+            raise OptionError(
+                f"option {option.name} is not set: {why}",
+                remedy=f'add .option("{option.name}", ...): {option.doc}',
+            )
+        return value
+
+    def with_prefix(self, prefix: str) -> dict[str, Any]:
+        """The pass-through options under ``prefix``, prefix removed; JSON values are decoded."""
+        found: dict[str, Any] = {}
+        for key, text in self._raw.items():
+            if key.startswith(prefix):
+                found[key[len(prefix) :]] = _maybe_json(text)
+        return found
+
+    def first_start_values(self) -> dict[str, str]:
+        """The texts of the options that only matter at the first start; secrets are left out."""
+        return {
+            option.name: self._raw[key]
+            for key, option in sorted(self._declared.items())
+            if option.first_start_only and not option.secret and key in self._raw
+        }
+
+
+def _maybe_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _unknown(key: str, table: Mapping[str, Option[Any]]) -> OptionError:
+    near = difflib.get_close_matches(key, table, n=3, cutoff=0.6)
+    names = ", ".join(table[name].name for name in near)
+    known = ", ".join(sorted(option.name for option in table.values()))
+    return OptionError(
+        f"option {key} is unknown" + (f"; did you mean {names}?" if near else ""),
+        remedy=f"use one of: {known}; or a pass-through prefix: "
+        + ", ".join(prefix + "*" for prefix in PASS_THROUGH_PREFIXES),
+    )
+
+
+def text(value: str) -> str:
+    """Any text."""
+    return value
+
+
+def boolean(value: str) -> bool:
+    """true or false."""
+    lowered = value.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("true or false is expected")
+    return lowered == "true"
+
+
+def integer(*, minimum: int) -> Callable[[str], int]:
+    """A whole number of at least ``minimum``."""
+
+    def parse(value: str) -> int:
+        try:
+            number = int(value.strip())
+        except ValueError:
+            raise ValueError("a whole number is expected") from None
+        if number < minimum:
+            raise ValueError(f"a whole number of at least {minimum} is expected")
+        return number
+
+    return parse
+
+
+def size_bytes(value: str) -> int:
+    """A number of bytes, with or without a unit: ``1048576``, ``64m``, ``1.5 GiB``."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", value.lower())
+    if match is None:
+        raise ValueError("a size is expected, such as 1048576, 64m or 10g")
+    result = int(float(match[1]) * _SIZE_UNITS[match[2]])
+    if result <= 0:
+        raise ValueError("a size above 0 is expected")
+    return result
+
+
+def duration_s(value: str) -> float:
+    """A length of time in seconds: ``10 seconds``, ``1h``, ``500ms``, ``1 hour 30 minutes``."""
+    lowered = value.strip().lower()
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", lowered)
+    rebuilt = re.sub(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*", "", lowered)
+    if not parts or rebuilt or any(unit not in _DURATION_UNITS_S for _, unit in parts):
+        raise ValueError("a duration is expected, such as 10 seconds, 1h or 500ms")
+    return float(sum(float(number) * _DURATION_UNITS_S[unit] for number, unit in parts))
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """One of some words, in any case; the result is the word as declared."""
+
+    def parse(value: str) -> str:
+        for choice in choices:
+            if value.strip().lower() == choice.lower():
+                return choice
+        raise ValueError("one of " + ", ".join(choices) + " is expected")
+
+    return parse
+
+
+def optional(parse: Callable[[str], T]) -> Callable[[str], T | None]:
+    """The same parser, for options whose default is None."""
+    return parse

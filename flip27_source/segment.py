@@ -1,0 +1,99 @@
+"""Segments: immutable bulk state, named by content, shared by checkpoint documents.
+
+An author puts a :class:`Segment` anywhere in a state value. Whoever stores the state finds the
+segments in it, writes each one once, and keeps only its name in the document; on restore the
+bytes are fetched when ``data`` is first asked for. Pure: the fetching is handed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from .errors import CorruptStateError
+
+T = TypeVar("T")
+
+_DIGEST_BYTES = 16
+_SIZE_HEADER_BYTES = 8
+
+
+def content_digest(data: bytes) -> str:
+    """SHA-256 of ``data``, cut to 128 bits, in hex: the name under which content is stored."""
+    return hashlib.sha256(data).hexdigest()[: 2 * _DIGEST_BYTES]
+
+
+class Segment:
+    """An immutable piece of bulk state.
+
+    Attributes:
+        name: ``<digest>.<kind>``; equal names mean equal bytes.
+    """
+
+    __slots__ = ("_data", "_load", "name")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        data: bytes | None = None,
+        load: Callable[[str], bytes] | None = None,
+    ) -> None:
+        self.name = name
+        self._data = data
+        self._load = load
+
+    @classmethod
+    def of(cls, kind: str, data: bytes) -> Segment:
+        """A segment of new bytes. ``kind`` is a short lower-case word, kept as the file suffix."""
+        return cls(f"{content_digest(data)}.{kind}", data=data)
+
+    @classmethod
+    def of_values(cls, kind: str, values: Sequence[Any]) -> Segment:
+        """A segment that holds ``values`` as compressed JSON; read back with :meth:`values`."""
+        raw = msgspec.json.encode(values, order="deterministic")
+        packed = pa.compress(raw, codec="zstd", asbytes=True)
+        return cls.of(kind, len(raw).to_bytes(_SIZE_HEADER_BYTES, "big") + packed)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes; fetched and checked against the name at the first use."""
+        if self._data is None:
+            if self._load is None:
+                raise CorruptStateError(
+                    f"segment {self.name} has neither data nor a place to load it from"
+                )
+            data = self._load(self.name)
+            if content_digest(data) != self.name.partition(".")[0]:
+                raise CorruptStateError(
+                    f"segment {self.name} does not hold the bytes that its name promises",
+                    remedy="restore the file from a backup of the state location, or restart "
+                    "from an older checkpoint or a savepoint",
+                )
+            self._data = data
+        return self._data
+
+    def values(self, item_type: type[T]) -> list[T]:
+        """The values of a segment made by :meth:`of_values`."""
+        data = self.data
+        size = int.from_bytes(data[:_SIZE_HEADER_BYTES], "big")
+        try:
+            raw = pa.decompress(data[_SIZE_HEADER_BYTES:], size, codec="zstd", asbytes=True)
+            return msgspec.json.decode(raw, type=list[item_type])  # type: ignore[valid-type]
+        except (pa.ArrowException, OSError, msgspec.MsgspecError) as error:
+            raise CorruptStateError(
+                f"segment {self.name} cannot be decoded as {item_type.__name__} values: {error}"
+            ) from error
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Segment) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"Segment({self.name})"
