@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from .errors import CorruptStateError
 
-T = TypeVar("T")
-
 _DIGEST_BYTES = 16
-_SIZE_HEADER_BYTES = 8
 
 
 def content_digest(data: bytes) -> str:
@@ -31,10 +27,11 @@ class Segment:
     """An immutable piece of bulk state.
 
     Attributes:
-        name: ``<digest>.<kind>``; equal names mean equal bytes.
+        name: ``<digest>.<kind>.<json|bin>``; equal names mean equal bytes.
+        size: number of bytes; None when that is not known without fetching them.
     """
 
-    __slots__ = ("_data", "_load", "name")
+    __slots__ = ("_data", "_load", "name", "size")
 
     def __init__(
         self,
@@ -42,22 +39,28 @@ class Segment:
         *,
         data: bytes | None = None,
         load: Callable[[str], bytes] | None = None,
+        size: int | None = None,
     ) -> None:
         self.name = name
+        self.size = size if data is None else len(data)
         self._data = data
         self._load = load
 
     @classmethod
     def of(cls, kind: str, data: bytes) -> Segment:
-        """A segment of new bytes. ``kind`` is a short lower-case word, kept as the file suffix."""
-        return cls(f"{content_digest(data)}.{kind}", data=data)
+        """A segment of new bytes. ``kind`` is a short lower-case word, kept in the name."""
+        return cls(f"{content_digest(data)}.{kind}.bin", data=data)
 
     @classmethod
     def of_values(cls, kind: str, values: Sequence[Any]) -> Segment:
-        """A segment that holds ``values`` as compressed JSON; read back with :meth:`values`."""
-        raw = msgspec.json.encode(values, order="deterministic")
-        packed = pa.compress(raw, codec="zstd", asbytes=True)
-        return cls.of(kind, len(raw).to_bytes(_SIZE_HEADER_BYTES, "big") + packed)
+        """A segment that holds ``values`` as JSON; read back with :meth:`values`."""
+        data = msgspec.json.encode(values, order="deterministic")
+        return cls(f"{content_digest(data)}.{kind}.json", data=data)
+
+    @property
+    def holds_json(self) -> bool:
+        """True for segments made by :meth:`of_values`."""
+        return self.name.endswith(".json")
 
     @property
     def data(self) -> bytes:
@@ -77,16 +80,22 @@ class Segment:
             self._data = data
         return self._data
 
-    def values(self, item_type: type[T]) -> list[T]:
+    def forget(self) -> None:
+        """Drop the bytes from memory where they can be fetched again."""
+        if self._load is not None:
+            self._data = None
+
+    def stored_by(self, load: Callable[[str], bytes]) -> None:
+        """The bytes are durable: from now on ``load`` can fetch them."""
+        self._load = load
+
+    def values(self, item_type: Any) -> list[Any]:
         """The values of a segment made by :meth:`of_values`."""
-        data = self.data
-        size = int.from_bytes(data[:_SIZE_HEADER_BYTES], "big")
         try:
-            raw = pa.decompress(data[_SIZE_HEADER_BYTES:], size, codec="zstd", asbytes=True)
-            return msgspec.json.decode(raw, type=list[item_type])  # type: ignore[valid-type]
-        except (pa.ArrowException, OSError, msgspec.MsgspecError) as error:
+            return msgspec.json.decode(self.data, type=list[item_type])
+        except msgspec.MsgspecError as error:
             raise CorruptStateError(
-                f"segment {self.name} cannot be decoded as {item_type.__name__} values: {error}"
+                f"segment {self.name} cannot be decoded as {item_type} values: {error}"
             ) from error
 
     def __eq__(self, other: object) -> bool:

@@ -1,0 +1,290 @@
+"""The finding half of the contract: what runs in the coordinator, on the driver.
+
+Pure: no pyspark, no I/O.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
+
+from .errors import ContractError
+from .events import SourceEvent
+from .options import Option, Options
+from .reader import SplitReader
+from .split import SourceSplit, SplitT
+
+ResultT = TypeVar("ResultT")
+
+
+class Boundedness(Enum):
+    """Whether the run of the query has an end (FLIP-27 Boundedness)."""
+
+    BOUNDED = "bounded"
+    """A batch read or Trigger.AvailableNow: what exists when the run starts is the whole of it."""
+    CONTINUOUS_UNBOUNDED = "continuousUnbounded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderInfo:
+    """A registered reader (FLIP-27 ReaderInfo)."""
+
+    subtask_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often, and after what pauses, failed asynchronous work is tried again.
+
+    Attributes:
+        retries: further tries after the first failure.
+        first_pause_s: pause before the first retry, in seconds; it doubles each time.
+        longest_pause_s: upper bound of the pause, in seconds.
+    """
+
+    retries: int = 0
+    first_pause_s: float = 1.0
+    longest_pause_s: float = 60.0
+
+    def pause_s(self, failures: int) -> float:
+        """The pause after so many failures in a row (1 or more)."""
+        return float(min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 32)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What is left of a batch's limits; None means no limit."""
+
+    files: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedRange(Generic[SplitT]):
+    """An unbounded split, cut for one batch.
+
+    Attributes:
+        read: the part that this batch reads.
+        rest: the split as it stands after that part; None when nothing will ever follow.
+    """
+
+    read: SplitT
+    rest: SplitT | None
+
+
+@dataclass(slots=True)
+class MetricGroup:
+    """Numbers that an enumerator publishes; they appear in the offset's summary."""
+
+    gauges: dict[str, int | float] = field(default_factory=dict)
+
+    def gauge(self, name: str, value: int | float) -> None:
+        """Set a gauge to its newest value."""
+        self.gauges[name] = value
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter."""
+        self.gauges[name] = self.gauges.get(name, 0) + by
+
+
+class SplitEnumeratorContext(ABC, Generic[SplitT]):
+    """What an enumerator can do (FLIP-27 SplitEnumeratorContext).
+
+    Every method is called on the coordinator's thread only.
+    """
+
+    @property
+    @abstractmethod
+    def boundedness(self) -> Boundedness:
+        """Whether this run ends when what exists now has been read."""
+
+    @property
+    @abstractmethod
+    def current_parallelism(self) -> int:
+        """Number of subtasks that splits can be assigned to, numbered from 0."""
+
+    @property
+    @abstractmethod
+    def registered_readers(self) -> Mapping[int, ReaderInfo]:
+        """The readers that can be assigned to now, by subtask."""
+
+    @property
+    @abstractmethod
+    def reader_type(self) -> type[SplitReader[Any]]:
+        """The class of the reader that will read the splits."""
+
+    @property
+    @abstractmethod
+    def metrics(self) -> MetricGroup:
+        """Where the enumerator publishes its numbers."""
+
+    @abstractmethod
+    def assign_split(self, split: SplitT, subtask_id: int) -> None:
+        """Hand a split out. From now on the coordinator owns it, not the enumerator.
+
+        Inside ``handle_split_request`` the split may be moved to another subtask, to balance the
+        batch; a split assigned unasked stays with its subtask.
+        """
+
+    @abstractmethod
+    def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
+        """``assign_split`` for many splits, by subtask."""
+
+    @abstractmethod
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        """Tell that this subtask will never get another split in this run. Idempotent."""
+
+    @abstractmethod
+    def call_async(
+        self,
+        work: Callable[[], ResultT],
+        handler: Callable[[ResultT | None, BaseException | None], None],
+        *,
+        period_s: float | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        """Run ``work`` on a thread, then ``handler(result, error)`` on the coordinator.
+
+        ``work`` must not touch what coordinator code touches. With ``period_s`` it is run again,
+        so long after the end of the round before. A failed round is tried again as ``retry``
+        says; then the handler is given the error, and raising it fails the query. A run of the
+        query does not report "nothing new" before the first round of each call has ended.
+        """
+
+    @abstractmethod
+    def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        """Send an event that reaches the subtask with its next batch, exactly once."""
+
+
+class SplitEnumerator(ABC, Generic[SplitT]):
+    """Finds splits and hands them out (FLIP-27 SplitEnumerator).
+
+    One instance lives in the driver-side process of a query. All methods are called on one
+    thread. Everything needed to go on after a restart is in what :meth:`snapshot_state` returns:
+    a typed value (dataclass, list, str, ...) that is stored as JSON through its type.
+    """
+
+    options: ClassVar[tuple[Option[Any], ...]] = ()
+    default_reader: ClassVar[str | None] = None
+    state_version: ClassVar[int] = 1
+    split_version: ClassVar[int] = 1
+    split_type: ClassVar[Any] = None
+    """Type of the splits; taken from the class's type argument when None."""
+    state_type: ClassVar[Any] = None
+    """Type of the state; taken from the annotation of ``snapshot_state`` when None."""
+
+    def __init__(
+        self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None
+    ) -> None:
+        """``state`` is None on the very first start only. No I/O here: that belongs in start()."""
+        self.context = context
+        self.options_given = options
+
+    @abstractmethod
+    def start(self) -> None:
+        """Called once, before anything else; the place for ``context.call_async``."""
+
+    @abstractmethod
+    def handle_split_request(self, subtask_id: int) -> None:
+        """A subtask has room: assign it a split, signal that there are no more, or do nothing."""
+
+    @abstractmethod
+    def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
+        """Splits that were assigned come back unread."""
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """The state at this checkpoint. Assigned splits are not in it: the coordinator has them.
+
+        The value must not change afterwards.
+        """
+
+    def add_reader(self, subtask_id: int) -> None:  # noqa: B027 - optional
+        """A reader can be assigned to from now on."""
+
+    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
+        """An event of a reader, after the checkpoint it was sent in is complete."""
+        raise ContractError(
+            f"{type(self).__name__} got a {type(event).__name__} from subtask {subtask_id} but "
+            "does not define handle_source_event",
+            remedy="define handle_source_event, or do not send events from the reader",
+        )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027 - optional
+        """The batch of this checkpoint is done for good. May be told twice, or late."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027 - optional
+        """The checkpoint will never complete; an earlier one is gone back to."""
+
+    def bound_split(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
+        """Cut a split for this batch (for unbounded splits); None when it has nothing to read now.
+
+        Called at every checkpoint for every live split. The default reads a split whole.
+        """
+        return BoundedRange(read=split, rest=None)
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """The run ends; not called when the process is killed."""
+
+    @classmethod
+    def upgrade_state(cls, version: int, raw: Any) -> Any:
+        """Turn the JSON value of an older ``state_version`` into that of the current one."""
+        raise _no_upgrade(cls, "state", version, cls.state_version)
+
+    @classmethod
+    def upgrade_split(cls, version: int, raw: Any) -> Any:
+        """Turn the JSON value of a split of an older ``split_version`` into the current form."""
+        raise _no_upgrade(cls, "split", version, cls.split_version)
+
+    @classmethod
+    def resolve_split_type(cls) -> Any:
+        """``split_type``, or the type argument given to SplitEnumerator."""
+        if cls.split_type is not None:
+            return cls.split_type
+        for base in _generic_bases(cls):
+            for argument in get_args(base):
+                if isinstance(argument, type) and issubclass(argument, SourceSplit):
+                    return argument
+        raise ContractError(
+            f"the split type of {cls.__qualname__} is not known",
+            remedy=f"write class {cls.__name__}(SplitEnumerator[YourSplit]), "
+            "or set split_type = YourSplit in the class body",
+        )
+
+    @classmethod
+    def resolve_state_type(cls) -> Any:
+        """``state_type``, or the return annotation of ``snapshot_state``."""
+        if cls.state_type is not None:
+            return cls.state_type
+        return annotation_of(cls, cls.snapshot_state, "return", "state_type")
+
+
+def annotation_of(cls: type, method: Callable[..., Any], name: str, attribute: str) -> Any:
+    """The resolved annotation ``name`` of a method; Any when there is none.
+
+    Raises:
+        ContractError: the annotation names something that cannot be found.
+    """
+    try:
+        return get_type_hints(method).get(name, Any)
+    except NameError as error:
+        raise ContractError(
+            f"the annotation of {cls.__qualname__}.{method.__name__} cannot be resolved: {error}",
+            remedy=f"set {attribute} = TheType in the body of {cls.__name__}",
+        ) from error
+
+
+def _generic_bases(cls: type) -> list[Any]:
+    return [base for klass in cls.__mro__ for base in klass.__dict__.get("__orig_bases__", ())]
+
+
+def _no_upgrade(cls: type, what: str, version: int, current: int) -> ContractError:
+    return ContractError(
+        f"{cls.__qualname__} is at {what} version {current} and the stored {what} is of version "
+        f"{version}",
+        remedy=f"define upgrade_{what}(version, raw) in {cls.__name__}",
+    )

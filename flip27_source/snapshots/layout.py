@@ -1,0 +1,78 @@
+"""Names of everything in a state location: the one place for all paths. Pure functions.
+
+    <stateLocation>/<uid>-<random>/      one lineage
+      source.json                        what the lineage belongs to
+      checkpoints/<id>-<digest>.json     documents
+      segments/<digest>.<kind>.<form>    immutable bulk state
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..errors import CorruptStateError
+
+SOURCE_FILE = "source.json"
+CHECKPOINTS = "checkpoints"
+SEGMENTS = "segments"
+
+_CHECKPOINT_NAME = re.compile(r"(\d{1,18})-([0-9a-f]{32})\.json")
+_SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.[a-z0-9-]{1,32}\.(?:json|bin)")
+_LINEAGE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}-[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CheckpointName:
+    """Names one document: by id and by content."""
+
+    checkpoint_id: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.checkpoint_id}-{self.digest}"
+
+    @property
+    def file_name(self) -> str:
+        """``<id>-<digest>.json``."""
+        return f"{self}.json"
+
+    @classmethod
+    def parse(cls, text: str) -> CheckpointName | None:
+        """From ``<id>-<digest>`` or the file name; None when it is something else."""
+        match = _CHECKPOINT_NAME.fullmatch(text if text.endswith(".json") else text + ".json")
+        return None if match is None else cls(int(match[1]), match[2])
+
+
+def lineage_name(uid: str, random_hex: str) -> str:
+    """The directory of a lineage: the uid in safe characters, and 16 random hex digits."""
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '_', uid)[:80].lstrip('.') or 'source'}-{random_hex}"
+
+
+def checked_lineage_name(text: str) -> str:
+    """``text`` itself when it is the name of a lineage; never a way out of the state location."""
+    if _LINEAGE_NAME.fullmatch(text) is None or ".." in text:
+        raise CorruptStateError(f"{text!r} is not the name of a lineage in a state location")
+    return text
+
+
+def checked_segment_name(text: str) -> str:
+    """``text`` itself when it is the name of a segment."""
+    if _SEGMENT_NAME.fullmatch(text) is None:
+        raise CorruptStateError(f"{text!r} is not the name of a segment")
+    return text
+
+
+def checkpoint_file(lineage: str, name: CheckpointName) -> str:
+    """Path of a document, relative to the state location."""
+    return f"{lineage}/{CHECKPOINTS}/{name.file_name}"
+
+
+def segment_file(lineage: str, name: str) -> str:
+    """Path of a segment, relative to the state location."""
+    return f"{lineage}/{SEGMENTS}/{name}"
+
+
+def source_file(lineage: str) -> str:
+    """Path of the file that says what the lineage belongs to."""
+    return f"{lineage}/{SOURCE_FILE}"

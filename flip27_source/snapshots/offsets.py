@@ -1,0 +1,97 @@
+"""The offset that Spark stores for a checkpoint: small, canonical JSON, no volatile field.
+
+``{"checkpoint":N,"format":1,"state":{"inline":{...}} or {"digest":...,"file":...},"summary":{...}}``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..coordination.checkpoints import INITIAL_CHECKPOINT_ID
+from ..errors import CorruptStateError, IncompatibleStateError
+from .layout import CHECKPOINTS, CheckpointName, checked_lineage_name
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offset:
+    """One offset.
+
+    Attributes:
+        checkpoint_id: 0 before the first checkpoint.
+        inline: the document itself, where there is no state location.
+        lineage, name: where the document is, where there is one.
+        summary: for people who look at Spark's UI and logs; nothing depends on it.
+    """
+
+    checkpoint_id: int
+    inline: Mapping[str, Any] | None = None
+    lineage: str | None = None
+    name: CheckpointName | None = None
+    summary: Mapping[str, int | float] = field(default_factory=dict)
+
+    @property
+    def is_initial(self) -> bool:
+        """True for the constant offset before the first checkpoint."""
+        return self.checkpoint_id == INITIAL_CHECKPOINT_ID
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON value, keys sorted: Spark compares offsets as text."""
+        state: dict[str, Any]
+        if self.name is not None and self.lineage is not None:
+            file = f"{self.lineage}/{CHECKPOINTS}/{self.name.file_name}"
+            state = {"digest": self.name.digest, "file": file}
+        else:
+            state = {"inline": self.inline or {}}
+        return {
+            "checkpoint": self.checkpoint_id,
+            "format": FORMAT,
+            "state": state,
+            "summary": dict(sorted(self.summary.items())),
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> Offset:
+        """Check and take apart what Spark hands back.
+
+        Raises:
+            IncompatibleStateError: the offset is of another source or of a newer format.
+            CorruptStateError: it is not a whole offset.
+        """
+        if not isinstance(value, dict) or "format" not in value:
+            raise IncompatibleStateError(
+                f"the offset in the query's checkpoint is not one of flip27: {str(value)[:200]}",
+                remedy="the checkpoint location belongs to another source; use a new one",
+            )
+        if value["format"] != FORMAT:
+            raise IncompatibleStateError(
+                f"the offset has format {value['format']!r}; this library reads format {FORMAT}",
+                remedy="install the version of flip27-source that wrote it, or a newer one",
+            )
+        checkpoint_id, state = value.get("checkpoint"), value.get("state")
+        if not isinstance(checkpoint_id, int) or not isinstance(state, dict):
+            raise _damaged(value)
+        summary = value.get("summary") or {}
+        if "inline" in state:
+            return cls(checkpoint_id=checkpoint_id, inline=state["inline"], summary=summary)
+        parts = str(state.get("file", "")).split("/")
+        name = CheckpointName.parse(parts[-1])
+        if len(parts) != 3 or parts[1] != CHECKPOINTS or name is None:
+            raise _damaged(value)
+        if name.checkpoint_id != checkpoint_id or name.digest != state.get("digest"):
+            raise _damaged(value)
+        lineage = checked_lineage_name(parts[0])
+        return cls(checkpoint_id=checkpoint_id, lineage=lineage, name=name, summary=summary)
+
+
+INITIAL_OFFSET = Offset(checkpoint_id=INITIAL_CHECKPOINT_ID)
+
+
+def _damaged(value: Any) -> CorruptStateError:
+    return CorruptStateError(
+        f"the offset in the query's checkpoint is damaged: {str(value)[:300]}",
+        remedy="restore the checkpoint location from a backup; offsets are not edited by hand",
+    )

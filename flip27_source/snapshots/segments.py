@@ -1,0 +1,34 @@
+"""The stored form of a segment: eight bytes of size, then zstd. Pure functions over bytes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ..errors import CorruptStateError
+
+_SIZE_BYTES = 8
+_LARGEST_SEGMENT_BYTES = 4 << 30
+
+
+def pack_segment(data: bytes) -> bytes:
+    """The bytes of the file that holds ``data``."""
+    return len(data).to_bytes(_SIZE_BYTES, "big") + pa.compress(data, codec="zstd", asbytes=True)
+
+
+def unpack_segment(name: str, stored: bytes) -> bytes:
+    """What :func:`pack_segment` packed.
+
+    Raises:
+        CorruptStateError: the file is cut off or altered.
+    """
+    size = int.from_bytes(stored[:_SIZE_BYTES], "big")
+    try:
+        if len(stored) < _SIZE_BYTES or size > _LARGEST_SEGMENT_BYTES:
+            raise ValueError("its header is damaged")
+        return bytes(pa.decompress(stored[_SIZE_BYTES:], size, codec="zstd", asbytes=True))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptStateError(
+            f"segment {name} cannot be unpacked ({len(stored)} bytes are there): {error}",
+            remedy="restore the file from a backup of the state location, or restart from an "
+            "older checkpoint or a savepoint",
+        ) from error

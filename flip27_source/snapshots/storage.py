@@ -1,0 +1,259 @@
+"""CheckpointStorage: where checkpoints of one source go, and how they are found again.
+
+With a state location: documents and segments in files of one lineage. Without: the whole
+document inside the offset (Flink's memory state back end). A document is durable before its
+offset is told (R2); segments are durable before their document.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from ..coordination.checkpoints import PendingCheckpoint, Snapshot
+from ..errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    MissingStateError,
+    StateLocationError,
+)
+from . import layout
+from .documents import (
+    CheckpointDocument,
+    EncodedDocument,
+    SnapshotCodec,
+    SourceIdentity,
+    decode_document,
+)
+from .offsets import INITIAL_OFFSET, Offset
+from .segments import pack_segment, unpack_segment
+from .store import Store
+
+
+class CheckpointStorage:
+    """Stores and finds the checkpoints of one source.
+
+    Args:
+        store: the state location; None to keep all state inside the offsets.
+        inline_limit_bytes: largest document that may live inside an offset.
+        new_random: makes the 16 hex digits of a new lineage's name.
+    """
+
+    def __init__(
+        self,
+        codec: SnapshotCodec,
+        source: SourceIdentity,
+        *,
+        store: Store | None,
+        inline_limit_bytes: int,
+        new_random: Callable[[], str],
+    ) -> None:
+        self.store = store
+        self._codec = codec
+        self._source = source
+        self._inline_limit_bytes = inline_limit_bytes
+        self._new_random = new_random
+        self._stored: set[str] = set()
+        self._stored_in: str | None = None
+        self.in_use = InUse()
+
+    def write(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
+        """Make a checkpoint durable; its offset. Nothing is visible before all of it is."""
+        encoded = self._codec.encode(
+            pending.snapshot,
+            source=self._source,
+            parent=parent.name,
+            inline_all=self.store is None,
+        )
+        summary = _summary(pending)
+        if self.store is None:
+            return self._inline(encoded, summary)
+        lineage = parent.lineage or self._new_lineage(self.store)
+        self._write_segments(self.store, lineage, encoded)
+        self.store.create(layout.checkpoint_file(lineage, encoded.name), encoded.data)
+        return Offset(
+            checkpoint_id=encoded.name.checkpoint_id,
+            lineage=lineage,
+            name=encoded.name,
+            summary=summary,
+        )
+
+    def read(self, offset: Offset) -> CheckpointDocument:
+        """The document that an offset names.
+
+        Raises:
+            MissingStateError, CorruptStateError, IncompatibleStateError: with the remedy.
+        """
+        if offset.name is None or offset.lineage is None:
+            # Spark's JSON text has passed through Python's json: this gives our own form again.
+            document = decode_document(msgspec.json.encode(offset.inline))
+        else:
+            file = layout.checkpoint_file(offset.lineage, offset.name)
+            document = decode_document(self._required_store(offset).read(file), offset.name)
+        if document.checkpoint_id != offset.checkpoint_id:
+            raise CorruptStateError(
+                f"the offset is of checkpoint {offset.checkpoint_id} but its document is of "
+                f"{document.checkpoint_id}"
+            )
+        self._check_source(document.source)
+        return document
+
+    def restore(self, offset: Offset) -> Snapshot[Any] | None:
+        """The snapshot at an offset; None for the initial one."""
+        if offset.is_initial:
+            return None
+        document = self.read(offset)
+        self.in_use.add(document.segments)
+        return self._codec.decode(document, self.segment_loader(offset))
+
+    def plans_between(
+        self, start: Offset, end: Offset
+    ) -> Iterator[tuple[Offset, CheckpointDocument]]:
+        """The documents whose plans make up ``(start, end]``, oldest first (R3).
+
+        Raises:
+            CorruptStateError: ``start`` is not an ancestor of ``end``.
+        """
+        chain: list[tuple[Offset, CheckpointDocument]] = []
+        at = end
+        while at.checkpoint_id > start.checkpoint_id:
+            document = self.read(at)
+            chain.append((at, document))
+            parent = document.parent
+            if parent is None:
+                at = INITIAL_OFFSET
+                break
+            at = Offset(
+                checkpoint_id=parent.checkpoint_id, lineage=end.lineage, name=parent
+            )
+        inline_step = start.name is None and end.name is None and len(chain) == 1
+        reached = at.checkpoint_id == start.checkpoint_id and at.name == start.name
+        if not reached and not (inline_step and _follows(chain[0][1], start)):
+            raise CorruptStateError(
+                f"checkpoint {start.checkpoint_id} is not an ancestor of {end.checkpoint_id}: "
+                "the offsets in the query's checkpoint do not belong together",
+                remedy="restore the query's checkpoint and the state location from one backup",
+            )
+        yield from reversed(chain)
+
+    def segment_loader(self, offset: Offset) -> Callable[[str], bytes]:
+        """Fetches segments of the lineage that ``offset`` names."""
+        lineage = offset.lineage
+
+        def load(name: str) -> bytes:
+            if lineage is None:
+                raise MissingStateError(f"segment {name} is not inside the offset")
+            file = layout.segment_file(lineage, layout.checked_segment_name(name))
+            return unpack_segment(name, self._required_store(offset).read(file))
+
+        return load
+
+    def _write_segments(self, store: Store, lineage: str, encoded: EncodedDocument) -> None:
+        self.in_use.add(frozenset(encoded.segments))
+        if lineage != self._stored_in:
+            self._stored, self._stored_in = set(), lineage
+        for name, segment in encoded.segments.items():
+            if name not in self._stored:
+                store.create(layout.segment_file(lineage, name), pack_segment(segment.data))
+                segment.stored_by(self.segment_loader(Offset(checkpoint_id=1, lineage=lineage)))
+        self._stored = set(encoded.segments)
+
+    def _inline(self, encoded: EncodedDocument, summary: dict[str, int | float]) -> Offset:
+        if len(encoded.data) > self._inline_limit_bytes:
+            raise StateLocationError(
+                f"the state of source {self._source.uid} has {len(encoded.data)} bytes; without a "
+                f"state location at most {self._inline_limit_bytes} may live in Spark's offset "
+                "log",
+                remedy='set .option("stateLocation", "<checkpointLocation>/flip27") to a '
+                "directory that the driver and the executors can write to",
+            )
+        return Offset(
+            checkpoint_id=encoded.name.checkpoint_id,
+            inline=msgspec.json.decode(encoded.data),
+            summary=summary,
+        )
+
+    def _new_lineage(self, store: Store) -> str:
+        lineage = layout.lineage_name(self._source.uid, self._new_random())
+        source = msgspec.json.encode({"format": 1, "source": self._source}, order="sorted")
+        if not store.create(layout.source_file(lineage), source):
+            raise StateLocationError(f"the new lineage {lineage} exists already", remedy="restart")
+        return lineage
+
+    def _required_store(self, offset: Offset) -> Store:
+        if self.store is None:
+            raise StateLocationError(
+                f"the query's checkpoint refers to {offset.lineage} in a state location, and "
+                "option stateLocation is not set",
+                remedy="set stateLocation to the directory that the query was started with "
+                "(or to where that directory was moved)",
+            )
+        return self.store
+
+    def _check_source(self, found: SourceIdentity) -> None:
+        mine = self._source
+        pairs = [
+            ("uid", found.uid, mine.uid),
+            ("enumerator", found.enumerator, mine.enumerator),
+            *(
+                (f"option {name}", found.start_options.get(name), mine.start_options.get(name))
+                for name in sorted(found.start_options.keys() | mine.start_options.keys())
+            ),
+        ]
+        changed = [f"{what}: was {was!r}, is {now!r}" for what, was, now in pairs if was != now]
+        if changed:
+            raise IncompatibleStateError(
+                "the query's checkpoint was written with other settings: " + "; ".join(changed),
+                remedy="set them back, or start afresh with a new checkpoint location",
+            )
+
+
+class InUse:
+    """Segments that the living coordinator may refer to: never to be cleaned up.
+
+    The one thing that the clean-up thread shares with the coordinator, hence its lock.
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self.lock = threading.Lock()
+
+    def add(self, names: frozenset[str]) -> None:
+        """From now on these are in use; on return no deletion of them is under way."""
+        with self.lock:
+            self._names |= names
+
+    def keep_only(self, names: frozenset[str]) -> None:
+        """Everything else is no longer in use."""
+        with self.lock:
+            self._names &= names
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+
+def _follows(document: CheckpointDocument, start: Offset) -> bool:
+    """Inline documents have no named parent: the id has to be the next one."""
+    return document.checkpoint_id == start.checkpoint_id + 1
+
+
+def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
+    metrics = pending.metrics
+    numbers: dict[str, int | float] = {
+        "splits": metrics.splits,
+        "files": metrics.files,
+        "rows": metrics.rows,
+        "bytes": metrics.bytes,
+        "liveSplits": metrics.live_splits,
+        "waitingSplits": metrics.waiting_splits,
+        "finishedSplits": metrics.finished_splits,
+    }
+    known = {name: value for name, value in numbers.items() if value or name == "splits"}
+    # Few and short: the offset stays under 4 KiB whatever an enumerator publishes.
+    gauges = sorted(pending.metrics.gauges.items())[:20]
+    return known | {name[:60]: value for name, value in gauges}
+
+

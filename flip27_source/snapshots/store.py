@@ -1,0 +1,288 @@
+"""Stores: five calls, on local disk, on any fsspec file system, in memory.
+
+Names are relative, with ``/`` between parts. What a name holds is written once and whole: a
+reader sees all of it or nothing. Nothing here knows what is stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import MissingStateError, StateLocationError
+
+
+class Store(ABC):
+    """Where state lives."""
+
+    location: str
+    """For messages; holds no secret."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """The whole content of ``name``.
+
+        Raises:
+            MissingStateError: there is no such name.
+        """
+
+    @abstractmethod
+    def create(self, name: str, data: bytes) -> bool:
+        """Create ``name`` if it is absent; durable on return. False when it exists already."""
+
+    @abstractmethod
+    def replace(self, name: str, data: bytes) -> None:
+        """Write ``name``, whether it exists or not; durable on return."""
+
+    @abstractmethod
+    def list(self, folder: str) -> list[str]:
+        """The names directly in ``folder``, without the folder, sorted; [] when absent."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete ``name``; no error when it is absent."""
+
+
+class MemoryStore(Store):
+    """A store in memory, for tests and for sources that need no durability."""
+
+    def __init__(self) -> None:
+        self.location = "memory"
+        self.files: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes:
+        if name not in self.files:
+            raise _missing(self.location, name)
+        return self.files[name]
+
+    def create(self, name: str, data: bytes) -> bool:
+        return self.files.setdefault(name, data) is data
+
+    def replace(self, name: str, data: bytes) -> None:
+        self.files[name] = data
+
+    def list(self, folder: str) -> list[str]:
+        prefix = folder + "/"
+        rests = (name[len(prefix) :] for name in self.files if name.startswith(prefix))
+        return sorted({rest.partition("/")[0] for rest in rests})
+
+    def delete(self, name: str) -> None:
+        self.files.pop(name, None)
+
+
+class LocalStore(Store):
+    """A directory of a local (or mounted POSIX) file system.
+
+    A file is written under a temporary name, synced, and linked to its own name, which fails if
+    that exists; then the directory is synced.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.location = root
+        self._root = Path(root)
+        self._known_folders: set[Path] = set()
+
+    def read(self, name: str) -> bytes:
+        try:
+            return (self._root / name).read_bytes()
+        except FileNotFoundError:
+            raise _missing(self.location, name) from None
+        except OSError as error:
+            raise _failed("read", self.location, name, error) from error
+
+    def create(self, name: str, data: bytes) -> bool:
+        with self._written(name, data) as (temporary, target):
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                    raise
+                return self._create_without_links(target, data)
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        with self._written(name, data) as (temporary, target):
+            temporary.replace(target)
+
+    def list(self, folder: str) -> list[str]:
+        try:
+            names = os.listdir(self._root / folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _failed("list", self.location, folder, error) from error
+        return sorted(name for name in names if not name.startswith(".tmp-"))
+
+    def delete(self, name: str) -> None:
+        try:
+            (self._root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise _failed("delete", self.location, name, error) from error
+
+    @contextlib.contextmanager
+    def _written(self, name: str, data: bytes) -> Iterator[tuple[Path, Path]]:
+        target = self._root / name
+        temporary = target.parent / f".tmp-{uuid.uuid4().hex}"
+        try:
+            self._make_folder(target.parent)
+            with open(temporary, "xb", buffering=0) as file:
+                file.write(data)
+                os.fsync(file.fileno())
+            yield temporary, target
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise _failed("write", self.location, name, error) from error
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+
+    def _create_without_links(self, target: Path, data: bytes) -> bool:
+        """O_EXCL only: for file systems without hard links, such as some network mounts."""
+        try:
+            with open(target, "xb", buffering=0) as file:
+                file.write(data)
+                os.fsync(file.fileno())
+        except FileExistsError:
+            return False
+        return True
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder in self._known_folders:
+            return
+        missing = [p for p in (folder, *folder.parents) if not p.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for made in missing:
+            _sync_folder(made.parent)
+        self._known_folders.add(folder)
+
+
+class FsspecStore(Store):
+    """A directory of any fsspec file system; objects appear whole, as object stores have it."""
+
+    def __init__(self, file_system: Any, root: str, location: str) -> None:
+        self.location = location
+        self._fs = file_system
+        self._root = root.rstrip("/")
+
+    def read(self, name: str) -> bytes:
+        try:
+            return bytes(self._fs.cat_file(self._path(name)))
+        except FileNotFoundError:
+            raise _missing(self.location, name) from None
+        except Exception as error:
+            raise _failed("read", self.location, name, error) from error
+
+    def create(self, name: str, data: bytes) -> bool:
+        path = self._path(name)
+        try:
+            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            # s3fs, gcsfs and adlfs turn this into a conditional put.
+            self._fs.pipe_file(path, data, mode="create")
+        except FileExistsError:
+            return False
+        except NotImplementedError:
+            if self._fs.exists(path):
+                return False
+            self._pipe(name, data)
+        except Exception as error:
+            raise _failed("write", self.location, name, error) from error
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        try:
+            self._fs.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+        except Exception as error:
+            raise _failed("write", self.location, name, error) from error
+        self._pipe(name, data)
+
+    def list(self, folder: str) -> list[str]:
+        try:
+            self._fs.invalidate_cache(self._path(folder))
+            found = self._fs.ls(self._path(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise _failed("list", self.location, folder, error) from error
+        names = (str(path).rstrip("/").rpartition("/")[2] for path in found)
+        return sorted(name for name in names if name)
+
+    def delete(self, name: str) -> None:
+        try:
+            self._fs.rm_file(self._path(name))
+        except FileNotFoundError:
+            return
+        except Exception as error:
+            raise _failed("delete", self.location, name, error) from error
+
+    def _pipe(self, name: str, data: bytes) -> None:
+        try:
+            self._fs.pipe_file(self._path(name), data)
+        except Exception as error:
+            raise _failed("write", self.location, name, error) from error
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+
+def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
+    """The store at a path or fsspec URL.
+
+    Raises:
+        StateLocationError: the URL's file system is unknown or cannot be reached.
+    """
+    if "://" not in location:
+        return LocalStore(os.path.abspath(location))
+    if location.startswith("file://"):
+        return LocalStore(location.removeprefix("file://"))
+    import fsspec
+
+    try:
+        file_system, root = fsspec.core.url_to_fs(location, **storage_options)
+    except (ImportError, ValueError) as error:
+        raise StateLocationError(
+            f"stateLocation {redacted(location)} cannot be opened: {error}",
+            remedy="check the URL's protocol, and install what it needs "
+            "(for example pip install 'flip27-source[s3]')",
+        ) from error
+    return FsspecStore(file_system, root, redacted(location))
+
+
+def redacted(url: str) -> str:
+    """The URL without user name and password."""
+    protocol, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    host, slash, path = rest.partition("/")
+    return f"{protocol}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _missing(location: str, name: str) -> MissingStateError:
+    return MissingStateError(
+        f"{name} is missing from the state location {location}",
+        remedy="restore it from a backup (the state location belongs to the query's checkpoint: "
+        "copy, move and restore both together), or start afresh with a new checkpoint location",
+    )
+
+
+def _failed(verb: str, location: str, name: str, error: Exception) -> StateLocationError:
+    return StateLocationError(
+        f"cannot {verb} {name} in the state location {location}: {error}",
+        remedy="check that the location exists, has room, and that the driver's user may read "
+        "and write there",
+    )
