@@ -1,1 +1,49 @@
-"""flip27: FLIP-27 sources for Spark Structured Streaming."""
+"""flip27: FLIP-27 sources for Spark Structured Streaming, in Python.
+
+What authors of sources import is here; nothing here imports pyspark until it is needed.
+"""
+
+from ._version import __version__
+from .discovery import DiscoveringEnumerator, Discovery
+from .enumerator import (
+    Boundedness,
+    BoundedRange,
+    Budget,
+    ReaderInfo,
+    RetryPolicy,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from .errors import Flip27Error
+from .events import Progress, SourceEvent
+from .options import Option, Options
+from .reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
+from .segment import Segment
+from .spark.registration import register
+from .split import SourceSplit, SplitSize
+
+__all__ = [
+    "BoundedRange",
+    "Boundedness",
+    "Budget",
+    "DiscoveringEnumerator",
+    "Discovery",
+    "Flip27Error",
+    "Option",
+    "Options",
+    "Progress",
+    "ReaderInfo",
+    "ReadsRanges",
+    "ReadsTogether",
+    "RetryPolicy",
+    "Segment",
+    "SourceEvent",
+    "SourceReaderContext",
+    "SourceSplit",
+    "SplitEnumerator",
+    "SplitEnumeratorContext",
+    "SplitReader",
+    "SplitSize",
+    "__version__",
+    "register",
+]

@@ -67,9 +67,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     position_type: ClassVar[Any] = None
     """Type of the position; taken from the annotation of ``discover`` when None."""
 
-    def __init__(
-        self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None
-    ) -> None:
+    def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
         super().__init__(context, options, state)
         restored: DiscoveringState[Any] | None = state
         self._pages: deque[_Page[SplitT]] = deque()
@@ -139,9 +137,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         self._ahead = found.position
         return found
 
-    def _discovered(
-        self, found: Discovery[SplitT, Any] | None, error: BaseException | None
-    ) -> None:
+    def _discovered(self, found: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
         if found is None:
             raise DiscoveryError(
                 f"{type(self).__name__} could not discover splits: {error}",
@@ -161,9 +157,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 class _Page(Generic[SplitT]):
     __slots__ = ("segment", "splits", "taken")
 
-    def __init__(
-        self, splits: Sequence[SplitT], *, taken: int = 0, segment: Segment | None = None
-    ) -> None:
+    def __init__(self, splits: Sequence[SplitT], *, taken: int = 0, segment: Segment | None = None) -> None:
         self.splits = splits
         self.taken = taken
         self.segment = segment

@@ -15,7 +15,7 @@ from .errors import ContractError
 from .events import SourceEvent
 from .options import Option, Options
 from .reader import SplitReader
-from .split import SourceSplit, SplitT
+from .split import SplitT
 
 ResultT = TypeVar("ResultT")
 
@@ -82,7 +82,7 @@ class MetricGroup:
 
     gauges: dict[str, int | float] = field(default_factory=dict)
 
-    def gauge(self, name: str, value: int | float) -> None:
+    def gauge(self, name: str, value: float) -> None:
         """Set a gauge to its newest value."""
         self.gauges[name] = value
 
@@ -177,9 +177,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     state_type: ClassVar[Any] = None
     """Type of the state; taken from the annotation of ``snapshot_state`` when None."""
 
-    def __init__(
-        self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None
-    ) -> None:
+    def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
         """``state`` is None on the very first start only. No I/O here: that belongs in start()."""
         self.context = context
         self.options_given = options
@@ -203,7 +201,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         The value must not change afterwards.
         """
 
-    def add_reader(self, subtask_id: int) -> None:  # noqa: B027 - optional
+    def add_reader(self, subtask_id: int) -> None:
         """A reader can be assigned to from now on."""
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
@@ -214,10 +212,10 @@ class SplitEnumerator(ABC, Generic[SplitT]):
             remedy="define handle_source_event, or do not send events from the reader",
         )
 
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027 - optional
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The batch of this checkpoint is done for good. May be told twice, or late."""
 
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027 - optional
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint will never complete; an earlier one is gone back to."""
 
     def bound_split(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
@@ -227,7 +225,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """
         return BoundedRange(read=split, rest=None)
 
-    def close(self) -> None:  # noqa: B027 - optional
+    def close(self) -> None:
         """The run ends; not called when the process is killed."""
 
     @classmethod
@@ -247,7 +245,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
             return cls.split_type
         for base in _generic_bases(cls):
             for argument in get_args(base):
-                if isinstance(argument, type) and issubclass(argument, SourceSplit):
+                if isinstance(argument, type):
                     return argument
         raise ContractError(
             f"the split type of {cls.__qualname__} is not known",
@@ -284,7 +282,6 @@ def _generic_bases(cls: type) -> list[Any]:
 
 def _no_upgrade(cls: type, what: str, version: int, current: int) -> ContractError:
     return ContractError(
-        f"{cls.__qualname__} is at {what} version {current} and the stored {what} is of version "
-        f"{version}",
+        f"{cls.__qualname__} is at {what} version {current} and the stored {what} is of version {version}",
         remedy=f"define upgrade_{what}(version, raw) in {cls.__name__}",
     )

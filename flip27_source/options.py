@@ -109,9 +109,7 @@ class Options:
             return self._declared[lowered].default
         if lowered in self._raw:
             return self._raw[lowered]
-        raise OptionError(
-            f"option {key} is needed and not set", remedy=f'add .option("{key}", ...)'
-        )
+        raise OptionError(f"option {key} is needed and not set", remedy=f'add .option("{key}", ...)')
 
     def get(self, key: str, default: Any = None) -> Any:
         """Like ``options[key]``, with ``default`` where the option is neither set nor declared."""

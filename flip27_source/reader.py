@@ -75,7 +75,7 @@ class SplitReader(ABC, Generic[SplitT]):
         the split cannot be read: the task fails, and with it the batch; no row is delivered.
         """
 
-    def close(self) -> None:  # noqa: B027 - optional, empty on purpose
+    def close(self) -> None:
         """Called after the last split, unless the task is killed."""
 
 
@@ -85,3 +85,12 @@ class ReadsTogether(ABC, Generic[SplitT]):
     @abstractmethod
     def read_together(self, splits: Sequence[SplitT]) -> Output:
         """Yield the rows of all ``splits`` of a task, in order; called instead of ``read``."""
+
+
+class ReadsRanges(ABC):
+    """Optional power of a reader of files: it can read a part of a file, given as byte range."""
+
+    @classmethod
+    @abstractmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Whether this file can be cut into ranges that are read by different tasks."""

@@ -67,9 +67,7 @@ class Segment:
         """The bytes; fetched and checked against the name at the first use."""
         if self._data is None:
             if self._load is None:
-                raise CorruptStateError(
-                    f"segment {self.name} has neither data nor a place to load it from"
-                )
+                raise CorruptStateError(f"segment {self.name} has neither data nor a place to load it from")
             data = self._load(self.name)
             if content_digest(data) != self.name.partition(".")[0]:
                 raise CorruptStateError(

@@ -84,7 +84,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._settings = settings
         self._gateways = {i: SubtaskGateway[SplitT](i) for i in range(settings.parallelism)}
         self._pending: PendingCheckpoint[SplitT] | None = None
-        ledger = LedgerState[SplitT]() if restored is None else restored.ledger
+        ledger: LedgerState[SplitT] = LedgerState() if restored is None else restored.ledger
         self._ledger = Ledger(live=ledger.live, finished=ledger.finished)
         self._last_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
         self._context = _Context(self, runner)
@@ -107,6 +107,11 @@ class SourceCoordinator(Generic[SplitT]):
         """The checkpoint that is frozen and not known to be complete."""
         return self._pending
 
+    @property
+    def gauges(self) -> Mapping[str, int | float]:
+        """The numbers that the enumerator publishes."""
+        return self._context.metrics.gauges
+
     def start(self) -> None:
         """Start the enumerator and register the subtasks as its readers."""
         if self._started:
@@ -121,9 +126,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._check_started()
         handler(result, error)
 
-    def checkpoint(
-        self, metadata: CheckpointMetadata, limits: Limits
-    ) -> PendingCheckpoint[SplitT] | None:
+    def checkpoint(self, metadata: CheckpointMetadata, limits: Limits) -> PendingCheckpoint[SplitT] | None:
         """Trigger, plan and freeze a checkpoint; None when there is nothing new to read.
 
         The plan is what the gateways hold, what live splits have to give, and what the
@@ -137,9 +140,7 @@ class SourceCoordinator(Generic[SplitT]):
                 f"{self._pending.checkpoint_id} is pending"
             )
         if metadata.checkpoint_id != self._last_id + 1:
-            raise ProtocolError(
-                f"checkpoint {metadata.checkpoint_id} was triggered after {self._last_id}"
-            )
+            raise ProtocolError(f"checkpoint {metadata.checkpoint_id} was triggered after {self._last_id}")
         batch = _Batch[SplitT](BatchBudget(limits))
         self._drain_gateways(batch)
         self._advance_live_splits(batch)
@@ -198,8 +199,7 @@ class SourceCoordinator(Generic[SplitT]):
         gateway = self._gateways.get(subtask_id)
         if gateway is None:
             raise ContractError(
-                f"subtask {subtask_id} is not registered: there are {len(self._gateways)}, "
-                "numbered from 0",
+                f"subtask {subtask_id} is not registered: there are {len(self._gateways)}, numbered from 0",
                 remedy="assign to a subtask of context.registered_readers",
             )
         return gateway
@@ -231,8 +231,7 @@ class SourceCoordinator(Generic[SplitT]):
             return
         if cut.rest is not None and cut.rest.split_id != split.split_id:
             raise ContractError(
-                f"bound_split of split {split.split_id!r} returned a rest with the id "
-                f"{cut.rest.split_id!r}",
+                f"bound_split of split {split.split_id!r} returned a rest with the id {cut.rest.split_id!r}",
                 remedy="keep split_id; only the position changes",
             )
         batch.add(cut.read, None)
@@ -294,9 +293,7 @@ class SourceCoordinator(Generic[SplitT]):
             for item in gateway.waiting()
             if isinstance(item, AddSplit)
         )
-        return LedgerState(
-            live=self._ledger.live, waiting=waiting, finished=self._ledger.finished
-        )
+        return LedgerState(live=self._ledger.live, waiting=waiting, finished=self._ledger.finished)
 
     def _metrics(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointMetrics:
         return CheckpointMetrics(

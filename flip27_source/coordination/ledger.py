@@ -56,9 +56,7 @@ class Ledger(Generic[SplitT]):
     def planned(self, checkpoint_id: int, splits: Iterable[SplitT]) -> None:
         """These splits are the plan of ``checkpoint_id``."""
         if self._planned_id is not None:
-            raise ProtocolError(
-                f"checkpoint {checkpoint_id} was planned while {self._planned_id} is pending"
-            )
+            raise ProtocolError(f"checkpoint {checkpoint_id} was planned while {self._planned_id} is pending")
         self._planned_id = checkpoint_id
         self._planned = tuple(split.split_id for split in splits)
         self.finished += sum(split_id not in self._live for split_id in self._planned)

@@ -49,7 +49,7 @@ UNLIMITED = Limits()
 class BatchBudget:
     """Counts what a batch holds against its limits. At least one split always fits."""
 
-    __slots__ = ("_limits", "_used", "files", "rows", "splits", "bytes")
+    __slots__ = ("_limits", "_used", "bytes", "files", "rows", "splits")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

@@ -52,8 +52,11 @@ class SourceIdentity:
     start_options: dict[str, str] = field(default_factory=dict)
 
 
+_ABSENT = msgspec.Raw()
+
+
 class _Segment(msgspec.Struct, frozen=True, omit_defaults=True):
-    json: msgspec.Raw | None = None
+    json: msgspec.Raw = _ABSENT
     base64: str | None = None
     bytes: int | None = None
 
@@ -188,9 +191,7 @@ class SnapshotCodec:
         name = CheckpointName(document.id, content_digest(data))
         return EncodedDocument(name=name, data=data, segments=beside)
 
-    def decode(
-        self, document: CheckpointDocument, load: Callable[[str], bytes]
-    ) -> Snapshot[Any]:
+    def decode(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Snapshot[Any]:
         """The snapshot in a document, but for its plan: that is read by who reads the batch.
 
         Raises:
@@ -212,11 +213,10 @@ class SnapshotCodec:
         def split(value: msgspec.Raw) -> Any:
             return self._decode_value(value, self._split_type, find, split_rule)
 
-        ledger = LedgerState[Any](
+        ledger: LedgerState[Any] = LedgerState(
             live=tuple(split(value) for value in raw.ledger.live),
             waiting=tuple(
-                WaitingSplit(split=split(item.split), subtask_id=item.subtask)
-                for item in raw.ledger.waiting
+                WaitingSplit(split=split(item.split), subtask_id=item.subtask) for item in raw.ledger.waiting
             ),
             finished=raw.ledger.finished,
         )
@@ -285,8 +285,7 @@ class SnapshotCodec:
             return msgspec.convert(upgraded, type=wanted, dec_hook=segment)
         except msgspec.MsgspecError as error:
             raise CorruptStateError(
-                f"the stored {what} of {self._enumerator_type.__qualname__} does not fit its "
-                f"type: {error}",
+                f"the stored {what} of {self._enumerator_type.__qualname__} does not fit its type: {error}",
                 remedy=f"if the type was changed, raise {what}_version and define "
                 f"upgrade_{what}; if not, restore the state location from a backup",
             ) from error
@@ -295,9 +294,7 @@ class SnapshotCodec:
 class _Finder:
     """Finds the segments that a document names: inside it, or through ``load``."""
 
-    def __init__(
-        self, inside: Mapping[str, _Segment], load: Callable[[str], bytes]
-    ) -> None:
+    def __init__(self, inside: Mapping[str, _Segment], load: Callable[[str], bytes]) -> None:
         self._inside = inside
         self._load = load
 
@@ -307,8 +304,8 @@ class _Finder:
         entry = self._inside.get(checked_segment_name(name))
         if entry is None:
             raise CorruptStateError(f"the document names segment {name} but does not list it")
-        if entry.json is not None:
-            return Segment(name, load=lambda _: bytes(entry.json or b""))
+        if bytes(entry.json):
+            return Segment(name, load=lambda _: bytes(entry.json))
         if entry.base64 is not None:
             return Segment(name, load=lambda _: _unbase64(name, entry.base64 or ""))
         return Segment(name, load=self._load, size=entry.bytes)
@@ -342,7 +339,7 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
             remedy="restore it from a backup of the state location or checkpoint",
         ) from error
     parent = None if raw.parent is None else CheckpointName.parse(raw.parent)
-    beside = (n for n, e in raw.segments.items() if e.json is None and e.base64 is None)
+    beside = (n for n, e in raw.segments.items() if not bytes(e.json) and e.base64 is None)
     return CheckpointDocument(
         checkpoint_id=raw.id,
         parent=parent,

@@ -1,9 +1,9 @@
 """Names of everything in a state location: the one place for all paths. Pure functions.
 
-    <stateLocation>/<uid>-<random>/      one lineage
-      source.json                        what the lineage belongs to
-      checkpoints/<id>-<digest>.json     documents
-      segments/<digest>.<kind>.<form>    immutable bulk state
+<stateLocation>/<uid>-<random>/      one lineage
+  source.json                        what the lineage belongs to
+  checkpoints/<id>-<digest>.json     documents
+  segments/<digest>.<kind>.<form>    immutable bulk state
 """
 
 from __future__ import annotations

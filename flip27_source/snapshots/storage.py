@@ -109,9 +109,7 @@ class CheckpointStorage:
         self.in_use.add(document.segments)
         return self._codec.decode(document, self.segment_loader(offset))
 
-    def plans_between(
-        self, start: Offset, end: Offset
-    ) -> Iterator[tuple[Offset, CheckpointDocument]]:
+    def plans_between(self, start: Offset, end: Offset) -> Iterator[tuple[Offset, CheckpointDocument]]:
         """The documents whose plans make up ``(start, end]``, oldest first (R3).
 
         Raises:
@@ -126,9 +124,7 @@ class CheckpointStorage:
             if parent is None:
                 at = INITIAL_OFFSET
                 break
-            at = Offset(
-                checkpoint_id=parent.checkpoint_id, lineage=end.lineage, name=parent
-            )
+            at = Offset(checkpoint_id=parent.checkpoint_id, lineage=end.lineage, name=parent)
         inline_step = start.name is None and end.name is None and len(chain) == 1
         reached = at.checkpoint_id == start.checkpoint_id and at.name == start.name
         if not reached and not (inline_step and _follows(chain[0][1], start)):
@@ -255,5 +251,3 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
     # Few and short: the offset stays under 4 KiB whatever an enumerator publishes.
     gauges = sorted(pending.metrics.gauges.items())[:20]
     return known | {name[:60]: value for name, value in gauges}
-
-

@@ -1,0 +1,50 @@
+# Every target makes its own .venv first (scripts/setup.sh): nothing has to be installed by hand but
+# Python 3.11+ and Java 17+. Paths are relative, so that the checkout may lie in a folder with blanks.
+
+PY := .venv/bin/python
+ARGS ?=
+
+# Spark stays on this machine, and its workers are this Python: named, not given as a path, because Spark
+# looks it up with an unquoted `command -v`, which a blank in the path breaks.
+export SPARK_LOCAL_IP := 127.0.0.1
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PYSPARK_PYTHON := python
+export PYSPARK_DRIVER_PYTHON := python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format types bench bench-quick wheel-test clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+setup: ## Make .venv ready (the other targets do it by themselves)
+	@bash scripts/setup.sh
+
+demo: setup ## Stream files through two crashes and count the rows: under two minutes
+	@$(PY) -m flip27_source.cli.demo $(ARGS)
+
+test: setup ## Run the tests; make test ARGS="-k name -x" runs some of them
+	@$(PY) -m pytest $(ARGS)
+
+lint: setup ## Check style (ruff)
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+
+format: setup ## Format the code and mend what ruff can mend
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+types: setup ## Check types (mypy, strict)
+	@$(PY) -m mypy
+
+bench: setup ## Compare with Spark's own file source: takes a while and about 6 GB of disk
+	@$(PY) -m benchmarks $(ARGS)
+
+bench-quick: setup ## The same, small: shows that it runs, says little about speed
+	@$(PY) -m benchmarks --quick $(ARGS)
+
+wheel-test: setup ## Build wheel and sdist, install the wheel alone, and try it from elsewhere
+	@$(PY) scripts/wheel_test.py
+
+clean: ## Remove .venv and everything that was built or cached
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov

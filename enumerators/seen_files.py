@@ -1,0 +1,62 @@
+"""Which files are known: 128-bit hashes of their paths, in immutable runs.
+
+New hashes make a new run; runs of like size are merged (a log-structured merge), so that a file
+is written a few times in all and a document names few runs. Everything here runs on the
+discovery thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from flip27_source.segment import Segment
+
+HASH_BYTES = 16
+MERGE_WIDTH = 16
+"""So many runs of one tier become one of the next."""
+
+
+def path_hash(path: str) -> bytes:
+    """128 bits of BLAKE2b: a million files collide with a chance of 1 in 10^26."""
+    return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES).digest()
+
+
+class SeenFiles:
+    """A set of path hashes and the runs that it is stored in."""
+
+    def __init__(self, runs: Iterable[Segment] = ()) -> None:
+        self.runs: tuple[Segment, ...] = tuple(runs)
+        self._hashes: set[bytes] = set()
+        for run in self.runs:
+            data = run.data
+            self._hashes.update(data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES))
+            run.forget()
+
+    def __contains__(self, hashed: bytes) -> bool:
+        return hashed in self._hashes
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def add(self, hashes: list[bytes]) -> None:
+        """Remember new files."""
+        self._hashes.update(hashes)
+        self.runs = merged((*self.runs, Segment.of("seen", b"".join(hashes))))
+
+
+def merged(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    """The runs, with any ``MERGE_WIDTH`` youngest of one tier made into one."""
+    while True:
+        tier = _tier(runs[-1])
+        same = [run for run in runs if _tier(run) == tier]
+        if len(same) < MERGE_WIDTH:
+            return runs
+        rest = tuple(run for run in runs if _tier(run) != tier)
+        runs = (*rest, Segment.of("seen", b"".join(run.data for run in same)))
+
+
+def _tier(run: Segment) -> int:
+    """0 for up to 16 hashes, 1 for up to 256, and so on."""
+    count = max(1, (run.size if run.size is not None else len(run.data)) // HASH_BYTES)
+    return (count - 1).bit_length() // 4

@@ -1,0 +1,153 @@
+"""Whole numbers from ``start`` on, for ever or up to ``end``: the tutorial source.
+
+Shows what an enumerator of unbounded splits does: it hands out ``numSplits`` splits once, and
+says at every checkpoint how far each is read in that batch (``bound_split``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from flip27_source.enumerator import (
+    Boundedness,
+    BoundedRange,
+    Budget,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flip27_source.errors import OptionError
+from flip27_source.options import Option, Options, integer, optional
+from flip27_source.reader import SplitReader
+from flip27_source.split import SplitSize
+
+START: Option[int] = Option(
+    name="start",
+    parse=integer(minimum=-(2**62)),
+    default=0,
+    doc="First number.",
+    first_start_only=True,
+)
+END: Option[int | None] = Option(
+    name="end",
+    parse=optional(integer(minimum=-(2**62))),
+    default=None,
+    default_text="none: the numbers never end",
+    doc="The numbers stop before this one.",
+    first_start_only=True,
+)
+NUM_SPLITS: Option[int] = Option(
+    name="numSplits",
+    parse=integer(minimum=1),
+    default=1,
+    doc="Number of splits that the numbers are dealt out to in turn.",
+    first_start_only=True,
+)
+ROWS_PER_SPLIT: Option[int] = Option(
+    name="rowsPerSplit",
+    parse=integer(minimum=1),
+    default=100_000,
+    doc="Most numbers of one split in one batch.",
+)
+
+_ROWS_PER_ARROW_BATCH = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceSplit:
+    """The numbers ``next``, ``next + step``, ... before ``end`` (None: for ever)."""
+
+    split_id: str
+    next: int
+    step: int
+    end: int | None
+
+    @property
+    def rows(self) -> int | None:
+        """How many numbers are left; None when they never end."""
+        return None if self.end is None else max(0, -(-(self.end - self.next) // self.step))
+
+    @property
+    def size(self) -> SplitSize:
+        """Rows as far as they end; a row is eight bytes."""
+        rows = self.rows
+        return SplitSize(files=0, rows=rows, bytes=None if rows is None else 8 * rows)
+
+
+class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
+    """Deals numbers out to ``numSplits`` splits."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (START, END, NUM_SPLITS, ROWS_PER_SPLIT)
+    default_reader: ClassVar[str | None] = "sequence"
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[SequenceSplit],
+        options: Options,
+        state: list[SequenceSplit] | None = None,
+    ) -> None:
+        super().__init__(context, options, state)
+        self._rows_per_split = options[ROWS_PER_SPLIT]
+        self._unassigned = list(_first_splits(options) if state is None else state)
+
+    def start(self) -> None:
+        """Refuse to read numbers without end to their end."""
+        bounded = self.context.boundedness is Boundedness.BOUNDED
+        if bounded and self.options_given[END] is None:
+            raise OptionError(
+                "the numbers never end, and this run reads all there are",
+                remedy='add .option("end", ...), or use spark.readStream with a trigger other '
+                "than availableNow",
+            )
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        """Hand out the next split."""
+        if self._unassigned:
+            self.context.assign_split(self._unassigned.pop(0), subtask_id)
+
+    def add_splits_back(self, splits: Sequence[SequenceSplit], subtask_id: int) -> None:
+        """Keep them for the next request."""
+        self._unassigned = [*splits, *self._unassigned]
+
+    def snapshot_state(self, checkpoint_id: int) -> list[SequenceSplit]:
+        """The splits that nobody has yet."""
+        return list(self._unassigned)
+
+    def bound_split(self, split: SequenceSplit, budget: Budget) -> BoundedRange[SequenceSplit] | None:
+        """The next numbers of the split, as many as one batch may have."""
+        rows = self._rows_per_split if budget.rows is None else budget.rows
+        rows = min(rows, self._rows_per_split)
+        left = split.rows
+        if left is not None and left <= rows:
+            return BoundedRange(read=split, rest=None) if left else None
+        if rows == 0:
+            return None
+        cut = split.next + rows * split.step
+        return BoundedRange(read=replace(split, end=cut), rest=replace(split, next=cut))
+
+
+class SequenceReader(SplitReader[SequenceSplit]):
+    """Yields the numbers of a split in one column, ``id``."""
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        """``id long``, never null."""
+        return pa.schema([pa.field("id", pa.int64(), nullable=False)])
+
+    def read(self, split: SequenceSplit) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of up to 65,536 numbers."""
+        numbers = range(split.next, split.end if split.end is not None else split.next, split.step)
+        for first in range(0, len(numbers), _ROWS_PER_ARROW_BATCH):
+            part = pa.array(numbers[first : first + _ROWS_PER_ARROW_BATCH], pa.int64())
+            yield pa.RecordBatch.from_arrays([part], names=["id"])
+
+
+def _first_splits(options: Options) -> Iterator[SequenceSplit]:
+    start, end, count = options[START], options[END], options[NUM_SPLITS]
+    for index in range(count):
+        split = SequenceSplit(split_id=f"sequence-{index}", next=start + index, step=count, end=end)
+        if split.rows != 0:
+            yield split

@@ -1,0 +1,102 @@
+"""Names of enumerators and readers: built-in, entry points, ``package.module:Class``.
+
+Lazy: nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from importlib.metadata import entry_points
+from typing import Any
+
+from .enumerator import SplitEnumerator
+from .errors import RegistryError
+from .reader import SplitReader
+
+ENUMERATOR_GROUP = "flip27_source.enumerators"
+READER_GROUP = "flip27_source.readers"
+
+_BUILT_IN = {
+    ENUMERATOR_GROUP: {
+        "files": "flip27_source.enumerators.files:FilesEnumerator",
+        "sequence": "flip27_source.enumerators.sequence:SequenceEnumerator",
+    },
+    READER_GROUP: {
+        "binary": "flip27_source.readers.binary:BinaryReader",
+        "csv": "flip27_source.readers.delimited:DelimitedReader",
+        "json": "flip27_source.readers.json_lines:JsonLinesReader",
+        "parquet": "flip27_source.readers.parquet:ParquetReader",
+        "sequence": "flip27_source.enumerators.sequence:SequenceReader",
+        "text": "flip27_source.readers.text:TextReader",
+    },
+}
+_BASE: dict[str, type[Any]] = {ENUMERATOR_GROUP: SplitEnumerator, READER_GROUP: SplitReader}
+_WORD = {ENUMERATOR_GROUP: "enumerator", READER_GROUP: "reader"}
+
+
+def find_enumerator(name: str) -> type[SplitEnumerator[Any]]:
+    """The enumerator class of that name.
+
+    Raises:
+        RegistryError: there is none, it cannot be imported, or it is no SplitEnumerator.
+    """
+    found: type[SplitEnumerator[Any]] = _find(ENUMERATOR_GROUP, name)
+    return found
+
+
+def find_reader(name: str) -> type[SplitReader[Any]]:
+    """The reader class of that name; errors as for :func:`find_enumerator`."""
+    found: type[SplitReader[Any]] = _find(READER_GROUP, name)
+    return found
+
+
+def known_names(group: str) -> list[str]:
+    """Built-in names and entry points of a group, sorted."""
+    return sorted(_BUILT_IN[group].keys() | {point.name for point in entry_points(group=group)})
+
+
+def _find(group: str, name: str) -> type[Any]:
+    path = _BUILT_IN[group].get(name.lower())
+    if path is None and ":" in name:
+        path = name
+    if path is not None:
+        return _checked(group, name, _imported(group, name, path))
+    for point in entry_points(group=group, name=name):
+        return _checked(group, name, _imported(group, name, point.value))
+    near = difflib.get_close_matches(name, known_names(group), n=1)
+    raise RegistryError(
+        f"{_WORD[group]} {name!r} is unknown" + (f"; did you mean {near[0]!r}?" if near else ""),
+        remedy=f"use one of {', '.join(known_names(group))}, or package.module:Class, or "
+        f"flip27_source.register(spark, name, {_WORD[group]}=YourClass)",
+    )
+
+
+def _imported(group: str, name: str, path: str) -> Any:
+    module_name, _, class_name = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in class_name.split("."):
+            found = getattr(found, part)
+    except ImportError as error:
+        raise RegistryError(
+            f"{_WORD[group]} {name!r} cannot be imported from {path}: {error}",
+            remedy="install its package (and the extra it needs) with pip on the driver and on "
+            "every executor node; --py-files does not reach the coordinator process",
+        ) from error
+    except AttributeError as error:
+        raise RegistryError(
+            f"{_WORD[group]} {name!r}: module {module_name} has no {class_name}",
+            remedy="write package.module:Class, with the name of a class in that module",
+        ) from error
+    return found
+
+
+def _checked(group: str, name: str, found: Any) -> type[Any]:
+    base = _BASE[group]
+    if not isinstance(found, type) or not issubclass(found, base):
+        raise RegistryError(
+            f"{_WORD[group]} {name!r} is {found!r}, which is no {base.__name__}",
+            remedy=f"derive the class from flip27_source.{base.__name__}",
+        )
+    return found

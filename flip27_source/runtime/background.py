@@ -1,0 +1,101 @@
+"""BackgroundRunner: runs asynchronous work of an enumerator on threads.
+
+Results wait in a mailbox until the coordinator's thread collects them.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..coordination.coordinator import Handler
+from ..enumerator import RetryPolicy
+
+_log = logging.getLogger("flip27_source")
+
+Deliver = Callable[[Handler, Any, BaseException | None], None]
+
+
+class BackgroundRunner:
+    """One daemon thread for each call; rounds of one call never overlap."""
+
+    def __init__(self) -> None:
+        self._mailbox: queue.SimpleQueue[tuple[Handler, Any, BaseException | None]] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        self._changed = threading.Condition()
+        self._first_rounds = 0
+
+    def submit(
+        self,
+        work: Callable[[], Any],
+        handler: Handler,
+        period_s: float | None,
+        retry: RetryPolicy,
+    ) -> None:
+        """Begin to run ``work``, once or every ``period_s`` seconds."""
+        with self._changed:
+            self._first_rounds += 1
+        threading.Thread(
+            target=self._run,
+            args=(work, handler, period_s, retry),
+            name="flip27-async",
+            daemon=True,
+        ).start()
+
+    def drain(self, deliver: Deliver) -> None:
+        """Give everything in the mailbox to ``deliver``, in order of arrival."""
+        while not self._mailbox.empty():
+            deliver(*self._mailbox.get())
+
+    def wait_for_first_rounds(self) -> bool:
+        """Block until the first round of every call has ended; False if that was so already."""
+        with self._changed:
+            if self._first_rounds == 0:
+                return False
+            self._changed.wait_for(lambda: self._first_rounds == 0 or self._closed.is_set())
+            return True
+
+    def close(self) -> None:
+        """Start no further round; work that is under way is left to end by itself."""
+        self._closed.set()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _run(
+        self,
+        work: Callable[[], Any],
+        handler: Handler,
+        period_s: float | None,
+        retry: RetryPolicy,
+    ) -> None:
+        first = True
+        while not self._closed.is_set():
+            result, error = self._round(work, retry)
+            self._mailbox.put((handler, result, error))
+            if first:
+                first = False
+                with self._changed:
+                    self._first_rounds -= 1
+                    self._changed.notify_all()
+            if error is not None or period_s is None or self._closed.wait(period_s):
+                return
+
+    def _round(self, work: Callable[[], Any], retry: RetryPolicy) -> tuple[Any, BaseException | None]:
+        failures = 0
+        while True:
+            try:
+                return work(), None
+            except Exception as error:
+                failures += 1
+                if failures > retry.retries:
+                    return None, error
+                pause_s = retry.pause_s(failures)
+                _log.warning(
+                    "asynchronous work failed (%d of %d), tried again in %.1f s: %s: %s",
+                    failures, retry.retries + 1, pause_s, type(error).__name__, error,
+                )  # fmt: skip
+                if self._closed.wait(pause_s):
+                    return None, error

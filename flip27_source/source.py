@@ -1,0 +1,99 @@
+"""A source: an enumerator class, a reader class and options, checked and ready to run.
+
+Pure: no pyspark, no I/O beyond importing the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .discovery import DiscoveringEnumerator
+from .enumerator import SplitEnumerator
+from .errors import OptionError
+from .options import Option, Options
+from .reader import SplitReader
+from .registry import find_enumerator, find_reader
+from .source_options import (
+    CORE_OPTIONS,
+    DISCOVERY_INTERVAL,
+    DISCOVERY_RETRIES,
+    ENUMERATOR,
+    READER,
+    UID,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What ``format("flip27")`` with its options amounts to.
+
+    Attributes:
+        enumerator_name, reader_name: as given, or the class's own name for registered classes.
+        uid: names the source within its state location.
+    """
+
+    enumerator_type: type[SplitEnumerator[Any]]
+    reader_type: type[SplitReader[Any]]
+    enumerator_name: str
+    reader_name: str
+    uid: str
+    options: Options
+
+    @classmethod
+    def resolve(
+        cls,
+        raw_options: Mapping[str, str],
+        *,
+        enumerator: type[SplitEnumerator[Any]] | None = None,
+        reader: type[SplitReader[Any]] | None = None,
+    ) -> Source:
+        """Find the classes and check the options.
+
+        Args:
+            raw_options: option names and texts, as Spark hands them over.
+            enumerator, reader: classes that are given rather than named by an option.
+
+        Raises:
+            OptionError, RegistryError: with what to do.
+        """
+        names = {key.lower(): value for key, value in raw_options.items()}
+        enumerator_name = names.get(ENUMERATOR.name)
+        if enumerator is None:
+            if enumerator_name is None:
+                raise OptionError(
+                    "option enumerator is not set",
+                    remedy='add .option("enumerator", "files"), or another enumerator',
+                )
+            enumerator = find_enumerator(enumerator_name)
+        reader_name = names.get(READER.name, enumerator.default_reader)
+        if reader is None:
+            if reader_name is None:
+                raise OptionError(
+                    f"option reader is not set, and {enumerator.__name__} has no reader of its own",
+                    remedy='add .option("reader", "json"), or csv, parquet, text, binary, '
+                    "package.module:Class",
+                )
+            reader = find_reader(reader_name)
+        options = Options.parse(raw_options, declared_options(enumerator, reader))
+        name = enumerator_name or enumerator.__name__
+        return cls(
+            enumerator_type=enumerator,
+            reader_type=reader,
+            enumerator_name=name,
+            reader_name=reader_name or reader.__name__,
+            uid=options[UID] or name.rpartition(":")[2],
+            options=options,
+        )
+
+
+def declared_options(
+    enumerator: type[SplitEnumerator[Any]], reader: type[SplitReader[Any]]
+) -> tuple[Option[Any], ...]:
+    """Every option that a source of these classes takes."""
+    core = CORE_OPTIONS
+    if not issubclass(enumerator, DiscoveringEnumerator):
+        unused = (DISCOVERY_INTERVAL, DISCOVERY_RETRIES)
+        core = tuple(option for option in core if option not in unused)
+    return (*core, *enumerator.options, *reader.options)

@@ -1,0 +1,43 @@
+"""Flip27BatchReader: ``spark.read.format("flip27")``, the same source read once to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from flip27_source.enumerator import Boundedness
+from flip27_source.runtime.holder import CoordinatorHolder
+from flip27_source.snapshots.offsets import INITIAL_OFFSET
+from flip27_source.snapshots.store import MemoryStore
+
+from .task import SubtaskPartition, read_partition
+
+if TYPE_CHECKING:
+    from .data_source import Flip27DataSource
+
+
+class Flip27BatchReader(DataSourceReader):
+    """Plans one checkpoint of everything there is; its state is thrown away."""
+
+    def __init__(self, data_source: Flip27DataSource, schema: StructType) -> None:
+        self._data_source = data_source
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The plan of one batch that holds all."""
+        source = self._data_source.source()
+        holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore())
+        try:
+            start = INITIAL_OFFSET.to_json()
+            end = holder.latest_offset(start, None)
+            return [SubtaskPartition(planned) for planned in holder.plan(start, end)]
+        finally:
+            holder.close()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one partition; runs on executors."""
+        return read_partition(self._data_source.source(), self._schema, partition)

@@ -1,0 +1,62 @@
+"""Flip27DataSource: what Spark knows us by.
+
+Runs in planning processes and must stay cheap: no I/O, no threads, no state of a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from flip27_source.enumerator import SplitEnumerator
+from flip27_source.errors import SchemaError
+from flip27_source.reader import SplitReader
+from flip27_source.source import Source
+
+
+class Flip27DataSource(DataSource):
+    """``format("flip27")``."""
+
+    format_name: ClassVar[str] = "flip27"
+    enumerator: ClassVar[type[SplitEnumerator[Any]] | None] = None
+    reader_type: ClassVar[type[SplitReader[Any]] | None] = None
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = dict(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The name given to ``format``."""
+        return cls.format_name
+
+    def schema(self) -> StructType:
+        """The reader's own schema; called only when the user gave none."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        source = self.source()
+        schema = source.reader_type.default_schema(source.options)
+        if schema is None:
+            raise SchemaError(
+                f"reader {source.reader_name} needs a schema and none was given",
+                remedy='add .schema("id long, name string, ...") before .load()',
+            )
+        return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``: the same source, bounded."""
+        from .batch_reader import Flip27BatchReader
+
+        return Flip27BatchReader(self, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For ``spark.readStream``."""
+        from .stream_reader import Flip27StreamReader
+
+        return Flip27StreamReader(self, schema)
+
+    def source(self) -> Source:
+        """The checked source; every process makes its own."""
+        return Source.resolve(self.options, enumerator=self.enumerator, reader=self.reader_type)

@@ -1,0 +1,135 @@
+"""Flip27StreamReader: Spark's streaming calls, passed on to the coordinator's holder.
+
+Spark makes this object twice for a query: in the coordinator process, which is asked for offsets
+and partitions, and in a planning process, whose pickled copy executors read with. So the holder
+is made at the first call that only the coordinator gets, and never travels.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from flip27_source.coordination.planning import Limits
+from flip27_source.enumerator import Boundedness
+from flip27_source.runtime.holder import CoordinatorHolder
+from flip27_source.snapshots.offsets import INITIAL_OFFSET
+from flip27_source.source_options import (
+    MAX_BYTES_PER_TRIGGER,
+    MAX_FILES_PER_TRIGGER,
+    MAX_ROWS_PER_TRIGGER,
+)
+
+from .task import SubtaskPartition, read_partition
+
+if TYPE_CHECKING:
+    from .data_source import Flip27DataSource
+
+
+class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The adapter between Spark's DataSourceStreamReader and a CoordinatorHolder."""
+
+    def __init__(self, data_source: Flip27DataSource, schema: StructType) -> None:
+        self._data_source = data_source
+        self._source = data_source.source()
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+        self._holder: CoordinatorHolder | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_data_source": self._data_source, "_schema": self._schema}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._source = self._data_source.source()
+        self._holder = None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What exists now is the whole of this run."""
+        self._boundedness = Boundedness.BOUNDED
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """A limit for Spark to hand back: it tells "as usual" from "all that is available"."""
+        options = self._source.options
+        files, rows = options[MAX_FILES_PER_TRIGGER], options[MAX_ROWS_PER_TRIGGER]
+        size = options[MAX_BYTES_PER_TRIGGER]
+        if files is not None:
+            return ReadMaxFiles(files)
+        if rows is not None:
+            return ReadMaxRows(rows)
+        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """A constant: Spark stores the start of batch 0 nowhere and asks again at a replay."""
+        return INITIAL_OFFSET.to_json()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[override]
+        """The next checkpoint, durable; ``start`` itself when nothing is new."""
+        return self._coordinating().latest_offset(start, _limits(limit))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The backlog, for progress events."""
+        return self._coordinating().report()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The recorded plan between two offsets; the same at every call."""
+        return [SubtaskPartition(planned) for planned in self._coordinating().plan(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one partition; runs on executors, on a pickled copy of this object."""
+        return read_partition(self._source, self._schema, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch up to ``end`` is in Spark's commit log."""
+        self._coordinating().commit(end)
+
+    def stop(self) -> None:
+        """The run ends; Spark does not always say so."""
+        if self._holder is not None:
+            self._holder.close()
+
+    def _coordinating(self) -> CoordinatorHolder:
+        if self._holder is None:
+            self._holder = CoordinatorHolder(self._source, self._boundedness)
+            _stop_on_sigterm()
+        return self._holder
+
+
+def _limits(limit: ReadLimit) -> Limits | None:
+    """Spark's limit as ours; None for "all that is available"."""
+    match limit:
+        case ReadAllAvailable():
+            return None
+        case ReadMaxFiles(max_files=files):
+            return Limits(files=files)
+        case ReadMaxRows(max_rows=rows):
+            return Limits(rows=rows)
+        case ReadMaxBytes(max_bytes=size):
+            return Limits(bytes=size)
+        case _:
+            return Limits()
+
+
+def _stop_on_sigterm() -> None:
+    """Spark ends the coordinator process by SIGTERM, twice, and without calling ``stop``."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise SystemExit(0)
+
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, end)

@@ -1,0 +1,71 @@
+"""The executor side: runs one subtask inside a Spark task."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import InputPartition
+
+from flip27_source.reader import SourceReaderContext
+from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
+from flip27_source.source import Source
+from flip27_source.source_options import TIME_ZONE
+
+_SESSION_TIME_ZONE = "spark.sql.session.timeZone"
+_frozen = False
+
+
+class SubtaskPartition(InputPartition):
+    """A planned subtask, as Spark ships it."""
+
+    def __init__(self, planned: PlannedSubtask) -> None:
+        self.planned = planned
+
+
+def read_partition(
+    source: Source, schema: pa.Schema, partition: InputPartition
+) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
+    """The rows of a partition; none for the empty partition that Spark makes up."""
+    _freeze_garbage_collector()
+    if not isinstance(partition, SubtaskPartition):
+        return iter(())
+    task = TaskContext.get()
+    context = SourceReaderContext(
+        options=source.options,
+        schema=schema,
+        time_zone=source.options[TIME_ZONE] or _session_time_zone(task),
+        subtask_id=partition.planned.subtask_id,
+        checkpoint_id=partition.planned.checkpoint_id,
+        attempt_number=task.attemptNumber() if task is not None else 0,
+    )
+    return read_subtask(source, partition.planned, context)
+
+
+def _freeze_garbage_collector() -> None:
+    """Spark's daemon collects garbage after every task; what is imported by then never is any.
+
+    Frozen once per worker process, it is not looked at again: half of a small task's time.
+    """
+    global _frozen
+    if not _frozen:
+        gc.collect()
+        gc.freeze()
+        _frozen = True
+
+
+def _session_time_zone(task: TaskContext | None) -> str:
+    named = task.getLocalProperty(_SESSION_TIME_ZONE) if task is not None else None
+    return named or _system_time_zone()
+
+
+def _system_time_zone() -> str:
+    """The IANA name of the machine's zone, which is the session's when none was set."""
+    if os.environ.get("TZ"):
+        return os.environ["TZ"].lstrip(":")
+    target = os.path.realpath("/etc/localtime")
+    return target.partition("zoneinfo/")[2] or "UTC"

@@ -1,0 +1,8 @@
+"""Lets Spark find format("flip27") by itself: it imports every top-level module named pyspark_*.
+
+If one of them fails to import, Spark registers none, so nothing is imported here that need not be.
+"""
+
+from flip27_source.spark.data_source import Flip27DataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,100 @@
+"""The binary reader: one row per file with its content, as ``spark.read.format("binaryFile")`` gives it.
+
+Content is what is stored: compressed files are not decompressed. Empty files give no row, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Options
+from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.readers.file_input import local_path, read_whole
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("modificationTime", pa.timestamp("us", tz="UTC")),
+        pa.field("length", pa.int64()),
+        pa.field("content", pa.binary()),
+    ]
+)
+_BATCH_BYTES = 16 << 20
+_MOST_BYTES = (1 << 31) - 1
+"""What one value holds: in Arrow's binary type as in a Java array."""
+
+
+class BinaryReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
+    """Gives each file as one row: path, modificationTime, length and content."""
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        """Spark's: ``path string, modificationTime timestamp, length long, content binary``."""
+        return _SCHEMA
+
+    def open(self, context: SourceReaderContext) -> None:
+        """Check that the schema has no other columns; it may leave some out."""
+        super().open(context)
+        for field in context.schema:
+            index = _SCHEMA.get_field_index(field.name)
+            if index < 0 or _SCHEMA.field(index).type != field.type:
+                raise SchemaError(
+                    f"the binary reader has no column {field.name} of type {field.type}",
+                    remedy="leave the schema out, or use some of: "
+                    "path string, modificationTime timestamp, length long, content binary",
+                )
+
+    def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+        """Yield the row of one file."""
+        return self.read_together([split])
+
+    def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield one row for each file; small files share batches."""
+        rows: list[dict[str, Any]] = []
+        size = 0
+        for split in splits:
+            if split.length == 0:
+                continue
+            row = self._row(split)
+            length = row["length"]
+            if rows and size + length > _BATCH_BYTES:
+                yield self._batch(rows)
+                rows, size = [], 0
+            rows.append(row)
+            size += length
+        if rows:
+            yield self._batch(rows)
+
+    def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist(rows, schema=self.context.schema)
+
+    def _row(self, split: FileSplit) -> dict[str, Any]:
+        if split.start != 0 or split.end is not None:
+            raise SplitReadError(
+                f"{split.path} is to be read from byte {split.start} to {split.end}, but only as a whole",
+                remedy="have the enumerator give files out whole for the binary reader",
+            )
+        if split.length > _MOST_BYTES:
+            raise SplitReadError(
+                f"{split.path} has {split.length} bytes; one value holds at most {_MOST_BYTES}",
+                remedy="leave the file out, or leave the column content out of the schema",
+            )
+        wants_content = "content" in self.context.schema.names
+        content = read_whole(split, self.context.options) if wants_content else None
+        return {
+            "path": _path_as_spark_shows_it(split.path),
+            # Java's file systems know milliseconds, and Spark shows what they know.
+            "modificationTime": split.modified_us // 1000 * 1000,
+            "length": split.length if content is None else len(content),
+            "content": content,
+        }
+
+
+def _path_as_spark_shows_it(path: str) -> str:
+    local = local_path(path)
+    return path if local is None else f"file:{local}"

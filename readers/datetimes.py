@@ -1,0 +1,323 @@
+"""Text to dates and timestamps, with the results of Spark's JSON and CSV readers.
+
+This is what Spark does when no ``dateFormat`` or ``timestampFormat`` is given: the rules of a cast
+from string, then once more without the letters ``GMT``. What lives here: Arrow's own parser for
+columns it reads as Spark does, and one-by-one parsing for every other spelling. What must not:
+patterns given by the user, and anything that knows about files.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.errors import OptionError
+
+_DAY_US = 86_400_000_000
+_NAIVE = pa.timestamp("us")
+_UTC = pa.timestamp("us", "UTC")
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_DAYS_IN_400_YEARS = 146_097
+_ARROW_KNOWS_UNTIL = pa.scalar(2_114_380_800_000_000, pa.timestamp("us"))
+"""1 January 2037: Arrow reads the transitions of a zone, but not the rule that holds after the last."""
+_INT32 = range(-(2**31), 2**31)
+_INT64 = range(-(2**63), 2**63)
+
+# Every text that matches exists in the calendar (29 February is left to the slow path), so a cast
+# of the matching ones cannot fail.
+_DATE = (
+    r"\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])"
+    r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+)
+_CLOCK = r"[ T](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6})?"
+_PLAIN_DATE = f"^{_DATE}$"
+_PLAIN_TIMESTAMP = f"^{_DATE}(?:{_CLOCK})?$"
+_ZONED_TIMESTAMP = rf"^{_DATE}{_CLOCK}(?:Z|[+-](?:0\d|1[0-7]):[0-5]\d)$"
+_SHORTEST_ENDING_IN_Z = len("2020-01-01T00:00:00Z")
+
+_BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
+_DATE_TEXT = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+_TIME_TEXT = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(\D.*)?)?)?"
+_TIMESTAMP_TEXT = re.compile(
+    rf"([+-]?)(\d{{4,6}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:[ T]{_TIME_TEXT})?)?)?", re.ASCII | re.DOTALL
+)
+_HOUR_TEXT = re.compile(f"T{_TIME_TEXT}", re.ASCII | re.DOTALL)
+_CLOCK_TEXT = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(\D.*)?)?", re.ASCII | re.DOTALL)
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
+
+
+def parse_dates(strings: pa.Array, *, from_day_numbers: bool = False) -> tuple[pa.Array, pa.Array]:
+    """Texts as ``date32``, and a mask of those that Spark calls malformed.
+
+    Args:
+        strings: texts; nulls stay null and are not malformed.
+        from_day_numbers: also accept days since the epoch, as Spark's JSON (not CSV) reader does.
+    """
+    dates = _cast_or_none(strings, pa.date32())
+    if dates is None:
+        plain = _matches(strings, _PLAIN_DATE)
+        rest = pc.and_(pc.is_valid(strings), pc.invert(plain))
+        slow = [
+            date_days(text, from_day_numbers=from_day_numbers) for text in strings.filter(rest).to_pylist()
+        ]
+        dates = pa.nulls(len(strings), pa.date32())
+        dates = pc.replace_with_mask(dates, plain, strings.filter(plain).cast(pa.date32()))
+        dates = pc.replace_with_mask(dates, rest, pa.array(slow, pa.int32()).cast(pa.date32()))
+    return dates, _lost(strings, dates)
+
+
+def parse_timestamps(strings: pa.Array, time_zone: str | None) -> tuple[pa.Array, pa.Array]:
+    """Texts as timestamps, and a mask of those that Spark calls malformed.
+
+    Args:
+        strings: texts; nulls stay null and are not malformed.
+        time_zone: where texts without a zone are local; the result is ``timestamp[us, UTC]``.
+            None for ``timestamp_ntz``: a text with a zone is malformed, the result is
+            ``timestamp[us]``.
+    """
+    zone = None if time_zone is None else java_zone(time_zone)
+    times = _cast_or_none(strings, _NAIVE)
+    if times is not None:
+        times = _localised(times, zone)
+    elif zone is None or (times := _zoned_or_none(strings)) is None:
+        times = _timestamps_in_many_spellings(strings, zone)
+    return times, _lost(strings, times)
+
+
+def _zoned_or_none(strings: pa.Array) -> pa.Array | None:
+    """All texts as timestamps when each ends in Z and has seconds (Spark demands them)."""
+    all_in_z = pc.all(pc.ends_with(strings, "Z"), min_count=0).as_py()
+    if not all_in_z or (pc.min(pc.binary_length(strings)).as_py() or 0) < _SHORTEST_ENDING_IN_Z:
+        return None
+    return _cast_or_none(strings, _UTC)
+
+
+def _timestamps_in_many_spellings(strings: pa.Array, zone: tzinfo | None) -> pa.Array:
+    kind = _NAIVE if zone is None else _UTC
+    times = pa.nulls(len(strings), kind)
+    plain = _matches(strings, _PLAIN_TIMESTAMP)
+    times = pc.replace_with_mask(times, plain, _localised(strings.filter(plain).cast(_NAIVE), zone))
+    rest = pc.and_(pc.is_valid(strings), pc.invert(plain))
+    if zone is not None:
+        zoned = _matches(strings, _ZONED_TIMESTAMP)
+        times = pc.replace_with_mask(times, zoned, strings.filter(zoned).cast(_UTC))
+        rest = pc.and_(rest, pc.invert(zoned))
+    slow = [timestamp_us(text, zone) for text in strings.filter(rest).to_pylist()]
+    return pc.replace_with_mask(times, rest, pa.array(slow, pa.int64()).cast(kind))
+
+
+def _cast_or_none(strings: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Arrow's parse of the whole column; None when it refuses a single text.
+
+    For ``date32`` and naive timestamps Arrow accepts nothing that Spark would refuse or read
+    otherwise: the tests compare the two over all spellings.
+    """
+    try:
+        return strings.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _matches(strings: pa.Array, pattern: str) -> pa.Array:
+    return pc.fill_null(pc.match_substring_regex(strings, pattern), False)
+
+
+def _lost(strings: pa.Array, values: pa.Array) -> pa.Array:
+    if values.null_count == strings.null_count:
+        return pa.repeat(pa.scalar(False), len(strings))
+    return pc.and_(pc.is_valid(strings), pc.is_null(values))
+
+
+def _localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
+    """Local times as instants; Java's choice: the earlier one of two, gaps shifted forward."""
+    if zone is None:
+        return times
+    if not isinstance(zone, ZoneInfo):
+        offset = pa.scalar(zone.utcoffset(None), pa.duration("us"))
+        return pc.subtract(times, offset).cast(_UTC)
+    if zone.key == "UTC":
+        return times.cast(_UTC)
+    instants = pc.assume_timezone(times, zone.key, ambiguous="earliest", nonexistent="earliest")
+    in_gap = pc.not_equal(pc.local_timestamp(instants), times)
+    by_python = pc.fill_null(pc.or_(in_gap, pc.greater_equal(times, _ARROW_KNOWS_UNTIL)), False)
+    instants = instants.cast(_UTC)
+    if not pc.any(by_python, min_count=0).as_py():
+        return instants
+    # Arrow moves times in a gap to its edge; Python keeps the offset from before it, as Java does.
+    # One look-up for each distinct time: times far in the future are mostly all the same.
+    local = times.filter(by_python).cast(pa.int64()).dictionary_encode()
+    micros = pa.array([us - _offset_us(us, zone) for us in local.dictionary.to_pylist()], pa.int64())
+    return pc.replace_with_mask(instants, by_python, micros.take(local.indices).cast(_UTC))
+
+
+def _offset_us(local_us: int, zone: tzinfo) -> int:
+    """Offset of a local time. Years that Python does not know are moved by whole 400 year
+    cycles: before year 1 local mean time holds, after 9999 the rules repeat."""
+    days, micros = divmod(local_us, _DAY_US)
+    ordinal = days + _EPOCH_ORDINAL
+    if not 0 < ordinal <= date.max.toordinal():
+        ordinal = (ordinal - 1) % _DAYS_IN_400_YEARS + 1
+        ordinal += 23 * _DAYS_IN_400_YEARS if days > 0 else 0
+    local = datetime.fromordinal(ordinal) + timedelta(microseconds=micros)
+    offset = local.replace(tzinfo=zone).utcoffset() or timedelta()
+    return offset // timedelta(microseconds=1)
+
+
+def date_days(text: str, *, from_day_numbers: bool = False) -> int | None:
+    """One text of ``parse_dates``; None when it is malformed."""
+    days = _calendar_date_days(text)
+    if days is None and "GMT" in text:
+        days = _calendar_date_days(text.replace("GMT", ""))
+    if days is None and from_day_numbers and _WHOLE_NUMBER.fullmatch(text):
+        number = int(text)
+        days = days_from_hybrid_calendar(number) if number in _INT32 else None
+    return days
+
+
+def _calendar_date_days(text: str) -> int | None:
+    match = _DATE_TEXT.fullmatch(text.strip(_BLANKS))
+    if match is None:
+        return None
+    sign, year, month, day = match.groups()
+    return civil_days(int(sign + year), int(month or 1), int(day or 1))
+
+
+def civil_days(year: int, month: int, day: int) -> int | None:
+    """Days since the epoch in the proleptic Gregorian calendar, any year; None if no such day."""
+    cycles, year_in_cycle = divmod(year, 400)
+    try:
+        ordinal = date(year_in_cycle + 400, month, day).toordinal()
+    except ValueError:
+        return None
+    days = ordinal - _EPOCH_ORDINAL + (cycles - 1) * _DAYS_IN_400_YEARS
+    return days if days in _INT32 else None
+
+
+def days_from_hybrid_calendar(days: int) -> int | None:
+    """Day numbers of Spark 1.5 counted Julian days before 15 October 1582: the same calendar
+    fields in the proleptic Gregorian calendar."""
+    gregorian_start = -141_427
+    if days >= gregorian_start:
+        return days
+    # Julian day number to Julian calendar, counting years from 1 March 4801 BC.
+    shifted = days + 2_440_588 + 32_082
+    quads, in_quad = divmod(shifted, 1461)
+    year_in_quad = min(in_quad // 365, 3)
+    day_of_year = in_quad - 365 * year_in_quad
+    month_from_march = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month_from_march + 2) // 5 + 1
+    month = (month_from_march + 2) % 12 + 1
+    year = 4 * quads + year_in_quad - 4800 + (1 if month <= 2 else 0)
+    first = civil_days(year, month, 1)
+    return None if first is None else first + day - 1
+
+
+def timestamp_us(text: str, zone: tzinfo | None) -> int | None:
+    """One text of ``parse_timestamps``, in microseconds; None when it is malformed."""
+    micros = _cast_timestamp_us(text, zone)
+    if micros is None and zone is not None and "GMT" in text:
+        micros = _cast_timestamp_us(text.replace("GMT", ""), zone)
+    return micros
+
+
+def _cast_timestamp_us(text: str, session_zone: tzinfo | None) -> int | None:
+    trimmed = text.strip(_BLANKS)
+    fields = _TIMESTAMP_TEXT.fullmatch(trimmed)
+    clock = None
+    if fields is None:
+        # The letter T must be the very first, before any blank.
+        clock = _HOUR_TEXT.fullmatch(trimmed) if text[:1] == "T" else _CLOCK_TEXT.fullmatch(trimmed)
+        if clock is None:
+            return None
+    hour, minute, second, fraction, zone_name = (fields or clock).groups()[-5:]  # type: ignore[union-attr]
+    try:
+        own_zone = None if zone_name is None else java_zone(zone_name.strip(_BLANKS[:-1]))
+    except OptionError:
+        return None
+    if session_zone is None and (own_zone is not None or fields is None):
+        return None
+    zone = own_zone or session_zone
+    if fields is None:
+        today = datetime.now(zone).date()
+        days: int | None = today.toordinal() - _EPOCH_ORDINAL
+    else:
+        sign, year, month, day = fields.groups()[:4]
+        days = civil_days(int(sign + year), int(month or 1), int(day or 1))
+    clock_us = _clock_us(int(hour or 0), int(minute or 0), int(second or 0), fraction or "")
+    if days is None or clock_us is None:
+        return None
+    local_us = days * _DAY_US + clock_us
+    micros = local_us if zone is None else local_us - _offset_us(local_us, zone)
+    return micros if micros in _INT64 else None
+
+
+def _clock_us(hour: int, minute: int, second: int, fraction: str) -> int | None:
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return (hour * 3600 + minute * 60 + second) * 1_000_000 + int(fraction[:6].ljust(6, "0"))
+
+
+_OFFSET = re.compile(r"([+-])(?:(\d)|(\d\d)(?::(\d\d)(?::(\d\d))?|(\d\d)(\d\d)?)?)", re.ASCII)
+_REGION = re.compile(r"(?!posix/|right/)[A-Za-z][A-Za-z0-9~/._+-]+")
+_NOT_IN_JAVA = ("Factory", "ROC", "localtime", "posixrules")
+_SHORT_IDS = {
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
+    "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris", "EST": "-05:00", "HST": "-10:00", "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "MST": "-07:00",
+    "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def java_zone(name: str) -> tzinfo:
+    """The zone that Spark means by ``name``: a region, an offset, or one of Java's short ids.
+
+    Raises:
+        OptionError: Spark knows no such zone.
+    """
+    padded = re.sub(r"([+-])(\d):", r"\g<1>0\2:", name, count=1, flags=re.ASCII)
+    padded = re.sub(r"([+-])(\d\d):(\d)$", r"\1\2:0\3", padded, count=1, flags=re.ASCII)
+    padded = _SHORT_IDS.get(padded, padded)
+    if padded in ("Z", "UTC", "GMT", "UT"):
+        return ZoneInfo("UTC")
+    without_prefix = re.sub(r"^(UTC|GMT|UT)(?=[+-])", "", padded)
+    if without_prefix[:1] in ("+", "-"):
+        return _fixed_offset(without_prefix, name)
+    try:
+        if padded in _NOT_IN_JAVA or not _REGION.fullmatch(padded):
+            raise _unknown_zone(name)
+        return ZoneInfo(padded)
+    except (ValueError, OSError, KeyError):
+        raise _unknown_zone(name) from None
+
+
+def _fixed_offset(text: str, name: str) -> tzinfo:
+    match = _OFFSET.fullmatch(text)
+    if match is None:
+        raise _unknown_zone(name)
+    sign, one_digit, hours, minutes, seconds, short_minutes, short_seconds = match.groups()
+    parts = [
+        int(part or 0) for part in (one_digit or hours, minutes or short_minutes, seconds or short_seconds)
+    ]
+    total_s = parts[0] * 3600 + parts[1] * 60 + parts[2]
+    if parts[1] > 59 or parts[2] > 59 or total_s > 18 * 3600:
+        raise _unknown_zone(name)
+    if total_s == 0:
+        return UTC
+    return timezone(timedelta(seconds=-total_s if sign == "-" else total_s))
+
+
+def _unknown_zone(name: str) -> OptionError:
+    return OptionError(
+        f"the time zone {name!r} is unknown", remedy="use a name such as Europe/Berlin or +01:00"
+    )

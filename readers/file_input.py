@@ -1,0 +1,234 @@
+"""Opening files for reading: local or remote, plain or compressed, with errors that name the file.
+
+What the file readers share: from a path to a stream of bytes. What is in the bytes is not known here.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Self, cast
+
+import fsspec
+import fsspec.core
+import pyarrow as pa
+
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Options
+
+_STORAGE = "storage."
+_SPLIT_REMEDY = (
+    "check that the file is what it should be; move it out of the source's path to go on without it"
+)
+_COMPRESSED = (".gz", ".bz2", ".zst")
+_NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z")
+"""Compressed files that would be taken for text: refused, where Spark reads some of them as rubbish."""
+
+_file_systems: dict[tuple[int, str, str, str], Any] = {}
+
+
+def is_compressed(path: str) -> bool:
+    """True when ``open_file`` decompresses the file: its name says so."""
+    return path.lower().endswith(_COMPRESSED)
+
+
+def is_splittable(path: str) -> bool:
+    """True when a range of the file's bytes can be read without the bytes before it."""
+    return not is_compressed(path)
+
+
+def refuse_unknown_compression(path: str) -> None:
+    """Raise SplitReadError for a file that is compressed, by its name, in a way that is not read here."""
+    if path.lower().endswith(_NOT_DECOMPRESSED):
+        raise SplitReadError(
+            f"{path} is compressed in a way that flip27 does not read",
+            remedy="compress with gzip, bzip2 or zstd (.gz, .bz2, .zst), or move it out of the source's path",
+        )
+
+
+def local_path(path: str) -> str | None:
+    """The path on the local disk, or None when the file is somewhere else."""
+    if path.startswith("file:"):
+        rest = path[len("file:") :]
+        return "/" + rest.lstrip("/") if rest.startswith("//") else rest
+    return path if "://" not in path and "::" not in path else None
+
+
+def open_file(path: str, options: Options) -> BinaryIO:
+    """The content of a file as a stream; ``.gz``, ``.bz2`` and ``.zst`` are decompressed as it is read.
+
+    Raises:
+        SplitReadError: the file cannot be opened. Reading raises what the file system raises: do
+            it inside ``reading(path, options)``, which makes a SplitReadError of it too.
+    """
+    refuse_unknown_compression(path)
+    lowered = path.lower()
+    raw = open_raw(path, options)
+    if lowered.endswith(".gz"):
+        return _Owning(gzip.GzipFile(fileobj=raw), raw)  # type: ignore[return-value]
+    if lowered.endswith(".bz2"):
+        return _Owning(bz2.BZ2File(raw), raw)  # type: ignore[return-value]
+    if lowered.endswith(".zst"):
+        return _Owning(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"), raw)  # type: ignore[return-value]
+    return raw
+
+
+def open_raw(path: str, options: Options) -> BinaryIO:
+    """The bytes of a file as they are stored, as an unbuffered seekable stream.
+
+    Raises:
+        SplitReadError: the file cannot be opened.
+    """
+    with reading(path, options):
+        local = local_path(path)
+        if local is not None:
+            return cast(BinaryIO, open(local, "rb", buffering=0))
+        fs, name = file_system(path, options)
+        return cast(BinaryIO, fs.open(name, "rb"))
+
+
+def read_whole(split: FileSplit, options: Options) -> bytes:
+    """The bytes of a file as they are stored, in as few calls as the file system allows.
+
+    Raises:
+        SplitReadError: the file cannot be read, or is not as long as it was when it was discovered.
+    """
+    path = split.path
+    local = local_path(path)
+    with reading(path, options):
+        if local is None:
+            fs, name = file_system(path, options)
+            content = cast(bytes, fs.cat_file(name))
+        else:
+            content = _read_local(local, split.length)
+    check_length(split, len(content))
+    return content
+
+
+def _read_local(path: str, expected_bytes: int) -> bytes:
+    # For many small files the calls are the cost: open, one read, close. A read that returns less
+    # than was asked for has seen the end of a regular file.
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        wanted = max(expected_bytes, 0) + 1
+        content = os.read(descriptor, wanted)
+        if len(content) == expected_bytes:
+            return content
+        pieces = [content]
+        while piece := os.read(descriptor, max(wanted, 1 << 16)):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(descriptor)
+
+
+def check_length(split: FileSplit, length: int) -> None:
+    """Refuse a file that has changed since it was discovered: its rows would be lost or differ on a retry."""
+    if 0 <= split.length != length:
+        raise SplitReadError(
+            f"{split.path} had {split.length} bytes when it was discovered and has {length} now",
+            remedy="write files elsewhere and move them into the source's path when they are complete, "
+            "and never change them there",
+        )
+
+
+def file_system(path: str, options: Options) -> tuple[Any, str]:
+    """The fsspec file system of a path that is not local, and the path's name in it."""
+    protocol, _, rest = path.partition("://")
+    storage = options.with_prefix(_STORAGE)
+    key = (os.getpid(), protocol, rest.partition("/")[0], json.dumps(storage, sort_keys=True, default=str))
+    fs = _file_systems.get(key)
+    if fs is None:
+        fs, name = fsspec.core.url_to_fs(path, **storage)
+        if "::" not in path:
+            _file_systems[key] = fs
+        return fs, cast(str, name)
+    return fs, cast(str, fs._strip_protocol(path))
+
+
+@contextmanager
+def reading(path: str, options: Options) -> Iterator[None]:
+    """Turns whatever goes wrong while ``path`` is read into a SplitReadError that names it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise SplitReadError(
+            f"{path} is not there any more",
+            remedy="files must stay until their batch is complete: do not move or delete them before that",
+        ) from None
+    except PermissionError:
+        raise SplitReadError(
+            f"{path} cannot be read: permission denied",
+            remedy="give the user that runs the Spark executors the right to read it",
+        ) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SplitReadError(
+            f"{path} is cut off or damaged: {error}", remedy=f"write the file again; {_SPLIT_REMEDY}"
+        ) from None
+    except (OSError, pa.ArrowException) as error:
+        told = without_secrets(f"{type(error).__name__}: {error}", options)
+        what = "is cut off or damaged" if _is_damage(path, error) else "cannot be read"
+        raise SplitReadError(f"{path} {what}: {told}", remedy=_SPLIT_REMEDY) from None
+    except ImportError as error:
+        raise SplitReadError(
+            f"{path} cannot be read: {error}", remedy="install the package on all nodes of the cluster"
+        ) from None
+    except SplitReadError:
+        raise
+    except Exception as error:
+        if local_path(path) is not None:
+            raise
+        # The libraries of object stores have their own errors, and put credentials into some of them.
+        told = without_secrets(f"{type(error).__name__}: {error}", options)
+        raise SplitReadError(
+            f"{path} cannot be read: {told}", remedy="check the path and the storage.* options"
+        ) from None
+
+
+def without_secrets(message: str, options: Options) -> str:
+    """``message`` with the values of all ``storage.*`` options blotted out."""
+    for secret in sorted(set(_texts(options.with_prefix(_STORAGE))), key=len, reverse=True):
+        if len(secret) > 2:
+            message = message.replace(secret, "***")
+    return message
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif not isinstance(value, bool) and value is not None:
+        yield str(value)
+
+
+def _is_damage(path: str, error: Exception) -> bool:
+    # bz2 and pyarrow raise a plain OSError without an error number for broken data.
+    return is_compressed(path) and getattr(error, "errno", None) is None
+
+
+class _Owning:
+    """A decompressing stream that closes the file under it too."""
+
+    def __init__(self, stream: Any, raw: BinaryIO) -> None:
+        self.read: Callable[..., bytes] = stream.read
+        self._stream = stream
+        self._raw = raw
+
+    def close(self) -> None:
+        self._stream.close()
+        self._raw.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,348 @@
+"""One line of JSON as rows of a schema, by the rules of Spark's JacksonParser.
+
+The slow path of the JSON reader: any document, broken ones too, one value at a time. Values come
+out as Arrow stores them (strings as UTF-8 bytes, timestamps in microseconds, dates in days) so that
+:mod:`flip27_source.readers.json_arrays` can lay them down without another conversion.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import tzinfo
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from flip27_source.errors import SchemaError
+from flip27_source.readers.datetimes import date_days, timestamp_us
+from flip27_source.readers.json_tokens import MalformedJsonError, Token, Tokens, java_utf8
+
+Row: TypeAlias = "list[Any]"
+Converter: TypeAlias = Callable[[Tokens], Any]
+
+_WORDS = {
+    "NaN": float("nan"),
+    "+INF": float("inf"), "+Infinity": float("inf"), "Infinity": float("inf"),
+    "-INF": float("-inf"), "-Infinity": float("-inf"),
+}  # fmt: skip
+_JAVA_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_BASE64 = re.compile(
+    r"(?:[\0- ]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\0- ]*", re.ASCII
+)
+_BASE64_GROUP = re.compile(r"[^\0- ]{4}")
+_EXACT = Context(prec=2000, rounding=ROUND_HALF_UP)
+_INTEGER_RANGES = {
+    # Jackson takes a byte of 128 to 255 for an unsigned one.
+    pa.int8(): range(-128, 256),
+    pa.int16(): range(-(2**15), 2**15),
+    pa.int32(): range(-(2**31), 2**31),
+    pa.int64(): range(-(2**63), 2**63),
+}
+
+
+class _PartialValue(Exception):  # noqa: N818 - a result, not an error
+    """A value of which some part was malformed: that part is null."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedLine:
+    """What a line holds: no row (blank), one row, or one for each element of an array.
+
+    Attributes:
+        rows: the values of each row, in the order of the schema.
+        malformed: Spark calls the line malformed; ``rows`` is what could be read all the same.
+    """
+
+    rows: list[Row]
+    malformed: bool
+
+
+class JsonLineParser:
+    """Parses lines to the fields of ``schema``; ``zone`` is where timestamps without a zone are local.
+
+    Raises:
+        SchemaError: a column has a type that JSON is not read to.
+    """
+
+    def __init__(self, schema: pa.Schema, zone: tzinfo) -> None:
+        self._row = _row_converter(list(schema), zone)
+
+    def parse(self, line: bytes) -> ParsedLine:
+        """The rows of one line, without its newline."""
+        try:
+            tokens = Tokens(line)
+            token = tokens.next()
+            if token is None:
+                return ParsedLine([], False)
+            if token is Token.START_OBJECT:
+                return ParsedLine([self._row(tokens)], False)
+            if token is Token.START_ARRAY:
+                return ParsedLine(self._rows_of_array(tokens), False)
+        except MalformedJsonError:
+            return ParsedLine([], True)
+        except _PartialValue as partial:
+            return ParsedLine(partial.value if token is Token.START_ARRAY else [partial.value], True)
+        return ParsedLine([], True)
+
+    def _rows_of_array(self, tokens: Tokens) -> list[Row]:
+        rows = _read_array(tokens, self._row_of_element)
+        if any(row is None for row in rows):
+            raise MalformedJsonError("null where a row should be")
+        return rows
+
+    def _row_of_element(self, tokens: Tokens) -> Row:
+        if tokens.token is not Token.START_OBJECT:
+            raise MalformedJsonError("a row is not an object")
+        row: Row = self._row(tokens)
+        return row
+
+
+def _row_converter(fields: list[pa.Field], zone: tzinfo) -> Converter:
+    index = {field.name: number for number, field in enumerate(fields)}
+    converters = [_converter(field.type, zone) for field in fields]
+
+    def convert(tokens: Tokens) -> Row:
+        row: Row = [None] * len(converters)
+        malformed = False
+        while (token := tokens.next()) is not None and token is not Token.END_OBJECT:
+            number = index.get(tokens.name())  # type: ignore[arg-type]
+            if number is None:
+                tokens.skip_children()
+                continue
+            try:
+                row[number] = converters[number](tokens)
+            except _PartialValue as partial:
+                malformed = True
+                row[number] = partial.value
+            except MalformedJsonError:
+                malformed = True
+                tokens.skip_children()
+        if malformed:
+            raise _PartialValue(row)
+        return row
+
+    return convert
+
+
+def _read_array(tokens: Tokens, convert: Converter) -> list[Any]:
+    values: list[Any] = []
+    malformed = False
+    while (token := tokens.next()) is not None and token is not Token.END_ARRAY:
+        try:
+            values.append(convert(tokens))
+        except _PartialValue as partial:
+            malformed = True
+            values.append(partial.value)
+    if malformed:
+        raise _PartialValue(values)
+    return values
+
+
+def _read_map(tokens: Tokens, convert: Converter) -> list[tuple[bytes, Any]]:
+    items: list[tuple[bytes, Any]] = []
+    partly = failed = False
+    while (token := tokens.next()) is not None and token is not Token.END_OBJECT:
+        key = java_utf8(tokens.name() or "")
+        try:
+            items.append((key, convert(tokens)))
+        except _PartialValue as partial:
+            partly = True
+            items.append((key, partial.value))
+        except MalformedJsonError:
+            failed = True
+            tokens.skip_children()
+    if failed:
+        raise MalformedJsonError("a value of a map has the wrong type")
+    if partly:
+        raise _PartialValue(items)
+    return items
+
+
+def _converter(kind: pa.DataType, zone: tzinfo) -> Converter:
+    """What turns the current token (a field name is stepped over) to a value of ``kind``."""
+    read = _reader_of(kind, zone)
+
+    def convert(tokens: Tokens) -> Any:
+        token = tokens.token
+        while token is Token.FIELD_NAME:
+            token = tokens.next()
+        if token is None or token is Token.NULL:
+            return None
+        return read(tokens, token)
+
+    return convert
+
+
+def _reader_of(kind: pa.DataType, zone: tzinfo) -> Callable[[Tokens, Token], Any]:
+    if pt.is_struct(kind):
+        row = _row_converter([kind.field(number) for number in range(kind.num_fields)], zone)
+        return _opened_by(Token.START_OBJECT, row)
+    if pt.is_list(kind):
+        element = _converter(kind.value_type, zone)
+        return _opened_by(Token.START_ARRAY, lambda tokens: _read_array(tokens, element))
+    if pt.is_map(kind) and pt.is_string(kind.key_type):
+        value = _converter(kind.item_type, zone)
+        return _opened_by(Token.START_OBJECT, lambda tokens: _read_map(tokens, value))
+    if pt.is_timestamp(kind):
+        return _instant(zone) if kind.tz else _local_time
+    if pt.is_decimal128(kind):
+        return _decimal(kind.precision, kind.scale)
+    if kind in _INTEGER_RANGES:
+        return _integer(kind)
+    simple = _SIMPLE.get(kind)
+    if simple is None:
+        raise SchemaError(
+            f"JSON is not read to columns of type {kind}",
+            remedy="read the field as a string column, which keeps its JSON text, and convert it in Spark",
+        )
+    return simple
+
+
+def _opened_by(opening: Token, read: Converter) -> Callable[[Tokens, Token], Any]:
+    def convert(tokens: Tokens, token: Token) -> Any:
+        if token is not opening:
+            raise MalformedJsonError("not an object or array as the schema asks for")
+        return read(tokens)
+
+    return convert
+
+
+def _boolean(_: Tokens, token: Token) -> bool:
+    if token is Token.TRUE:
+        return True
+    if token is Token.FALSE:
+        return False
+    raise MalformedJsonError("not a boolean")
+
+
+def _integer(kind: pa.DataType) -> Callable[[Tokens, Token], int]:
+    allowed = _INTEGER_RANGES[kind]
+
+    def read(tokens: Tokens, token: Token) -> int:
+        if token is not Token.INT:
+            raise MalformedJsonError("not a whole number")
+        number = int(tokens.text)
+        if number not in allowed:
+            raise MalformedJsonError("a number out of range")
+        return number - 256 if number > 127 and len(allowed) == 384 else number
+
+    return read
+
+
+def _double(tokens: Tokens, token: Token) -> float:
+    if token is Token.INT:
+        return float(int(tokens.text)) if len(tokens.text) < 19 else float(tokens.text)
+    if token is Token.FLOAT:
+        word = _WORDS.get(tokens.text)
+        return float(tokens.text) if word is None else word
+    if token is Token.STRING:
+        word = _WORDS.get(tokens.string())
+        if word is not None:
+            return word
+    raise MalformedJsonError("not a number")
+
+
+def _float(tokens: Tokens, token: Token) -> float:
+    number = _double(tokens, token)
+    if token is Token.STRING or tokens.text in _WORDS:
+        return number
+    if token is Token.INT and len(tokens.text) < 19:
+        # A Java long becomes a float in one rounding.
+        return _nearest_float(str(int(tokens.text)))
+    return _nearest_float(tokens.text)
+
+
+def _nearest_float(text: str) -> float:
+    # Rounding to a double first, and then to a float, is not the same.
+    value: float = pa.scalar(text).cast(pa.float32()).as_py()
+    return value
+
+
+def _string(tokens: Tokens, token: Token) -> bytes:
+    return java_utf8(tokens.string()) if token is Token.STRING else tokens.raw()
+
+
+def _text(tokens: Tokens, token: Token) -> str:
+    if token is not Token.STRING:
+        raise MalformedJsonError("not a string")
+    text = tokens.string()
+    if not text:
+        raise MalformedJsonError("an empty string")
+    return text
+
+
+def _instant(zone: tzinfo) -> Callable[[Tokens, Token], int]:
+    def read(tokens: Tokens, token: Token) -> int:
+        if token is Token.INT:
+            seconds = int(tokens.text)
+            if seconds not in _INTEGER_RANGES[pa.int64()]:
+                raise MalformedJsonError("a number out of range")
+            return (seconds * 1_000_000 + 2**63) % 2**64 - 2**63  # a Java long wraps around
+        return _known(timestamp_us(_text(tokens, token), zone))
+
+    return read
+
+
+def _local_time(tokens: Tokens, token: Token) -> int:
+    return _known(timestamp_us(_text(tokens, token), None))
+
+
+def _date(tokens: Tokens, token: Token) -> int:
+    return _known(date_days(_text(tokens, token), from_day_numbers=True))
+
+
+def _known(value: int | None) -> int:
+    if value is None:
+        raise MalformedJsonError("not a date or time")
+    return value
+
+
+def _binary(tokens: Tokens, token: Token) -> bytes:
+    if token is not Token.STRING:
+        raise MalformedJsonError("not a string")
+    text = tokens.string()
+    if not _BASE64.fullmatch(text):
+        raise MalformedJsonError("not base64")
+    return b"".join(base64.b64decode(group) for group in _BASE64_GROUP.findall(text))
+
+
+def _decimal(precision: int, scale: int) -> Callable[[Tokens, Token], Decimal]:
+    unit = Decimal(1).scaleb(-scale)
+    limit = Decimal(10) ** (precision - scale)
+
+    def read(tokens: Tokens, token: Token) -> Decimal:
+        if token is Token.INT or (token is Token.FLOAT and tokens.text not in _WORDS):
+            number = Decimal(tokens.text)
+        else:
+            text = _text(tokens, token).replace(",", "")
+            if not _JAVA_DECIMAL.fullmatch(text):
+                raise MalformedJsonError("not a decimal number")
+            number = Decimal(text)
+        if number.adjusted() > precision - scale:
+            if number:
+                raise MalformedJsonError("more digits than the column has")
+            number = Decimal(0)
+        rounded = number.quantize(unit, context=_EXACT) if number.adjusted() > -scale - 3 else Decimal(0)
+        if abs(rounded) >= limit:
+            raise MalformedJsonError("more digits than the column has")
+        return rounded
+
+    return read
+
+
+_SIMPLE: dict[pa.DataType, Callable[[Tokens, Token], Any]] = {
+    pa.bool_(): _boolean,
+    pa.float32(): _float,
+    pa.float64(): _double,
+    pa.string(): _string,
+    pa.binary(): _binary,
+    pa.date32(): _date,
+}

@@ -1,0 +1,274 @@
+"""From file splits to blocks of whole lines: what the JSON, CSV and text readers have in common.
+
+A block is about 16 MiB of lines, of one large file or of many small ones: parsing a thousand tiny
+files one by one costs far more than parsing them joined. Nothing here knows what is in a line.
+
+Lines are what Hadoop's LineRecordReader sees: ``\n``, ``\r\n`` and a lone ``\r`` end a line, a byte
+order mark at the start of a file is not part of it, and a line belongs to the range in which its
+first byte lies, so that the ranges of a file give every line once wherever they were cut.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, NamedTuple
+
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Options
+from flip27_source.readers.file_input import (
+    check_length,
+    is_compressed,
+    open_file,
+    read_whole,
+    reading,
+    refuse_unknown_compression,
+)
+
+BLOCK_BYTES = 16 << 20
+
+_BOM = b"\xef\xbb\xbf"
+_SLACK_BYTES = 1 << 16
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_HEADER = re.compile(rb"[\x00-\x20]*[^\x00-\x20][^\n]*\n")
+"""Up to the end of the first line that is not blank, as Java's String.trim sees blanks."""
+
+
+class Place(NamedTuple):
+    """Where a line comes from: the file, and the position of its first byte in it (decompressed)."""
+
+    split: FileSplit
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.split.path}, byte {self.position}"
+
+
+class LinePart(NamedTuple):
+    """The part of a block that comes from one split.
+
+    Attributes:
+        offset: where the part starts in the block.
+        split: the split it comes from.
+        position: position in the file (decompressed) of the first byte of the part.
+        raw: the bytes of the part as they are in the file, when line ends had to be rewritten.
+        raw_offset: where in ``raw`` the part starts.
+    """
+
+    offset: int
+    split: FileSplit
+    position: int
+    raw: bytes | None = None
+    raw_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Whole lines, each ended by a single newline byte.
+
+    Attributes:
+        data: the lines. Their bytes are those of the file: not checked to be UTF-8.
+        parts: which split each stretch of ``data`` comes from, in order.
+    """
+
+    data: bytes
+    parts: tuple[LinePart, ...]
+
+    def place(self, offset: int) -> Place:
+        """Where the line that starts at ``offset`` in ``data`` comes from."""
+        part = self.parts[bisect_right(self.parts, offset, key=lambda part: part.offset) - 1]
+        distance = offset - part.offset
+        if part.raw is not None:
+            lines = self.data.count(b"\n", part.offset, offset)
+            distance = _end_of_lines(part.raw, part.raw_offset, lines) - part.raw_offset
+        return Place(part.split, part.position + distance)
+
+    def place_of_line(self, number: int) -> Place:
+        """Where line ``number`` of ``data``, counted from 0, comes from."""
+        return self.place(_end_of_lines(self.data, 0, number))
+
+
+def _end_of_lines(data: bytes, start: int, lines: int) -> int:
+    """Position just after the next ``lines`` lines of ``data`` from ``start`` on."""
+    position = start
+    for _, match in zip(range(lines), _LINE_END.finditer(data, start), strict=False):
+        position = match.end()
+    return position
+
+
+def line_blocks(
+    splits: Iterable[FileSplit],
+    options: Options,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    drop_header: bool = False,
+) -> Iterator[LineBlock]:
+    """All lines of ``splits``, in order, in blocks of about ``block_bytes``.
+
+    Args:
+        splits: the ranges to read.
+        options: for the ``storage.*`` options.
+        block_bytes: size to aim at; a longer line makes a larger block.
+        drop_header: leave out the first line of each file that is not blank, and the blank ones
+            before it. Only looked for in the range that starts the file, as Spark does.
+
+    Raises:
+        SplitReadError: a file cannot be read, is damaged or has changed since it was discovered.
+    """
+    pieces: list[bytes] = []
+    parts: list[LinePart] = []
+    size = 0
+    for split in splits:
+        header_due = drop_header and split.start == 0
+        for position, raw in _aligned_chunks(split, options, block_bytes):
+            start = 3 if position == 0 and raw.startswith(_BOM) else 0
+            if start == len(raw):
+                continue
+            lines = _normalised(raw)
+            end_of_header = start
+            if header_due:
+                header = _HEADER.match(lines, start)
+                header_due = header is None
+                end_of_header = len(lines) if header is None else header.end()
+            if end_of_header == len(lines):
+                continue
+            parts.append(_part(size, split, position, raw, lines, end_of_header))
+            piece = lines[end_of_header:] if end_of_header else lines
+            pieces.append(piece)
+            size += len(piece)
+            if size >= block_bytes // 2:  # a whole chunk of a large file is a block of its own
+                yield LineBlock(_joined(pieces), tuple(parts))
+                pieces, parts, size = [], [], 0
+    if pieces:
+        yield LineBlock(_joined(pieces), tuple(parts))
+
+
+def _part(offset: int, split: FileSplit, position: int, raw: bytes, lines: bytes, dropped: int) -> LinePart:
+    if b"\r" not in raw:
+        return LinePart(offset, split, position + dropped)
+    raw_start = _end_of_lines(raw, 0, lines.count(b"\n", 0, dropped)) or (3 if dropped else 0)
+    return LinePart(offset, split, position + raw_start, raw, raw_start)
+
+
+def _joined(pieces: list[bytes]) -> bytes:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _normalised(raw: bytes) -> bytes:
+    """``raw`` with every line ended by a single newline byte, the last one too."""
+    lines = raw
+    if b"\r" in raw:
+        lines = raw.replace(b"\r\n", b"\n")
+        if b"\r" in lines:
+            lines = lines.replace(b"\r", b"\n")
+    return lines if lines.endswith(b"\n") else lines + b"\n"
+
+
+def _aligned_chunks(split: FileSplit, options: Options, block_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """The lines of a split as they are in the file, with the position of each chunk; none is empty."""
+    refuse_unknown_compression(split.path)
+    compressed = is_compressed(split.path)
+    whole = split.start == 0 and split.end is None
+    if compressed and not whole:
+        raise SplitReadError(
+            f"{split.path} is compressed and cannot be read from byte {split.start} to {split.end}",
+            remedy="have the enumerator give compressed files out whole",
+        )
+    if whole and not compressed and 0 <= split.length <= block_bytes:
+        content = read_whole(split, options)
+        if content:
+            yield 0, content
+        return
+    with open_file(split.path, options) as stream, reading(split.path, options):
+        first = max(split.start - 1, 0)
+        if first:
+            stream.seek(first)
+        yield from _whole_lines(_range_pieces(split, stream, first, block_bytes))
+
+
+def _whole_lines(pieces: Iterable[tuple[int, memoryview]]) -> Iterator[tuple[int, bytes]]:
+    """The same bytes, cut at line ends, as far as they have any."""
+    carried: list[memoryview | bytes] = []
+    line_position = 0
+    for position, piece in pieces:
+        if not carried:
+            line_position = position
+        cut = _after_last_line_end(piece)
+        if cut:
+            carried.append(piece[:cut])
+            yield line_position, b"".join(carried)
+            carried = []
+            line_position = position + cut
+        if cut < len(piece):
+            carried.append(piece[cut:])
+    if carried:
+        yield line_position, b"".join(carried)
+
+
+def _range_pieces(
+    split: FileSplit, stream: BinaryIO, position: int, block_bytes: int
+) -> Iterator[tuple[int, memoryview]]:
+    """The bytes of the lines of ``stream``, which stands at ``position``, that start in the range.
+
+    They reach from the first start of a line at or after ``split.start`` to the first one at or
+    after ``split.end``. Whether a line starts at some byte is told by the byte before it.
+    """
+    skipping = split.start > 0
+    end = split.end
+    while chunk := _read_chunk(stream, _read_bytes(position, end, block_bytes)):
+        start = 0
+        if skipping:
+            start = _after_first_line_end(chunk, 0)
+            if start >= 0 and end is not None and position + start >= end:
+                return
+        stop = -1
+        if end is not None and position + len(chunk) >= end:
+            stop = _after_first_line_end(chunk, max(end - 1 - position, 0))
+        if start >= 0:
+            skipping = False
+            yield position + start, memoryview(chunk)[start : None if stop < 0 else stop]
+        if stop >= 0:
+            return
+        position += len(chunk)
+    if not is_compressed(split.path):
+        check_length(split, position)
+
+
+def _read_bytes(position: int, end: int | None, block_bytes: int) -> int:
+    if end is None:
+        return block_bytes
+    # A little more than the range, in which its last line most likely ends.
+    return min(block_bytes, max(end - position, 0) + _SLACK_BYTES)
+
+
+def _read_chunk(stream: BinaryIO, size: int) -> bytes:
+    """The next ``size`` bytes or so, never ending between the two bytes of a line end; empty at the end."""
+    chunk = stream.read(size)
+    if not chunk.endswith(b"\r"):
+        return chunk
+    pieces = [chunk, stream.read(1)]
+    while pieces[-1] == b"\r":
+        pieces.append(stream.read(1))
+    return b"".join(pieces)
+
+
+def _after_first_line_end(data: bytes, start: int) -> int:
+    """Where the line ends that is under way at ``start``, or -1 when it does not end in ``data``."""
+    newline = data.find(b"\n", start)
+    carriage_return = data.find(b"\r", start, len(data) if newline < 0 else newline)
+    if carriage_return < 0 or carriage_return + 1 == newline:
+        return newline + 1 if newline >= 0 else -1
+    return carriage_return + 1
+
+
+def _after_last_line_end(piece: memoryview) -> int:
+    """Where some line ends after which few or no lines start in ``piece``; 0 when none ends."""
+    tail = bytes(piece[-_SLACK_BYTES:])
+    found = tail.rfind(b"\n") + 1
+    if found:
+        return len(piece) - len(tail) + found
+    whole = bytes(piece)
+    return whole.rfind(b"\n") + 1 or whole.rfind(b"\r") + 1

@@ -1,0 +1,198 @@
+"""From a column as a Parquet file holds it to the column that the schema asks for.
+
+The conversions are those that Spark's own Parquet source makes, and a few where it stops (nanoseconds);
+none loses a value silently. Columns that already fit are not touched. No I/O.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+_PROLEPTIC_SINCE = dt.datetime(1900, 1, 1, tzinfo=dt.UTC)
+"""From here on Spark's old hybrid calendar and the one of today agree in all time zones."""
+
+
+class MismatchError(Exception):
+    """A column cannot be given the type of the schema; the message says why, the caller adds where."""
+
+
+def nulls(rows: int, field: pa.Field) -> pa.Array:
+    """A column that the file does not have."""
+    if not field.nullable and rows:
+        raise MismatchError("it is not in the file, and the schema says NOT NULL")
+    return pa.nulls(rows, field.type)
+
+
+def converted(column: pa.Array, field: pa.Field) -> pa.Array:
+    """``column`` with the type of ``field``.
+
+    Raises:
+        MismatchError: there is no such conversion, a value does not fit, or a null is where none may be.
+    """
+    if not field.nullable and column.null_count:
+        raise MismatchError("it holds a null, and the schema says NOT NULL")
+    if _same(column.type, field.type):
+        return column
+    try:
+        return _converted(column, field.type)
+    except pa.ArrowInvalid as error:
+        raise MismatchError(f"a value does not fit {field.type}: {error}") from None
+
+
+def refuse_old_calendar(column: pa.Array) -> None:
+    """Refuse dates before 1900 in a file in which Spark 2, or its legacy mode, wrote them."""
+    if types.is_date(column.type) or types.is_timestamp(column.type):
+        earliest = pc.min(column.cast(pa.timestamp("us", "UTC"))).as_py()
+        if earliest is not None and earliest < _PROLEPTIC_SINCE:
+            raise MismatchError(
+                "it holds dates before 1900 in the calendar of Spark 2 (rebase mode LEGACY), not read here"
+            )
+
+
+def _same(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    # Equality of Arrow types leaves names and nullability inside lists and maps out of account.
+    return bool(stored.equals(wanted, check_metadata=True) if types.is_nested(wanted) else stored == wanted)
+
+
+def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    stored = column.type
+    if _same(stored, wanted):
+        return column
+    if types.is_null(stored):
+        return pa.nulls(len(column), wanted)
+    for is_wanted, convert in _NESTED:
+        if is_wanted(wanted):
+            return convert(column, wanted)
+    if _is_timestamp_of_nanoseconds(stored) and types.is_timestamp(wanted):
+        # Towards the past, also before 1970: as everywhere where Java cuts nanoseconds off.
+        column = pc.floor_temporal(column, unit="microsecond")
+    if not _castable(stored, wanted):
+        raise _no_conversion(stored, wanted)
+    return column.cast(wanted)
+
+
+def _no_conversion(stored: pa.DataType, wanted: pa.DataType) -> MismatchError:
+    return MismatchError(f"the file holds {stored}, which does not become {wanted} as in the schema")
+
+
+def _castable(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Spark reads ``stored`` as ``wanted``; both are flat and differ."""
+    for is_stored, becomes in _CONVERSIONS:
+        if is_stored(stored):
+            return becomes(stored, wanted)
+    return False
+
+
+def _integer_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    bits = int(stored.bit_width) + int(types.is_unsigned_integer(stored))
+    if types.is_decimal(wanted):
+        return int(wanted.precision - wanted.scale) >= {8: 3, 16: 5, 32: 10, 64: 20}[stored.bit_width]
+    if types.is_float64(wanted):
+        return bits <= 33
+    # Parquet has no smaller number than 32 bits: a narrow column is a promise about its values,
+    # which the cast checks.
+    return bool(types.is_signed_integer(wanted)) and (bits <= 32 or int(wanted.bit_width) >= bits)
+
+
+def _decimal_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    whole_digits = stored.precision - stored.scale
+    return (
+        bool(types.is_decimal(wanted))
+        and wanted.scale >= stored.scale
+        and int(wanted.precision - wanted.scale) >= whole_digits
+    )
+
+
+def _is_bytes(stored: pa.DataType) -> bool:
+    return any(
+        is_kind(stored)
+        for is_kind in (
+            types.is_string,
+            types.is_large_string,
+            types.is_string_view,
+            types.is_binary,
+            types.is_large_binary,
+            types.is_binary_view,
+            types.is_fixed_size_binary,
+        )
+    )
+
+
+def _is_timestamp_of_nanoseconds(stored: pa.DataType) -> bool:
+    return bool(types.is_timestamp(stored)) and stored.unit == "ns"
+
+
+def _struct(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if not types.is_struct(column.type):
+        raise _no_conversion(column.type, wanted)
+    column = _without_offset(column)
+    stored: dict[str, list[int]] = {}
+    for index in range(column.type.num_fields):
+        stored.setdefault(column.type.field(index).name.lower(), []).append(index)
+    children = []
+    for field in wanted:
+        indexes = stored.get(field.name.lower(), [])
+        if len(indexes) > 1:
+            raise MismatchError(f"field {field.name} is there more than once, with another case")
+        children.append(_child(column.field(indexes[0]) if indexes else None, field, len(column)))
+    return pa.Array.from_buffers(wanted, len(column), column.buffers()[:1], children=children)
+
+
+def _child(child: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
+    try:
+        # Below a null a child may be null whatever the schema says.
+        return pa.nulls(rows, field.type) if child is None else converted(child, field.with_nullable(True))
+    except MismatchError as mismatch:
+        raise MismatchError(f"field {field.name}: {mismatch}") from None
+
+
+def _list(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    stored = column.type
+    if types.is_large_list(stored) or types.is_fixed_size_list(stored):
+        column = column.cast(pa.list_(stored.value_field))
+    elif not types.is_list(stored):
+        raise _no_conversion(stored, wanted)
+    column = _without_offset(column)
+    values = converted(column.values, wanted.value_field)
+    return pa.Array.from_buffers(wanted, len(column), column.buffers()[:2], children=[values])
+
+
+def _map(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if not types.is_map(column.type):
+        raise _no_conversion(column.type, wanted)
+    column = _without_offset(column)
+    keys = converted(column.keys, wanted.key_field)
+    items = converted(column.items, wanted.item_field)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[wanted.key_field, wanted.item_field])
+    return pa.Array.from_buffers(wanted, len(column), column.buffers()[:2], children=[entries])
+
+
+def _without_offset(column: pa.Array) -> pa.Array:
+    # A slice shares its buffers: joining it with nothing copies just its rows.
+    return pa.concat_arrays([column[:0], column]) if column.offset else column
+
+
+_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, pa.DataType], pa.Array]], ...] = (
+    (types.is_struct, _struct),
+    (types.is_map, _map),
+    (types.is_list, _list),
+)
+
+_CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, pa.DataType], bool]], ...] = (
+    (types.is_integer, _integer_becomes),
+    (types.is_decimal, _decimal_becomes),
+    # With or without a zone: the same clock reading in UTC, whatever the session's time zone is.
+    (types.is_timestamp, lambda _, wanted: bool(types.is_timestamp(wanted))),
+    (types.is_float32, lambda _, wanted: bool(types.is_float64(wanted))),
+    (types.is_date32, lambda _, wanted: bool(types.is_timestamp(wanted)) and wanted.tz is None),
+    (_is_bytes, lambda _, wanted: bool(types.is_binary(wanted) or types.is_string(wanted))),
+)

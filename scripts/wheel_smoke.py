@@ -1,0 +1,79 @@
+"""Run by wheel_test.py with the Python of a clean environment: imports everything, streams a little.
+
+Its one argument is the folder of that environment: whatever is imported has to come from there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+ROWS_PER_FILE = 3
+FILES = 4
+
+
+def import_everything(home: Path) -> None:
+    """Every module of the wheel imports, and comes from the wheel."""
+    import flip27_source
+
+    for info in pkgutil.walk_packages(flip27_source.__path__, "flip27_source."):
+        if not info.name.endswith(".__main__"):
+            importlib.import_module(info.name)
+    importlib.import_module("pyspark_flip27")
+    ours = {name: module for name, module in sys.modules.items() if "flip27" in name}
+    foreign = [name for name, module in ours.items() if not Path(str(module.__file__)).is_relative_to(home)]
+    assert not foreign, f"not imported from the wheel: {foreign}"
+
+
+def load_entry_points() -> None:
+    """Every built-in enumerator and reader is found by its name."""
+    for group in ("flip27_source.enumerators", "flip27_source.readers"):
+        found = entry_points(group=group)
+        assert found, f"no entry points in the group {group}"
+        for entry in found:
+            entry.load()
+
+
+def stream_a_few_files(folder: Path) -> None:
+    """Files in, rows out, without spark.dataSource.register."""
+    from pyspark.sql import SparkSession
+
+    landing = folder / "landing"
+    landing.mkdir()
+    for number in range(FILES):
+        rows = [json.dumps({"id": number * ROWS_PER_FILE + row}) for row in range(ROWS_PER_FILE)]
+        (landing / f"{number}.json").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    spark = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .getOrCreate()
+    )
+    query = (
+        spark.readStream.format("flip27")
+        .option("enumerator", "files")
+        .option("reader", "json")
+        .option("stateLocation", str(folder / "state"))
+        .schema("id long")
+        .load(str(landing))
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("path", str(folder / "out"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    ids = sorted(row.id for row in spark.read.parquet(str(folder / "out")).collect())
+    spark.stop()
+    assert ids == list(range(FILES * ROWS_PER_FILE)), f"rows out: {ids}"
+
+
+if __name__ == "__main__":
+    import_everything(Path(sys.argv[1]).resolve())
+    load_entry_points()
+    stream_a_few_files(Path.cwd())

@@ -1,0 +1,144 @@
+"""Proves that the wheel works where there is no checkout, and that the sdist makes the same wheel.
+
+Builds in a copy of the tree (a stale build/ folder would smuggle deleted modules into the wheel), installs
+the wheel without its dependencies into a clean environment, and runs scripts/wheel_smoke.py there from
+another folder. The dependencies, pyspark's 450 MB above all, are lent by the environment that runs this
+script: a path entry makes its site-packages importable but does not process its .pth files, so the
+checkout's editable install stays invisible.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+NOT_SOURCE = shutil.ignore_patterns(
+    ".*", "build", "dist", "*.egg-info", "__pycache__", "demo-output", "results"
+)
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> None:
+    """Run a command; its output is only shown when it fails."""
+    outcome = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if outcome.returncode != 0:
+        print(outcome.stdout)
+        sys.exit(f"wheel-test: failed with exit code {outcome.returncode}: {' '.join(map(str, command))}")
+
+
+def build_wheels(work: Path) -> tuple[Path, Path]:
+    """The wheel built from the tree, and the wheel built from an sdist of the tree."""
+    tree = work / "tree"
+    shutil.copytree(CHECKOUT, tree, symlinks=True, ignore=NOT_SOURCE)
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", work / "direct", cwd=tree)
+    run(sys.executable, "-m", "build", "--outdir", work / "by-sdist", cwd=tree)  # sdist, then wheel from it
+    (direct,) = (work / "direct").glob("*.whl")
+    (by_sdist,) = (work / "by-sdist").glob("*.whl")
+    return direct, by_sdist
+
+
+def expected_files() -> set[str]:
+    """What the wheel has to hold, read off the tree itself."""
+    modules = {
+        path.relative_to(CHECKOUT).as_posix()
+        for path in (CHECKOUT / "flip27_source").rglob("*.py")
+        if not path.is_relative_to(CHECKOUT / "flip27_source" / "enumerators")
+        and not path.is_relative_to(CHECKOUT / "flip27_source" / "readers")
+    }
+    linked = {
+        f"flip27_source/{path.relative_to(CHECKOUT).as_posix()}"
+        for folder in ("enumerators", "readers")
+        for path in (CHECKOUT / folder).rglob("*.py")
+    }
+    return modules | linked | {"flip27_source/py.typed", "pyspark_flip27.py"}
+
+
+def check_contents(direct: Path, by_sdist: Path) -> None:
+    """Compare both wheels with the tree, and the entry points with setup.cfg."""
+    names = {wheel: set(zipfile.ZipFile(wheel).namelist()) for wheel in (direct, by_sdist)}
+    if names[direct] != names[by_sdist]:
+        sys.exit(f"wheel-test: the sdist makes another wheel: {sorted(names[direct] ^ names[by_sdist])}")
+    code = {name for name in names[direct] if ".dist-info/" not in name}
+    if code != expected_files():
+        sys.exit(f"wheel-test: tree and wheel differ in: {sorted(code ^ expected_files())}")
+    if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names[direct]):
+        sys.exit("wheel-test: the wheel has no LICENSE")
+    if entry_points_in(direct) != entry_points_in_setup_cfg():
+        sys.exit("wheel-test: the wheel's entry points are not those of setup.cfg")
+
+
+def entry_points_in(wheel: Path) -> dict[str, dict[str, str]]:
+    """The entry points that the wheel declares, by group."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
+        return parsed_entry_points(archive.read(name).decode())
+
+
+def entry_points_in_setup_cfg() -> dict[str, dict[str, str]]:
+    """The entry points that setup.cfg declares, by group."""
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(CHECKOUT / "setup.cfg", encoding="utf-8")
+    groups = config["options.entry_points"]
+    return parsed_entry_points("\n".join(f"[{group}]{groups[group]}" for group in groups))
+
+
+def parsed_entry_points(text: str) -> dict[str, dict[str, str]]:
+    """The groups of an entry_points.txt."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    return {group: dict(parser[group]) for group in parser.sections()}
+
+
+def clean_environment(work: Path, wheel: Path) -> Path:
+    """The Python of a new environment that holds the wheel alone and borrows the dependencies."""
+    home = work / "clean"
+    venv.create(home, with_pip=True)
+    python = home / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=work)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    lent = home / "lib" / version / "site-packages" / "lent.pth"
+    lent.write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
+    return python
+
+
+def main() -> None:
+    """Build, compare, install, and try."""
+    with tempfile.TemporaryDirectory(prefix="flip27-wheel-") as name:
+        work = Path(name).resolve()
+        direct, by_sdist = build_wheels(work)
+        check_contents(direct, by_sdist)
+        print(f"wheel-test: {direct.name} holds the whole tree, and the sdist makes the same wheel")
+        python = clean_environment(work, direct)
+        elsewhere = work / "elsewhere"
+        elsewhere.mkdir()
+        smoke = elsewhere / "wheel_smoke.py"
+        shutil.copy(CHECKOUT / "scripts" / "wheel_smoke.py", smoke)
+        run(
+            python,
+            smoke,
+            work / "clean",
+            cwd=elsewhere,
+            PYSPARK_PYTHON=str(python),
+            SPARK_LOCAL_IP="127.0.0.1",
+        )
+        print('wheel-test: imported, found by Spark without registering, and format("flip27") streams')
+
+
+if __name__ == "__main__":
+    main()

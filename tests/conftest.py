@@ -1,0 +1,36 @@
+"""Fixtures for all tests: one local Spark session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def _session() -> Iterator[SparkSession]:
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("flip27-source tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.streaming.stopTimeout", "30s")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(_session: SparkSession) -> Iterator[SparkSession]:
+    """The session, in UTC; a test may set another time zone, the next one starts in UTC."""
+    _session.conf.set("spark.sql.session.timeZone", "UTC")
+    yield _session
+    _session.conf.set("spark.sql.session.timeZone", "UTC")

@@ -1,0 +1,70 @@
+"""The binary reader gives what ``spark.read.format("binaryFile")`` gives."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import SparkSession
+from spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
+
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.readers.binary import BinaryReader
+
+pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
+
+SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+
+
+def test_rows_are_those_of_spark_down_to_path_and_time(spark: SparkSession, tmp_path: Path) -> None:
+    contents = {
+        "a b.bin": b"\x00\xff",
+        "b%20c.gz": gzip.compress(b"x"),
+        "empty": b"",
+        "c": bytes(10),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    os.utime(tmp_path / "c", ns=(0, 1_700_000_000_123_456_789))
+    paths = [tmp_path / name for name in contents]
+    ours = as_dataframe(spark, read_table(BinaryReader(), paths, SCHEMA), SCHEMA)
+    theirs = spark.read.format("binaryFile").load(str(tmp_path))
+    assert_df_equality(ours, theirs, ignore_row_order=True)
+    assert arrow_schema(theirs.schema) == BinaryReader.default_schema(None)  # type: ignore[arg-type]
+
+
+def test_columns_may_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    assert read_table(BinaryReader(), [tmp_path / "a"], "length long, content binary").to_pylist() == [
+        {"length": 3, "content": b"abc"}
+    ]
+    assert read_table(BinaryReader(), [tmp_path / "a"], "length long").to_pylist() == [{"length": 3}]
+
+
+def test_small_files_share_batches_and_large_ones_do_not(tmp_path: Path) -> None:
+    for name, size in (("a", 10), ("b", 20), ("c", 17 << 20), ("d", 30)):
+        (tmp_path / name).write_bytes(bytes(size))
+    splits = [split_of(tmp_path / name) for name in "abcd"]
+    batches = read_batches(BinaryReader(), splits, arrow_schema(SCHEMA))
+    assert [batch["length"].to_pylist() for batch in batches] == [[10, 20], [17 << 20], [30]]
+
+
+def test_other_columns_are_refused() -> None:
+    with pytest.raises(SchemaError, match="no column size of type int64"):
+        read_batches(BinaryReader(), [], arrow_schema("size long"))
+
+
+def test_a_range_of_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    with pytest.raises(SplitReadError, match=r"/a is to be read from byte 1 to None"):
+        read_batches(BinaryReader(), [split_of(tmp_path / "a", 1)], arrow_schema(SCHEMA))
+
+
+def test_a_file_that_no_value_can_hold_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    huge = FileSplit(path=str(tmp_path / "none"), length=1 << 31, modified_us=0)
+    with pytest.raises(SplitReadError, match="has 2147483648 bytes; one value holds at most 2147483647"):
+        read_batches(BinaryReader(), [huge], arrow_schema(SCHEMA))

@@ -1,0 +1,259 @@
+"""The shape of the tree: which way imports point, what is where, what is named how.
+
+Everything is read off the tree as it is; nothing here names a module that need not exist.
+"""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent
+PACKAGE = "flip27_source"
+LINKED_FOLDERS = ("enumerators", "readers")
+MAX_LINES = 400
+
+FACADE = "facade"  # flip27_source/__init__.py
+TYPES = "the author's types"  # the other modules directly in flip27_source/
+
+ARROWS = {
+    FACADE: {TYPES, "spark"},
+    TYPES: {TYPES},
+    "enumerators": {TYPES, "enumerators"},
+    "readers": {TYPES, "readers", "enumerators"},
+    "coordination": {TYPES, "coordination"},
+    "snapshots": {TYPES, "snapshots", "coordination"},
+    "spark": {TYPES, "spark", "coordination", "snapshots"},
+    "testing": {TYPES, "testing", "coordination", "snapshots", "spark", "enumerators", "readers"},
+    "cli": {FACADE, TYPES, "cli", "coordination", "snapshots", "spark", "testing"},
+}
+"""Which part may import which. A part that is missing here may import nothing of ours."""
+
+DECIDING_MODULES = {f"{PACKAGE}.coordination.{name}" for name in ("coordinator", "gateway")}
+"""What decides; ``snapshots`` stores the values of ``coordination`` and has no use for these."""
+
+PYSPARK_ALLOWED = {"spark", "cli"}
+"""``cli`` holds programs that start a session of their own, such as the demo's query."""
+
+NOT_PURE = {
+    "asyncio", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow", "fsspec", "io",
+    "multiprocessing", "os", "pathlib", "pyarrow.fs", "pyspark", "random", "secrets", "shutil", "socket",
+    "subprocess", "tempfile", "threading", "time", "uuid",
+}  # fmt: skip
+"""I/O, clocks, threads and chance: ``coordination`` is handed what it needs of them."""
+
+CONTRACT = {
+    "DiscoveringEnumerator", "Discovery", "Progress", "SourceEvent", "SourceSplit", "SplitEnumerator",
+    "SplitEnumeratorContext", "SplitReader", "register",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """A module of the package: its dotted name and its real file."""
+
+    name: str
+    file: Path
+
+    @property
+    def part(self) -> str:
+        """The row of ARROWS that the module belongs to."""
+        if self.name == PACKAGE:
+            return FACADE
+        rest = self.name.split(".")[1:]
+        return rest[0] if len(rest) > 1 or self.file.name == "__init__.py" else TYPES
+
+
+def modules_of_the_package() -> Iterator[Module]:
+    linked = [(TOP / folder, f"{PACKAGE}.{folder}") for folder in LINKED_FOLDERS]
+    own = [(TOP / PACKAGE, PACKAGE)]
+    for folder, name in own + linked:
+        for file in sorted(folder.rglob("*.py")):
+            inside = file.relative_to(folder)
+            if folder == TOP / PACKAGE and inside.parts[0] in LINKED_FOLDERS:
+                continue
+            parts = [name, *inside.with_suffix("").parts]
+            yield Module(name=".".join(parts).removesuffix(".__init__"), file=file)
+
+
+MODULES = list(modules_of_the_package())
+EACH_MODULE = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+
+
+def imports(module: Module) -> set[str]:
+    """The dotted names that a module imports, wherever in it; for ``from a import b`` it is ``a.b``."""
+    is_package = module.file.name == "__init__.py"
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(module.file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                up = module.name.split(".")
+                up = up[: len(up) - node.level + is_package]
+                base = ".".join([*up, *filter(None, [node.module])])
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+    return found
+
+
+def owner(dotted: str) -> Module:
+    """The module of the package that an imported name lives in."""
+    by_name = {module.name: module for module in MODULES}
+    while dotted not in by_name:
+        dotted = dotted.rpartition(".")[0]
+    return by_name[dotted]
+
+
+def is_or_is_in(dotted: str, name: str) -> bool:
+    return dotted == name or dotted.startswith(name + ".")
+
+
+@EACH_MODULE
+def test_imports_follow_the_arrows(module: Module) -> None:
+    allowed = ARROWS.get(module.part, set()) | {module.part}
+    targets = {owner(name) for name in imports(module) if is_or_is_in(name, PACKAGE)}
+    assert {target.name for target in targets if target.part not in allowed} == set()
+
+
+@EACH_MODULE
+def test_what_stores_does_not_know_what_decides(module: Module) -> None:
+    if module.part == "snapshots":
+        assert {owner(name).name for name in imports(module) if is_or_is_in(name, PACKAGE)}.isdisjoint(
+            DECIDING_MODULES
+        )
+
+
+@EACH_MODULE
+def test_only_the_spark_package_imports_pyspark(module: Module) -> None:
+    if module.part not in PYSPARK_ALLOWED:
+        assert {name for name in imports(module) if is_or_is_in(name, "pyspark")} == set()
+
+
+@EACH_MODULE
+def test_coordination_has_no_input_output_clock_or_thread(module: Module) -> None:
+    if module.part != "coordination":
+        return
+    impure = {name for name in imports(module) for bad in NOT_PURE if is_or_is_in(name, bad)}
+    tree = ast.parse(module.file.read_text(encoding="utf-8"))
+    clocks = {
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in {"now", "utcnow", "today"}
+    }
+    calls = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"open", "print"}
+    }
+    assert impure | clocks | calls == set()
+
+
+def test_importing_the_package_loads_neither_pyspark_nor_file_systems() -> None:
+    code = f"import {PACKAGE}, sys; print([m for m in ('pyspark', 'fsspec', 'pandas') if m in sys.modules])"
+    assert run_python(code, cwd=TOP) == "[]"
+
+
+def test_spark_can_find_the_format_from_any_folder(tmp_path: Path) -> None:
+    code = "import pkgutil; print('pyspark_flip27' in {module.name for module in pkgutil.iter_modules()})"
+    assert run_python(code, cwd=tmp_path) == "True"
+
+
+def run_python(code: str, *, cwd: Path) -> str:
+    outcome = subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout.strip()
+
+
+def test_the_public_names_are_there() -> None:
+    package = importlib.import_module(PACKAGE)
+    assert set(package.__all__) >= CONTRACT
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []
+
+
+def entry_points() -> list[tuple[str, str]]:
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(TOP / "setup.cfg", encoding="utf-8")
+    lines = [line for group in config["options.entry_points"].values() for line in group.split("\n") if line]
+    return [(name.strip(), target.strip()) for name, target in (line.split("=") for line in lines)]
+
+
+@pytest.mark.parametrize(("name", "target"), entry_points(), ids=lambda text: text)
+def test_a_built_in_name_leads_to_its_class(name: str, target: str) -> None:
+    module, _, class_name = target.partition(":")
+    assert isinstance(getattr(importlib.import_module(module), class_name), type), name
+
+
+@pytest.mark.parametrize("folder", LINKED_FOLDERS)
+def test_a_top_level_folder_is_linked_relatively(folder: str) -> None:
+    link = TOP / PACKAGE / folder
+    assert os.readlink(link) == os.path.join("..", folder)
+    assert link.resolve() == TOP / folder
+
+
+@pytest.mark.parametrize("folder", LINKED_FOLDERS)
+def test_git_keeps_the_links_as_links(folder: str) -> None:
+    assert git("ls-files", "--stage", f"{PACKAGE}/{folder}").startswith("120000 ")
+
+
+def git(*arguments: str) -> str:
+    if not (TOP / ".git").exists():
+        pytest.skip("not a git checkout")
+    return subprocess.run(["git", *arguments], cwd=TOP, capture_output=True, text=True, check=True).stdout
+
+
+PYTHON_FILES = sorted(
+    {module.file for module in MODULES}
+    | {file for folder in ("tests", "benchmarks", "scripts") for file in (TOP / folder).rglob("*.py")}
+    | set(TOP.glob("*.py"))
+)
+EACH_FILE = pytest.mark.parametrize("file", PYTHON_FILES, ids=lambda file: str(file.relative_to(TOP)))
+
+
+@EACH_FILE
+def test_a_file_is_short_enough_to_be_read_at_once(file: Path) -> None:
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+@EACH_FILE
+def test_no_module_is_named_like_one_of_pythons_own(file: Path) -> None:
+    assert file.stem.startswith("__") or file.stem not in sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+def test_a_module_says_what_lives_in_it(module: Module) -> None:
+    text = module.file.read_text(encoding="utf-8")
+    assert not text.strip() or ast.get_docstring(ast.parse(text))
+
+
+MACHINE_PATH = re.compile(r"(?<![\w.}$])/(?:work|root|home/\w+|Users/\w+|opt/py\w*)/")
+REGISTRY = re.compile(
+    r"(?:extra-)?index-url|https?://[^\s\"')]*/simple\b|pypi\.python\.org|files\.pythonhosted"
+)
+
+
+def test_no_file_names_a_machine_path_or_a_package_registry() -> None:
+    hits = []
+    for name in git("ls-files", "--cached", "--others", "--exclude-standard").splitlines():
+        file = TOP / name
+        if file == Path(__file__) or file.is_symlink() or not file.is_file():
+            continue
+        text = file.read_bytes().decode("utf-8", errors="replace")
+        hits += [
+            f"{name}: {match[0]}" for pattern in (MACHINE_PATH, REGISTRY) for match in pattern.finditer(text)
+        ]
+    assert hits == []
