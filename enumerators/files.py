@@ -16,14 +16,13 @@ from zoneinfo import ZoneInfo
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator import SplitEnumeratorContext
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.listing import open_lister
+from flip27_source.enumerators.seen_files import SeenFiles, path_hash
 from flip27_source.options import Option, Options, boolean, optional, text
 from flip27_source.reader import ReadsRanges
 from flip27_source.segment import Segment
 from flip27_source.source_options import MAX_PARTITION_BYTES, PATH, TIME_ZONE
-
-from .file_split import FileSplit
-from .listing import open_lister
-from .seen_files import SeenFiles, path_hash
 
 _SMALLEST_RANGE_BYTES = 1024 * 1024
 
@@ -161,7 +160,7 @@ def _epoch_us(moment: datetime | None, zone: str | None, *, default: float) -> f
 
 def _glob(pattern: str | None) -> Any:
     if pattern is None:
-        return lambda name: True
+        return lambda _name: True
     expressions = [fnmatch.translate(part) for part in _expand_braces(pattern)]
     return re.compile("|".join(f"(?:{expression})" for expression in expressions)).match
 

@@ -127,10 +127,12 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     @classmethod
     def resolve_state_type(cls) -> Any:
         """DiscoveringState of the position type."""
-        position = cls.position_type
-        if position is None:
-            position = annotation_of(cls, cls.discover, "position", "position_type")
-        return DiscoveringState[position]
+        position_type = cls.position_type
+        if position_type is None:
+            position_type = annotation_of(cls, cls.discover, "position", "position_type")
+        # A type made at run time, which static checkers cannot follow.
+        generic: Any = DiscoveringState
+        return generic[position_type]
 
     def _discover_next(self) -> Discovery[SplitT, Any]:
         found = self.discover(self._ahead)

@@ -77,6 +77,7 @@ class JsonLineParser:
 
     def parse(self, line: bytes) -> ParsedLine:
         """The rows of one line, without its newline."""
+        token = None
         try:
             tokens = Tokens(line)
             token = tokens.next()
@@ -106,14 +107,14 @@ class JsonLineParser:
 
 
 def _row_converter(fields: list[pa.Field], zone: tzinfo) -> Converter:
-    index = {field.name: number for number, field in enumerate(fields)}
+    index: dict[str | None, int] = {field.name: number for number, field in enumerate(fields)}
     converters = [_converter(field.type, zone) for field in fields]
 
     def convert(tokens: Tokens) -> Row:
         row: Row = [None] * len(converters)
         malformed = False
         while (token := tokens.next()) is not None and token is not Token.END_OBJECT:
-            number = index.get(tokens.name())  # type: ignore[arg-type]
+            number = index.get(tokens.name())
             if number is None:
                 tokens.skip_children()
                 continue
@@ -182,6 +183,20 @@ def _converter(kind: pa.DataType, zone: tzinfo) -> Converter:
 
 
 def _reader_of(kind: pa.DataType, zone: tzinfo) -> Callable[[Tokens, Token], Any]:
+    if pt.is_nested(kind):
+        return _nested(kind, zone)
+    if pt.is_timestamp(kind):
+        return _instant(zone) if kind.tz else _local_time
+    if pt.is_decimal128(kind):
+        return _decimal(kind.precision, kind.scale)
+    if kind in _INTEGER_RANGES:
+        return _integer(kind)
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
+    raise _unsupported(kind)
+
+
+def _nested(kind: pa.DataType, zone: tzinfo) -> Callable[[Tokens, Token], Any]:
     if pt.is_struct(kind):
         row = _row_converter([kind.field(number) for number in range(kind.num_fields)], zone)
         return _opened_by(Token.START_OBJECT, row)
@@ -191,19 +206,14 @@ def _reader_of(kind: pa.DataType, zone: tzinfo) -> Callable[[Tokens, Token], Any
     if pt.is_map(kind) and pt.is_string(kind.key_type):
         value = _converter(kind.item_type, zone)
         return _opened_by(Token.START_OBJECT, lambda tokens: _read_map(tokens, value))
-    if pt.is_timestamp(kind):
-        return _instant(zone) if kind.tz else _local_time
-    if pt.is_decimal128(kind):
-        return _decimal(kind.precision, kind.scale)
-    if kind in _INTEGER_RANGES:
-        return _integer(kind)
-    simple = _SIMPLE.get(kind)
-    if simple is None:
-        raise SchemaError(
-            f"JSON is not read to columns of type {kind}",
-            remedy="read the field as a string column, which keeps its JSON text, and convert it in Spark",
-        )
-    return simple
+    raise _unsupported(kind)
+
+
+def _unsupported(kind: pa.DataType) -> SchemaError:
+    return SchemaError(
+        f"JSON is not read to columns of type {kind}",
+        remedy="read the field as a string column, which keeps its JSON text, and convert it in Spark",
+    )
 
 
 def _opened_by(opening: Token, read: Converter) -> Callable[[Tokens, Token], Any]:

@@ -143,7 +143,8 @@ class SourceCoordinator(Generic[SplitT]):
             raise ProtocolError(f"checkpoint {metadata.checkpoint_id} was triggered after {self._last_id}")
         batch = _Batch[SplitT](BatchBudget(limits))
         self._drain_gateways(batch)
-        self._advance_live_splits(batch)
+        for split in self._ledger.live:
+            self._bound(split, batch)
         self._request_splits(batch)
         if not batch:
             return None
@@ -204,24 +205,22 @@ class SourceCoordinator(Generic[SplitT]):
             )
         return gateway
 
-    def _drain_gateways(self, batch: _Batch[SplitT]) -> None:
+    def _drain_gateways(self, batch: _Batch[SplitT]) -> list[SplitT]:
+        """Move what fits from the outboxes into the batch; the splits that began to live by it."""
+        newly_live: list[SplitT] = []
         for gateway in self._gateways.values():
             while (item := gateway.peek()) is not None:
                 if isinstance(item, SendEvent):
-                    gateway.take()
                     batch.add_event(gateway.subtask_id, item.event)
                 elif self._bounds_splits:
-                    gateway.take()
                     self._ledger.lives_on(item.split)
+                    newly_live.append(item.split)
                 elif batch.budget.fits(size_of(item.split)):
-                    gateway.take()
                     batch.add(item.split, gateway.subtask_id if item.pinned else None)
                 else:
                     break
-
-    def _advance_live_splits(self, batch: _Batch[SplitT]) -> None:
-        for split in self._ledger.live:
-            self._bound(split, batch)
+                gateway.take()
+        return newly_live
 
     def _bound(self, split: SplitT, batch: _Batch[SplitT]) -> None:
         if batch.budget.exhausted:
@@ -235,34 +234,32 @@ class SourceCoordinator(Generic[SplitT]):
                 remedy="keep split_id; only the position changes",
             )
         batch.add(cut.read, None)
-        if cut.rest is None:
-            self._ledger.ends(split.split_id)
-        else:
+        self._ledger.ends(split.split_id)
+        if cut.rest is not None:
             # To the end of the queue: when limits end a batch early, the next begins elsewhere.
-            self._ledger.ends(split.split_id)
             self._ledger.lives_on(cut.rest)
 
     def _request_splits(self, batch: _Batch[SplitT]) -> None:
         """Ask on behalf of each subtask in turn, until the budget is used up or none gets any."""
         asking = list(self._gateways)
-        while asking and not batch.budget.exhausted:
-            still_asking = []
+        while asking:
+            got_some = []
             for subtask_id in asking:
                 if batch.budget.exhausted or self._has_waiting():
                     return
-                self._context.requesting = True
-                try:
-                    self.enumerator.handle_split_request(subtask_id)
-                finally:
-                    self._context.requesting = False
+                self._request(subtask_id)
                 if self._has_waiting():
-                    still_asking.append(subtask_id)
-                    known = {split.split_id for split in self._ledger.live}
-                    self._drain_gateways(batch)
-                    for split in self._ledger.live if self._bounds_splits else ():
-                        if split.split_id not in known:
-                            self._bound(split, batch)
-            asking = still_asking
+                    got_some.append(subtask_id)
+                    for split in self._drain_gateways(batch):
+                        self._bound(split, batch)
+            asking = got_some
+
+    def _request(self, subtask_id: int) -> None:
+        self._context.requesting = True
+        try:
+            self.enumerator.handle_split_request(subtask_id)
+        finally:
+            self._context.requesting = False
 
     def _has_waiting(self) -> bool:
         return any(len(gateway) for gateway in self._gateways.values())

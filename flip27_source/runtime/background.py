@@ -88,7 +88,7 @@ class BackgroundRunner:
         while True:
             try:
                 return work(), None
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - it is handed on, not swallowed
                 failures += 1
                 if failures > retry.retries:
                     return None, error

@@ -12,7 +12,8 @@ _LARGEST_SEGMENT_BYTES = 4 << 30
 
 def pack_segment(data: bytes) -> bytes:
     """The bytes of the file that holds ``data``."""
-    return len(data).to_bytes(_SIZE_BYTES, "big") + pa.compress(data, codec="zstd", asbytes=True)
+    packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
+    return len(data).to_bytes(_SIZE_BYTES, "big") + packed
 
 
 def unpack_segment(name: str, stored: bytes) -> bytes:

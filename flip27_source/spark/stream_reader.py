@@ -77,7 +77,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A constant: Spark stores the start of batch 0 nowhere and asks again at a replay."""
         return INITIAL_OFFSET.to_json()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[override]
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The next checkpoint, durable; ``start`` itself when nothing is new."""
         return self._coordinating().latest_offset(start, _limits(limit))
 

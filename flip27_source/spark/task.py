@@ -17,7 +17,6 @@ from flip27_source.source import Source
 from flip27_source.source_options import TIME_ZONE
 
 _SESSION_TIME_ZONE = "spark.sql.session.timeZone"
-_frozen = False
 
 
 class SubtaskPartition(InputPartition):
@@ -51,11 +50,9 @@ def _freeze_garbage_collector() -> None:
 
     Frozen once per worker process, it is not looked at again: half of a small task's time.
     """
-    global _frozen
-    if not _frozen:
+    if gc.get_freeze_count() == 0:
         gc.collect()
         gc.freeze()
-        _frozen = True
 
 
 def _session_time_zone(task: TaskContext | None) -> str:
