@@ -1,0 +1,98 @@
+"""Helpers of the Spark tests: files in, queries, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders of one streaming query."""
+
+    root: Path
+
+    @property
+    def landing(self) -> Path:
+        return self.root / "landing"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "checkpoint" / "flip27"
+
+    @property
+    def lake(self) -> Path:
+        return self.root / "lake"
+
+    def land(self, name: str, lines: Iterable[str]) -> None:
+        """Drop a file of lines into the landing folder, whole at once."""
+        self.landing.mkdir(parents=True, exist_ok=True)
+        hidden = self.landing / f".{name}"
+        hidden.write_text("".join(f"{line}\n" for line in lines))
+        hidden.rename(self.landing / name)
+
+
+def file_stream(spark: SparkSession, folders: Folders, **options: Any) -> DataFrame:
+    """Lines of text files, streamed through flip27."""
+    folders.landing.mkdir(parents=True, exist_ok=True)
+    chosen = {
+        "enumerator": "files",
+        "reader": "text",
+        "stateLocation": str(folders.state),
+        "discoveryInterval": "50ms",
+    } | options
+    return (
+        spark.readStream.format("flip27")
+        .options(**{name: value for name, value in chosen.items() if value is not None})
+        .load(str(folders.landing))
+    )
+
+
+def to_lake(frame: DataFrame, folders: Folders, **trigger: Any) -> StreamingQuery:
+    """Write a stream to Parquet files, exactly once."""
+    return (
+        frame.writeStream.format("parquet")
+        .option("checkpointLocation", str(folders.checkpoint))
+        .option("path", str(folders.lake))
+        .trigger(**(trigger or {"availableNow": True}))
+        .start()
+    )
+
+
+def run_to_end(query: StreamingQuery) -> None:
+    """Wait for a query that ends by itself."""
+    assert query.awaitTermination(DEADLINE_S), "the query did not end"
+
+
+def lake_lines(spark: SparkSession, folders: Folders) -> list[str]:
+    """The lines that reached the lake, sorted."""
+    rows = spark.read.schema("value string").parquet(str(folders.lake)).collect()
+    return sorted(row.value for row in rows)
+
+
+def wait_for(condition: Callable[[], object], query: StreamingQuery | None = None) -> None:
+    """Wait until ``condition`` holds; fail at once when the query fails."""
+    deadline = monotonic() + DEADLINE_S
+    while not condition():
+        if query is not None and (error := query.exception()) is not None:
+            raise error
+        assert monotonic() < deadline, "the condition did not come true in time"
+        sleep(0.05)
+
+
+def committed_batches(folders: Folders) -> list[int]:
+    """Numbers of the batches in Spark's commit log."""
+    names = (path.name for path in (folders.checkpoint / "commits").glob("*"))
+    return sorted(int(name) for name in names if name.isdigit())

@@ -1,0 +1,273 @@
+"""What Spark does to a source, each tried on a real session."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from .streams import (
+    Folders,
+    committed_batches,
+    file_stream,
+    lake_lines,
+    run_to_end,
+    to_lake,
+    wait_for,
+)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)
+
+
+def numbers(start: int, end: int) -> list[str]:
+    return [f"{n:03d}" for n in range(start, end)]
+
+
+def test_files_arrive_once_over_two_runs(spark: SparkSession, folders: Folders) -> None:
+    for i in range(4):
+        folders.land(f"{i}.txt", numbers(i * 10, i * 10 + 10))
+    run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger=3), folders))
+    assert committed_batches(folders) == [0, 1]
+    assert lake_lines(spark, folders) == numbers(0, 40)
+
+    folders.land("late.txt", numbers(40, 45))
+    run_to_end(to_lake(file_stream(spark, folders), folders))
+    assert lake_lines(spark, folders) == numbers(0, 45)
+
+    run_to_end(to_lake(file_stream(spark, folders), folders))
+    assert committed_batches(folders) == [0, 1, 2]
+
+
+def test_a_replayed_batch_is_the_same_batch(spark: SparkSession, folders: Folders) -> None:
+    """Batch 0 and the last batch, five times each, though new files have arrived (R3, S95)."""
+    folders.land("a.txt", numbers(0, 10))
+    run_to_end(to_lake(file_stream(spark, folders), folders))
+    for i in range(5):
+        folders.land(f"later-{i}.txt", numbers(10 + i, 11 + i))
+        last = committed_batches(folders)[-1]
+        (folders.checkpoint / "commits" / str(last)).unlink()
+        (folders.checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
+        run_to_end(to_lake(file_stream(spark, folders), folders))
+        assert committed_batches(folders)[-1] == last + 1
+        assert lake_lines(spark, folders) == numbers(0, 11 + i)
+
+
+def test_an_empty_first_batch_is_followed_by_full_ones(
+    spark: SparkSession, folders: Folders
+) -> None:
+    query = to_lake(file_stream(spark, folders), folders, processingTime="0 seconds")
+    try:
+        wait_for(lambda: committed_batches(folders) == [0], query)
+        folders.land("a.txt", numbers(0, 3))
+        wait_for(lambda: committed_batches(folders) == [0, 1], query)
+    finally:
+        query.stop()
+    assert lake_lines(spark, folders) == numbers(0, 3)
+
+
+def test_a_self_union_reads_every_file_twice(spark: SparkSession, folders: Folders) -> None:
+    """Spark asks for the partitions of one batch twice."""
+    folders.land("a.txt", numbers(0, 5))
+    folders.land("b.txt", numbers(5, 10))
+    frame = file_stream(spark, folders, maxFilesPerTrigger=1)
+    run_to_end(to_lake(frame.union(frame), folders))
+    assert lake_lines(spark, folders) == sorted(numbers(0, 10) * 2)
+
+
+def test_three_actions_in_foreach_batch_read_the_same_rows(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.land("a.txt", numbers(0, 5))
+    folders.land("b.txt", numbers(5, 10))
+    seen: list[tuple[int, int, list[str]]] = []
+
+    def three_actions(frame: DataFrame, batch_id: int) -> None:
+        values = sorted(row.value for row in frame.collect())
+        seen.append((frame.count(), len(frame.take(100)), values))
+
+    frame = file_stream(spark, folders, maxFilesPerTrigger=1)
+    query = (
+        frame.writeStream.foreachBatch(three_actions)
+        .option("checkpointLocation", str(folders.checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    run_to_end(query)
+    assert seen == [(5, 5, numbers(0, 5)), (5, 5, numbers(5, 10))]
+
+
+def test_a_stateful_query_gets_its_no_data_batch(spark: SparkSession, folders: Folders) -> None:
+    folders.land("a.txt", ["2026-01-01 00:00:01", "2026-01-01 00:00:02"])
+    folders.land("b.txt", ["2026-01-01 00:10:00"])
+    frame = file_stream(spark, folders, maxFilesPerTrigger=1)
+    counts = (
+        frame.select(F.to_timestamp("value").alias("at"))
+        .withWatermark("at", "1 second")
+        .groupBy(F.window("at", "1 minute"))
+        .count()
+        .select(F.concat_ws(" ", F.col("window.start").cast("string"), "count").alias("value"))
+    )
+    run_to_end(to_lake(counts, folders))
+    # The second file moves the watermark; only a batch without data then emits the first window.
+    assert lake_lines(spark, folders) == ["2026-01-01 00:00:00 2"]
+    assert len(committed_batches(folders)) > 2
+
+
+def test_an_idle_source_does_not_hold_up_a_busy_one(spark: SparkSession, tmp_path: Path) -> None:
+    busy, idle = Folders(tmp_path / "busy"), Folders(tmp_path / "idle")
+    idle.land("only.txt", ["idle"])
+    for i in range(3):
+        busy.land(f"{i}.txt", numbers(i, i + 1))
+    both = file_stream(spark, busy, maxFilesPerTrigger=1).union(file_stream(spark, idle))
+    run_to_end(to_lake(both, busy))
+    assert lake_lines(spark, busy) == ["000", "001", "002", "idle"]
+    lines = (busy.checkpoint / "offsets" / "2").read_text().splitlines()
+    assert [json.loads(line)["checkpoint"] for line in lines[2:]] == [3, 1]
+
+
+def test_two_queries_of_one_frame_share_a_state_location_and_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one, two = Folders(tmp_path), Folders(tmp_path / "two")
+    for i in range(6):
+        one.land(f"{i}.txt", numbers(i * 2, i * 2 + 2))
+    frame = file_stream(spark, one, maxFilesPerTrigger=1)
+    queries = [to_lake(frame, one), to_lake(frame, two)]
+    for query in queries:
+        run_to_end(query)
+    assert lake_lines(spark, one) == lake_lines(spark, two) == numbers(0, 12)
+    assert len(list(one.state.iterdir())) == 2
+
+
+def test_available_now_ends_with_what_existed_at_its_start(
+    spark: SparkSession, folders: Folders
+) -> None:
+    for i in range(3):
+        folders.land(f"{i}.txt", [str(i)])
+
+    def another_file(frame: DataFrame, batch_id: int) -> None:
+        frame.write.mode("append").parquet(str(folders.lake))
+        folders.land(f"meanwhile-{batch_id}.txt", [f"meanwhile-{batch_id}"])
+
+    def run() -> None:
+        frame = file_stream(spark, folders, maxFilesPerTrigger=1)
+        writer = frame.writeStream.foreachBatch(another_file).trigger(availableNow=True)
+        run_to_end(writer.option("checkpointLocation", str(folders.checkpoint)).start())
+
+    run()
+    assert lake_lines(spark, folders) == ["0", "1", "2"]
+    run()
+    assert lake_lines(spark, folders) == [
+        "0",
+        "1",
+        "2",
+        "meanwhile-0",
+        "meanwhile-1",
+        "meanwhile-2",
+    ]
+
+
+def test_a_copy_of_checkpoint_and_state_goes_on_elsewhere(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one, two = Folders(tmp_path / "one"), Folders(tmp_path / "two")
+    for i in range(3):
+        one.land(f"{i}.txt", [f"first {i}"])
+    run_to_end(to_lake(file_stream(spark, one), one))
+    shutil.copytree(one.checkpoint, two.checkpoint)
+    shutil.rmtree(one.checkpoint)
+
+    one.land("new.txt", ["after the move"])
+    frame = file_stream(spark, one, stateLocation=str(two.state))
+    # The file sink keeps its own log beside its output: a new output starts empty.
+    query = (
+        frame.writeStream.foreachBatch(
+            lambda batch, _: batch.write.mode("append").parquet(str(two.lake))
+        )
+        .option("checkpointLocation", str(two.checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    run_to_end(query)
+    assert lake_lines(spark, two) == ["after the move"]
+
+
+def test_trigger_once_reads_everything_in_one_batch_whatever_the_limits(
+    spark: SparkSession, folders: Folders
+) -> None:
+    for i in range(4):
+        folders.land(f"{i}.txt", [str(i)])
+    run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger=1), folders, once=True))
+    assert committed_batches(folders) == [0]
+    assert lake_lines(spark, folders) == ["0", "1", "2", "3"]
+
+
+def test_small_state_lives_in_the_offset_log_without_a_state_location(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.land("a.txt", ["ä 1"])
+    run_to_end(to_lake(file_stream(spark, folders, stateLocation=None), folders))
+    folders.land("ß.txt", ["2"])
+    run_to_end(to_lake(file_stream(spark, folders, stateLocation=None), folders))
+    assert lake_lines(spark, folders) == ["2", "ä 1"]
+    assert not folders.state.exists()
+
+
+def test_the_offset_stays_small_and_tells_people_what_a_batch_held(
+    spark: SparkSession, folders: Folders
+) -> None:
+    for i in range(300):
+        folders.land(f"{i:03d}.txt", [str(i)])
+    query = to_lake(file_stream(spark, folders), folders)
+    run_to_end(query)
+    text = (folders.checkpoint / "offsets" / "0").read_text().splitlines()[-1]
+    assert len(text) < 4096
+    assert json.loads(text)["summary"]["files"] == 300
+
+
+def test_an_endless_sequence_goes_on_where_it_stopped(
+    spark: SparkSession, folders: Folders
+) -> None:
+    def run_until(batches: int) -> None:
+        frame = (
+            spark.readStream.format("flip27")
+            .options(enumerator="sequence", rowsPerSplit=10, numSplits=2)
+            .load()
+            .selectExpr("lpad(cast(id as string), 4, '0') as value")
+        )
+        query = to_lake(frame, folders, processingTime="0 seconds")
+        try:
+            wait_for(lambda: len(committed_batches(folders)) >= batches, query)
+        finally:
+            query.stop()
+
+    run_until(2)
+    run_until(5)
+    read = [int(line) for line in lake_lines(spark, folders)]
+    assert len(read) >= 100
+    assert read == list(range(len(read)))
+
+
+def test_a_batch_read_gives_all_rows_without_a_state(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.land("a.txt", ["1", "2"])
+    frame = spark.read.format("flip27").options(enumerator="files", reader="text")
+    loaded = frame.load(str(folders.landing))
+    assert sorted(row.value for row in loaded.collect()) == ["1", "2"]
+    assert loaded.count() == 2
+
+
+def test_a_batch_read_of_an_empty_folder_has_no_rows(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.landing.mkdir(parents=True)
+    frame = spark.read.format("flip27").options(enumerator="files", reader="text")
+    assert frame.load(str(folders.landing)).count() == 0
