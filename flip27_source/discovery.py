@@ -129,7 +129,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         """DiscoveringState of the position type."""
         position_type = cls.position_type
         if position_type is None:
-            position_type = annotation_of(cls, cls.discover, "position", "position_type")
+            position_type = annotation_of(cls, "discover", "position", "position_type")
         # A type made at run time, which static checkers cannot follow.
         generic: Any = DiscoveringState
         return generic[position_type]

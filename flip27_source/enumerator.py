@@ -258,22 +258,31 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """``state_type``, or the return annotation of ``snapshot_state``."""
         if cls.state_type is not None:
             return cls.state_type
-        return annotation_of(cls, cls.snapshot_state, "return", "state_type")
+        return annotation_of(cls, "snapshot_state", "return", "state_type")
 
 
-def annotation_of(cls: type, method: Callable[..., Any], name: str, attribute: str) -> Any:
-    """The resolved annotation ``name`` of a method; Any when there is none.
+def annotation_of(cls: type, method: str, name: str, attribute: str) -> Any:
+    """The annotation ``name`` of a method, from the nearest class that says more than Any.
 
     Raises:
         ContractError: the annotation names something that cannot be found.
     """
-    try:
-        return get_type_hints(method).get(name, Any)
-    except NameError as error:
-        raise ContractError(
-            f"the annotation of {cls.__qualname__}.{method.__name__} cannot be resolved: {error}",
-            remedy=f"set {attribute} = TheType in the body of {cls.__name__}",
-        ) from error
+    for klass in cls.__mro__:
+        function = klass.__dict__.get(method)
+        if function is None or name not in function.__annotations__:
+            continue
+        # Only this annotation: the others may name what is not to be found where this runs.
+        only = type("only", (), {"__annotations__": {name: function.__annotations__[name]}})
+        try:
+            found = get_type_hints(only, function.__globals__, dict(vars(klass)))[name]
+        except NameError as error:
+            raise ContractError(
+                f"the annotation of {klass.__qualname__}.{method} cannot be resolved: {error}",
+                remedy=f"set {attribute} = TheType in the body of {cls.__name__}",
+            ) from error
+        if found is not Any:
+            return found
+    return Any
 
 
 def _generic_bases(cls: type) -> list[Any]:

@@ -96,3 +96,9 @@ def committed_batches(folders: Folders) -> list[int]:
     """Numbers of the batches in Spark's commit log."""
     names = (path.name for path in (folders.checkpoint / "commits").glob("*"))
     return sorted(int(name) for name in names if name.isdigit())
+
+
+def forget_commit(folders: Folders, batch_id: int) -> None:
+    """Remove a batch from Spark's commit log, as if the driver had died before writing it."""
+    (folders.checkpoint / "commits" / str(batch_id)).unlink()
+    (folders.checkpoint / "commits" / f".{batch_id}.crc").unlink(missing_ok=True)

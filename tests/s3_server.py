@@ -1,0 +1,66 @@
+"""An S3 server of this machine (moto), for tests of what lies in object stores."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Bucket:
+    """An empty bucket, and the fsspec options with which it is reached."""
+
+    name: str
+    storage_options: dict[str, Any]
+
+    @property
+    def file_system(self) -> Any:
+        import s3fs
+
+        return s3fs.S3FileSystem(**self.storage_options)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The same as options of a source."""
+        return {
+            f"storage.{key}": value if isinstance(value, str) else json.dumps(value)
+            for key, value in self.storage_options.items()
+        }
+
+
+@contextlib.contextmanager
+def s3_endpoint() -> Iterator[str]:
+    """A running server; its URL."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    before = {name: os.environ.get(name) for name in CREDENTIALS}
+    os.environ.update(CREDENTIALS)
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        server.stop()
+
+
+def new_bucket(endpoint: str) -> S3Bucket:
+    """A new bucket on the server."""
+    bucket = S3Bucket(
+        name=f"bucket-{uuid.uuid4().hex[:12]}",
+        storage_options={"endpoint_url": endpoint, "key": "test", "secret": "test"},
+    )
+    bucket.file_system.mkdir(bucket.name)
+    return bucket

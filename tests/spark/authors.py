@@ -1,0 +1,122 @@
+"""A source as an author writes it: two methods. Found by its import path in the tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
+
+from flip27_source import DiscoveringEnumerator, Discovery, Option, Options, SplitReader
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.files import FilesEnumerator
+from flip27_source.options import integer
+from flip27_source.readers.text import TextReader
+
+
+@dataclass(frozen=True)
+class Order:
+    split_id: str
+    number: int
+
+
+class OrdersEnumerator(DiscoveringEnumerator[Order]):
+    """Numbers up to ``upTo``: new ones appear when the option grows."""
+
+    options = (Option(name="upTo", parse=integer(minimum=0), default=3, doc="Last order."),)
+
+    def discover(self, position: int | None) -> Discovery[Order, int]:
+        last = self.options_given["upTo"]
+        new = range((position or 0) + 1, last + 1)
+        return Discovery([Order(f"order-{n}", n) for n in new], last)
+
+
+class OrdersReader(SplitReader[Order]):
+    """One row for each order, as a tuple."""
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return pa.schema([("number", pa.int64()), ("name", pa.string())])
+
+    def read(self, split: Order) -> Iterator[tuple[int, str]]:
+        yield (split.number, split.split_id)
+
+
+class FailingOnce(TextReader):
+    """Fails while the file named ``poison`` beside the landing folder is there."""
+
+    def read_together(self, splits: Any) -> Iterator[pa.RecordBatch]:
+        if (Path(splits[0].path).parents[1] / "poison").exists():
+            raise RuntimeError("the poison is still there")
+        yield from super().read_together(splits)
+
+
+def crash_at(step: str) -> None:
+    """Kill the driver and its JVM with SIGKILL, if the file that asks for it is there.
+
+    The file is removed first, so each request is carried out once.
+    """
+    requested = Path(os.environ["FLIP27_TEST_CRASH_DIR"]) / step
+    try:
+        requested.unlink()
+    except FileNotFoundError:
+        return
+    for name in ("FLIP27_TEST_JVM_PID", "FLIP27_TEST_DRIVER_PID"):
+        os.kill(int((requested.parent / name).read_text()), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class CrashingFiles(FilesEnumerator):
+    """The files enumerator, with places where the whole driver may be killed."""
+
+    def discover(self, position: Any) -> Any:
+        found = super().discover(position)
+        crash_at("during-discovery")
+        return found
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        state = super().snapshot_state(checkpoint_id)
+        if checkpoint_id > 2:
+            crash_at("before-document")
+        return state
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if self._seen_complete:
+            crash_at("after-batch-before-next-offset")
+        super().handle_split_request(subtask_id)
+
+    _seen_complete = False
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._seen_complete = True
+        crash_at("in-commit")
+        super().notify_checkpoint_complete(checkpoint_id)
+
+
+class CrashingFileSystem(LocalFileSystem):
+    """Local files as an fsspec file system, with places where the whole driver may be killed."""
+
+    protocol = "crashing"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        super().pipe_file(path, value, mode=mode, **options)
+        if "/checkpoints/" in path:
+            crash_at("after-document")
+
+
+fsspec.register_implementation("crashing", CrashingFileSystem, clobber=True)
+
+
+class CrashingText(TextReader):
+    """The text reader, with a place where the whole driver may be killed in the batch."""
+
+    def read_together(self, splits: list[FileSplit]) -> Iterator[pa.RecordBatch]:
+        if self.context.checkpoint_id > 1:
+            crash_at("in-batch")
+        yield from super().read_together(splits)

@@ -1,0 +1,100 @@
+"""Sources of other people: by import path, and from classes that live in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from chispa import assert_df_equality
+from pyspark.sql import SparkSession
+
+import flip27_source
+from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
+
+from .streams import Folders, lake_lines, run_to_end, to_lake
+
+HERE = "tests.spark.authors"
+
+
+def test_a_source_named_by_its_import_path_is_read(spark: SparkSession) -> None:
+    frame = (
+        spark.read.format("flip27")
+        .option("enumerator", f"{HERE}:OrdersEnumerator")
+        .option("reader", f"{HERE}:OrdersReader")
+        .option("upTo", 2)
+        .load()
+    )
+    expected = spark.createDataFrame([(1, "order-1"), (2, "order-2")], "number long, name string")
+    assert_df_equality(frame, expected, ignore_row_order=True)
+
+
+def test_a_source_of_two_methods_goes_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    for last in (3, 3, 5):
+        frame = (
+            spark.readStream.format("flip27")
+            .option("enumerator", f"{HERE}:OrdersEnumerator")
+            .option("reader", f"{HERE}:OrdersReader")
+            .option("upTo", last)
+            .load()
+            .selectExpr("name as value")
+        )
+        run_to_end(to_lake(frame, folders))
+    assert lake_lines(spark, folders) == [f"order-{n}" for n in range(1, 6)]
+
+
+def test_classes_without_an_importable_name_are_registered_as_a_format(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    @dataclass(frozen=True)
+    class Letter:
+        split_id: str
+
+    class Letters(DiscoveringEnumerator[Letter]):
+        def discover(self, position: int | None) -> Discovery[Letter, int]:
+            return Discovery([Letter(c) for c in "abc"][position or 0 :], 3)
+
+    class LettersReader(SplitReader[Letter]):
+        @classmethod
+        def default_schema(cls, options: Options) -> pa.Schema:
+            return pa.schema([("value", pa.string())])
+
+        def read(self, split: Letter) -> Iterator[pa.RecordBatch]:
+            yield pa.RecordBatch.from_pydict({"value": [split.split_id]})
+
+    flip27_source.register(spark, "letters", enumerator=Letters, reader=LettersReader)
+    folders = Folders(tmp_path)
+    for _ in range(2):
+        run_to_end(to_lake(spark.readStream.format("letters").load(), folders))
+    assert lake_lines(spark, folders) == ["a", "b", "c"]
+
+
+def test_a_batch_that_failed_is_read_whole_after_the_cause_is_gone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    folders.land("a.txt", ["1", "2"])
+    (tmp_path / "poison").touch()
+
+    def run() -> None:
+        frame = (
+            spark.readStream.format("flip27")
+            .option("enumerator", "files")
+            .option("reader", f"{HERE}:FailingOnce")
+            .load(str(folders.landing))
+        )
+        query = to_lake(frame, folders)
+        try:
+            run_to_end(query)
+        except Exception as error:  # noqa: BLE001 - looked at below
+            assert "the poison is still there" in str(error)
+            assert "a.txt" in str(error)
+            (tmp_path / "poison").unlink()
+
+    run()
+    assert not (tmp_path / "poison").exists()
+    folders.land("b.txt", ["3"])
+    run()
+    assert lake_lines(spark, folders) == ["1", "2", "3"]

@@ -1,0 +1,65 @@
+"""Real processes, killed with SIGKILL at each step of a batch: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from .streams import Folders, lake_lines
+
+REPOSITORY = Path(__file__).parents[2]
+
+STEPS = [
+    "during-discovery",
+    "before-document",
+    "after-document",
+    "in-batch",
+    "after-batch-before-next-offset",
+    "in-commit",
+]
+
+
+def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
+    """Run the program once; 0 when it came to its end, -9 when it was killed."""
+    environment = os.environ | {
+        "FLIP27_TEST_CRASH_DIR": str(requests),
+        "PYTHONPATH": str(REPOSITORY),
+    }
+    program = [sys.executable, "-m", "tests.spark.crashing_query"]
+    done = subprocess.run(
+        [*program, str(folders.root), f"crashing://{folders.state}"],
+        env=environment,
+        cwd=folders.root,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode not in (0, -signal.SIGKILL):
+        raise AssertionError(done.stdout + done.stderr)
+    return done.returncode
+
+
+def test_a_driver_killed_at_each_step_loses_nothing_and_repeats_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders, requests = Folders(tmp_path), tmp_path / "crash"
+    requests.mkdir()
+    expected = []
+    for number in range(40):
+        lines = [f"{number:02d}-{row}" for row in range(5)]
+        folders.land(f"{number}.txt", lines)
+        expected += lines
+    crashed = []
+    for step in STEPS:
+        (requests / step).touch()
+        if run_until_end_or_crash(folders, requests) == -signal.SIGKILL:
+            crashed.append(step)
+    assert crashed == STEPS
+    assert run_until_end_or_crash(folders, requests) == 0
+    assert lake_lines(spark, folders) == sorted(expected)

@@ -1,0 +1,170 @@
+"""What a user sees when something is wrong: what, which value, where, and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from .streams import Folders, file_stream, forget_commit, lake_lines, run_to_end, to_lake
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)
+
+
+def failure(spark: SparkSession, folders: Folders, **options: Any) -> str:
+    """The message with which the query fails."""
+    with pytest.raises(PySparkException) as caught:
+        run_to_end(to_lake(file_stream(spark, folders, **options), folders))
+    return str(caught.value)
+
+
+def test_an_unknown_option_is_refused_with_a_suggestion(spark: SparkSession, folders: Folders) -> None:
+    message = failure(spark, folders, maxFilePerTrigger=3)
+    assert "option maxfilepertrigger is unknown; did you mean maxFilesPerTrigger" in message
+
+
+def test_a_malformed_option_says_what_is_expected(spark: SparkSession, folders: Folders) -> None:
+    message = failure(spark, folders, maxFilesPerTrigger="many")
+    assert "option maxFilesPerTrigger has the value 'many': a whole number is expected" in message
+
+
+def test_unknown_names_are_refused_with_the_known_ones(spark: SparkSession, folders: Folders) -> None:
+    assert "enumerator 'file' is unknown; did you mean 'files'?" in failure(spark, folders, enumerator="file")
+    assert "reader 'jsonl' is unknown; did you mean 'json'?" in failure(spark, folders, reader="jsonl")
+    assert "module json has no Nothing" in failure(spark, folders, reader="json:Nothing")
+
+
+def test_a_missing_package_says_where_to_install_it(spark: SparkSession, folders: Folders) -> None:
+    message = failure(spark, folders, reader="not_installed_anywhere:Reader")
+    assert "No module named 'not_installed_anywhere'" in message
+    assert "with pip on the driver and on every executor node" in message
+
+
+def test_a_missing_schema_says_how_to_give_one(spark: SparkSession, folders: Folders) -> None:
+    message = failure(spark, folders, reader="json")
+    assert 'add .schema("id long, name string, ...")' in message
+
+
+def test_a_path_that_is_missing_or_a_file_is_refused(
+    spark: SparkSession, folders: Folders, tmp_path: Path
+) -> None:
+    base = spark.readStream.format("flip27").options(enumerator="files", reader="text")
+    (tmp_path / "a.txt").write_text("x\n")
+    for path, said in (
+        (tmp_path / "nowhere", "does not exist"),
+        (tmp_path / "a.txt", "is a file; the files enumerator reads the files of a directory"),
+    ):
+        with pytest.raises(PySparkException, match=said):
+            run_to_end(to_lake(base.load(str(path)), folders))
+    with pytest.raises(PySparkException, match="option path is not set"):
+        run_to_end(to_lake(base.load(), folders))
+
+
+def test_a_state_location_that_cannot_be_written_stops_the_query_before_any_row(
+    spark: SparkSession, folders: Folders, tmp_path: Path
+) -> None:
+    folders.land("a.txt", ["1"])
+    (tmp_path / "file").touch()
+    message = failure(spark, folders, stateLocation=str(tmp_path / "file" / "state"))
+    assert "cannot write" in message
+    assert "check that the location exists" in message
+    run_to_end(to_lake(file_stream(spark, folders), folders))
+    assert lake_lines(spark, folders) == ["1"]
+
+
+def started(spark: SparkSession, folders: Folders) -> tuple[Path, Path]:
+    """A query that has read three batches; its last document and one of its segments."""
+    for i in range(300):
+        folders.land(f"{i:03d}.txt", [f"{i:03d}"])
+    run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger=100), folders))
+    offset = (folders.checkpoint / "offsets" / "2").read_text().splitlines()[-1]
+    document = folders.state / json.loads(offset)["state"]["file"]
+    segment = next(document.parents[1].glob("segments/*.seen.bin"))
+    folders.land("new.txt", ["new"])
+    return document, segment
+
+
+def test_damaged_state_is_refused_and_nothing_is_lost_once_it_is_mended(
+    spark: SparkSession, folders: Folders
+) -> None:
+    document, segment = started(spark, folders)
+    whole, packed = document.read_bytes(), segment.read_bytes()
+
+    document.write_bytes(whole[:-20])
+    assert "is not what its digest promises" in failure(spark, folders)
+    document.write_bytes(whole.replace(b'"kind":"checkpoint"', b'"kind":"checkpoinT"'))
+    assert "is not what its digest promises" in failure(spark, folders)
+    document.unlink()
+    assert "is missing from the state location" in failure(spark, folders)
+    document.write_bytes(whole)
+
+    segment.write_bytes(packed[: len(packed) // 2])
+    assert f"segment {segment.name} cannot be unpacked" in failure(spark, folders)
+    segment.unlink()
+    assert f"{segment.name} is missing from the state location" in failure(spark, folders)
+    segment.write_bytes(packed)
+
+    run_to_end(to_lake(file_stream(spark, folders), folders))
+    assert lake_lines(spark, folders) == [f"{i:03d}" for i in range(300)] + ["new"]
+
+
+def test_a_document_of_a_newer_format_is_refused(spark: SparkSession, folders: Folders) -> None:
+    folders.land("a.txt", ["1"])
+    run_to_end(to_lake(file_stream(spark, folders, stateLocation=None), folders))
+    log = folders.checkpoint / "offsets" / "0"
+    log.write_text(log.read_text().replace('"format": 1, "id"', '"format": 2, "id"'))
+    (log.parent / ".0.crc").unlink()
+    message = failure(spark, folders, stateLocation=None)
+    assert "has format 2; this library reads 1" in message
+    assert "install the version of flip27-source that wrote it, or a newer one" in message
+
+
+def test_another_enumerator_on_the_same_checkpoint_is_refused(spark: SparkSession, folders: Folders) -> None:
+    folders.land("a.txt", ["1"])
+    run_to_end(to_lake(file_stream(spark, folders), folders))
+    message = failure(spark, folders, enumerator="tests.spark.authors:CrashingFiles")
+    assert "enumerator: was 'files', is 'tests.spark.authors:CrashingFiles'" in message
+
+
+def test_state_that_outgrows_the_offset_log_names_the_option_to_set(
+    spark: SparkSession, folders: Folders
+) -> None:
+    for i in range(20):
+        folders.land(f"{i}.txt", ["1"])
+    message = failure(spark, folders, stateLocation=None, inlineStateLimit="1k")
+    assert 'set .option("stateLocation"' in message
+    run_to_end(to_lake(file_stream(spark, folders), folders))
+    assert len(lake_lines(spark, folders)) == 20
+
+
+def test_a_file_that_vanished_before_it_was_read_fails_the_batch_by_name(
+    spark: SparkSession, folders: Folders
+) -> None:
+    """R12: never skip quietly."""
+    lines: list[str] = []
+
+    def remember(frame: DataFrame, batch_id: int) -> None:
+        lines.extend(row.value for row in frame.collect())
+
+    def run() -> None:
+        writer = file_stream(spark, folders).writeStream.foreachBatch(remember)
+        writer = writer.option("checkpointLocation", str(folders.checkpoint))
+        run_to_end(writer.trigger(availableNow=True).start())
+
+    folders.land("a.txt", ["1"])
+    folders.land("b.txt", ["2"])
+    run()
+    forget_commit(folders, 0)
+    (folders.landing / "a.txt").rename(folders.root / "a.txt")
+    with pytest.raises(PySparkException, match=f"{folders.landing}/a.txt"):
+        run()
+    (folders.root / "a.txt").rename(folders.landing / "a.txt")
+    run()
+    assert sorted(lines) == ["1", "1", "2", "2"]

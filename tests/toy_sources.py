@@ -1,0 +1,264 @@
+"""Small enumerators and readers that tests of the coordinator, the documents and the runtime drive."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from flip27_source.coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
+from flip27_source.coordination.coordinator import CoordinatorSettings, Handler, SourceCoordinator
+from flip27_source.coordination.planning import UNLIMITED, Limits, Plan
+from flip27_source.enumerator import Boundedness, RetryPolicy, SplitEnumerator
+from flip27_source.options import Option, Options, text
+from flip27_source.reader import SplitReader
+from flip27_source.runtime.holder import CoordinatorHolder, Surroundings
+from flip27_source.runtime.subtask import PlannedSubtask
+from flip27_source.segment import Segment
+from flip27_source.snapshots.documents import SnapshotCodec
+from flip27_source.snapshots.offsets import INITIAL_OFFSET
+from flip27_source.snapshots.store import MemoryStore, Store
+from flip27_source.source import Source
+from flip27_source.split import SplitSize
+
+KIB = 1024
+MIB = 1024 * 1024
+INITIAL = INITIAL_OFFSET.to_json()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A split of known size."""
+
+    split_id: str
+    files: int = 1
+    rows: int | None = None
+    bytes: int | None = None
+
+    @property
+    def size(self) -> SplitSize:
+        return SplitSize(files=self.files, rows=self.rows, bytes=self.bytes)
+
+
+def items(*names: str) -> list[Item]:
+    return [Item(split_id=name) for name in names]
+
+
+class Shelf(SplitEnumerator[Item]):
+    """Hands out, one for each request, what a test has put on its shelf."""
+
+    def __init__(self, context: Any, options: Options, state: list[Item] | None = None) -> None:
+        super().__init__(context, options, state)
+        self.shelf: deque[Item] = deque(state or ())
+        self.calls: list[str] = []
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def add_reader(self, subtask_id: int) -> None:
+        self.calls.append(f"add_reader {subtask_id}")
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if self.shelf:
+            self.context.assign_split(self.shelf.popleft(), subtask_id)
+
+    def add_splits_back(self, splits: Sequence[Item], subtask_id: int) -> None:
+        self.shelf.extendleft(reversed(splits))
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Item]:
+        return list(self.shelf)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.calls.append(f"complete {checkpoint_id}")
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self.calls.append(f"aborted {checkpoint_id}")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+class EchoReader(SplitReader[Any]):
+    """One row for each split: its id."""
+
+    def read(self, split: Any) -> Iterator[tuple[Any, ...]]:
+        yield (split.split_id,)
+
+
+class Works:
+    """An AsyncRunner that runs submitted work when it is told to, on the caller's thread."""
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[Callable[[], Any], Handler, float | None, RetryPolicy]] = []
+
+    def submit(
+        self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
+    ) -> None:
+        self.submitted.append((work, handler, period_s, retry))
+
+    def run(self, coordinator: SourceCoordinator[Any]) -> None:
+        """One round of everything that was submitted."""
+        for work, handler, _, _ in list(self.submitted):
+            coordinator.handle_result(handler, work(), None)
+
+
+def coordinator_of(
+    enumerator_type: type[SplitEnumerator[Any]] = Shelf,
+    *,
+    restored: Snapshot[Any] | None = None,
+    parallelism: int = 2,
+    boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED,
+    options: Options | None = None,
+    runner: Works | None = None,
+    start: bool = True,
+) -> SourceCoordinator[Any]:
+    settings = CoordinatorSettings(
+        boundedness=boundedness,
+        parallelism=parallelism,
+        max_partition_bytes=None,
+        reader_type=EchoReader,
+        options=options or Options.parse({}, ()),
+    )
+    made: SourceCoordinator[Any] = SourceCoordinator(enumerator_type, settings, runner or Works(), restored)
+    if start:
+        made.start()
+    return made
+
+
+def freeze(
+    coordinator: SourceCoordinator[Any], limits: Limits = UNLIMITED
+) -> PendingCheckpoint[Any] | None:
+    """The next checkpoint; None when there is nothing to read."""
+    metadata = CheckpointMetadata(checkpoint_id=coordinator.last_checkpoint_id + 1, timestamp_ms=0)
+    return coordinator.checkpoint(metadata, limits)
+
+
+def frozen(coordinator: SourceCoordinator[Any], limits: Limits = UNLIMITED) -> PendingCheckpoint[Any]:
+    """The next checkpoint, which has something to read."""
+    pending = freeze(coordinator, limits)
+    assert pending is not None
+    return pending
+
+
+def plan_ids(plan: Plan[Any]) -> dict[int, list[str]]:
+    return {item.subtask_id: [split.split_id for split in item.splits] for item in plan.assignments}
+
+
+def all_ids(plan: Plan[Any]) -> list[str]:
+    return sorted(name for names in plan_ids(plan).values() for name in names)
+
+
+FEEDS: dict[str, list[Item]] = {}
+"""What the feeds of the running tests hold, by the option ``feed``."""
+
+FEED: Option[str] = Option(name="feed", parse=text, default="", doc="Which feed of FEEDS.")
+
+
+class Feed(SplitEnumerator[Item]):
+    """Hands out the items of a list that tests append to; its state is how far it has come."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (FEED,)
+
+    def __init__(self, context: Any, options: Options, state: int | None = None) -> None:
+        super().__init__(context, options, state)
+        self.feed = FEEDS[options[FEED]]
+        self.taken = state or 0
+
+    def start(self) -> None:
+        pass
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if self.taken < len(self.feed):
+            self.context.assign_split(self.feed[self.taken], subtask_id)
+            self.taken += 1
+
+    def add_splits_back(self, splits: Sequence[Item], subtask_id: int) -> None:
+        raise AssertionError("nothing comes back")
+
+    def snapshot_state(self, checkpoint_id: int) -> int:
+        return self.taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bulk:
+    """State with bulk: how far it has come, and a segment for each item handed out."""
+
+    taken: int
+    marks: tuple[Segment, ...]
+
+
+class BulkFeed(Feed):
+    """A feed that keeps 8 KiB of bulk state for each of the ten newest items."""
+
+    def __init__(self, context: Any, options: Options, state: Bulk | None = None) -> None:
+        super().__init__(context, options, None if state is None else state.taken)
+        self.marks = {s.name: s for s in (() if state is None else state.marks)}
+        self.order = list(self.marks)
+
+    def snapshot_state(self, checkpoint_id: int) -> Bulk:  # type: ignore[override]
+        newest = range(max(0, self.taken - 10), self.taken)
+        marks = tuple(Segment.of("mark", index.to_bytes(8, "big") * KIB) for index in newest)
+        return Bulk(taken=self.taken, marks=marks)
+
+
+def source_of(
+    enumerator: type[SplitEnumerator[Any]] | None,
+    options: Mapping[str, str],
+    reader: type[SplitReader[Any]] | None = EchoReader,
+) -> Source:
+    return Source.resolve(options, enumerator=enumerator, reader=reader)
+
+
+def holder_of(
+    source: Source,
+    store: Store | None = None,
+    *,
+    boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED,
+    cores: int = 2,
+) -> CoordinatorHolder:
+    """A holder whose clock stands still."""
+    return CoordinatorHolder(
+        source, boundedness, store=store, surroundings=Surroundings(now_ms=lambda: 0, cores=cores)
+    )
+
+
+def read_ids(source: Source, planned: Sequence[PlannedSubtask]) -> list[str]:
+    """The ids of all splits of a batch, in the order of the plan."""
+    codec = SnapshotCodec(source.enumerator_type)
+    return [
+        split.split_id
+        for task in planned
+        for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
+    ]
+
+
+class CountingStore(MemoryStore):
+    """A store in memory that remembers every call that writes, and what was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.created: list[tuple[str, int]] = []
+        self.calls = 0
+
+    def read(self, name: str) -> bytes:
+        self.calls += 1
+        return super().read(name)
+
+    def create(self, name: str, data: bytes) -> bool:
+        self.calls += 1
+        self.created.append((name, len(data)))
+        return super().create(name, data)
+
+    def list(self, folder: str) -> list[str]:
+        self.calls += 1
+        return super().list(folder)
+
+
+def within(seconds: float, work: Callable[[], Any]) -> bool:
+    """Whether ``work`` ends, on a thread of its own; the time only bounds a test that fails."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()
