@@ -127,9 +127,7 @@ def coordinator_of(
     return made
 
 
-def freeze(
-    coordinator: SourceCoordinator[Any], limits: Limits = UNLIMITED
-) -> PendingCheckpoint[Any] | None:
+def freeze(coordinator: SourceCoordinator[Any], limits: Limits = UNLIMITED) -> PendingCheckpoint[Any] | None:
     """The next checkpoint; None when there is nothing to read."""
     metadata = CheckpointMetadata(checkpoint_id=coordinator.last_checkpoint_id + 1, timestamp_ms=0)
     return coordinator.checkpoint(metadata, limits)

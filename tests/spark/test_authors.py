@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from chispa import assert_df_equality
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import flip27_source
 from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
 
-from .streams import Folders, lake_lines, run_to_end, to_lake
+from .streams import Folders, file_stream, lake_lines, run_to_end, to_lake
 
 HERE = "tests.spark.authors"
 
@@ -79,22 +81,12 @@ def test_a_batch_that_failed_is_read_whole_after_the_cause_is_gone(
     (tmp_path / "poison").touch()
 
     def run() -> None:
-        frame = (
-            spark.readStream.format("flip27")
-            .option("enumerator", "files")
-            .option("reader", f"{HERE}:FailingOnce")
-            .load(str(folders.landing))
-        )
-        query = to_lake(frame, folders)
-        try:
-            run_to_end(query)
-        except Exception as error:  # noqa: BLE001 - looked at below
-            assert "the poison is still there" in str(error)
-            assert "a.txt" in str(error)
-            (tmp_path / "poison").unlink()
+        run_to_end(to_lake(file_stream(spark, folders, reader=f"{HERE}:FailingOnce"), folders))
 
-    run()
-    assert not (tmp_path / "poison").exists()
+    with pytest.raises(PySparkException, match="the poison is still there") as caught:
+        run()
+    assert f"{folders.landing}/a.txt" in str(caught.value)
+    (tmp_path / "poison").unlink()
     folders.land("b.txt", ["3"])
     run()
     assert lake_lines(spark, folders) == ["1", "2", "3"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from .streams import (
     Folders,
@@ -115,11 +115,11 @@ def test_a_stateful_query_gets_its_no_data_batch(spark: SparkSession, folders: F
     folders.land("b.txt", ["2026-01-01 00:10:00"])
     frame = file_stream(spark, folders, maxFilesPerTrigger=1)
     counts = (
-        frame.select(F.to_timestamp("value").alias("at"))
+        frame.select(sf.to_timestamp("value").alias("at"))
         .withWatermark("at", "1 second")
-        .groupBy(F.window("at", "1 minute"))
+        .groupBy(sf.window("at", "1 minute"))
         .count()
-        .select(F.concat_ws(" ", F.col("window.start").cast("string"), "count").alias("value"))
+        .select(sf.concat_ws(" ", sf.col("window.start").cast("string"), "count").alias("value"))
     )
     run_to_end(to_lake(counts, folders))
     # The second file moves the watermark; only a batch without data then emits the first window.

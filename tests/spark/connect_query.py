@@ -1,0 +1,63 @@
+"""The program of the Spark Connect test: a local Connect server, two formats, one folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import flip27_source
+from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
+from tests.spark.streams import Folders, file_stream, lake_lines, run_to_end, to_lake
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A split that is defined in the main program, as in a notebook."""
+
+    split_id: str
+
+
+class Letters(DiscoveringEnumerator[Letter]):
+    """Three letters."""
+
+    def discover(self, position: int | None) -> Discovery[Letter, int]:
+        return Discovery([Letter(c) for c in "abc"][position or 0 :], 3)
+
+
+class LettersReader(SplitReader[Letter]):
+    """One row for each letter."""
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return pa.schema([("value", pa.string())])
+
+    def read(self, split: Letter) -> Iterator[tuple[str]]:
+        yield (split.split_id,)
+
+
+def main(root: str) -> None:
+    """Print the rows of a stream of files, of the same after a restart, and of a registered one."""
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    folders = Folders(Path(root))
+    folders.land("a.txt", ["1", "2"])
+    run_to_end(to_lake(file_stream(spark, folders), folders))
+    print("files", lake_lines(spark, folders))
+    folders.land("b.txt", ["3"])
+    run_to_end(to_lake(file_stream(spark, folders), folders))
+    print("restarted", lake_lines(spark, folders))
+    flip27_source.register(spark, "letters", enumerator=Letters, reader=LettersReader)
+    letters = Folders(Path(root) / "letters")
+    run_to_end(to_lake(spark.readStream.format("letters").load(), letters))
+    print("registered", lake_lines(spark, letters))
+    batch = spark.read.format("flip27").options(enumerator="sequence", end="5").load()
+    print("batch", sorted(row.id for row in batch.collect()))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
