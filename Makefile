@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types bench bench-quick wheel-test clean
+.PHONY: help setup demo test compat lint format types bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,9 @@ demo: setup ## Stream files through two crashes and count the rows: under two mi
 
 test: setup ## Run the tests; make test ARGS="-k name -x" runs some of them
 	@$(PY) -m pytest $(ARGS)
+
+compat: setup ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
+	@bash scripts/compat.sh $(ARGS)
 
 lint: setup ## Check style (ruff)
 	@$(PY) -m ruff check .

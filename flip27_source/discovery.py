@@ -79,6 +79,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
             for page in restored.pages:
                 splits = page.splits.values(split_type)
                 self._pages.append(_Page(splits, taken=page.taken, segment=page.splits))
+                page.splits.forget()
 
     @abstractmethod
     def discover(self, position: Any) -> Discovery[SplitT, Any]:

@@ -65,7 +65,8 @@ class Segment:
     @property
     def data(self) -> bytes:
         """The bytes; fetched and checked against the name at the first use."""
-        if self._data is None:
+        data = self._data  # one look: forget() may be called on another thread
+        if data is None:
             if self._load is None:
                 raise CorruptStateError(f"segment {self.name} has neither data nor a place to load it from")
             data = self._load(self.name)
@@ -76,7 +77,7 @@ class Segment:
                     "from an older checkpoint or a savepoint",
                 )
             self._data = data
-        return self._data
+        return data
 
     def forget(self) -> None:
         """Drop the bytes from memory where they can be fetched again."""

@@ -46,7 +46,7 @@ def start_query(
     rows = (
         session.readStream.format("flip27")
         .option("enumerator", "files")
-        .option("reader", "devjson:Json")
+        .option("reader", "json")
         .option("stateLocation", str(folder.state))
         .option("maxFilesPerTrigger", files_per_batch)
         .schema(SCHEMA)

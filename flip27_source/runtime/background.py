@@ -50,13 +50,15 @@ class BackgroundRunner:
         while not self._mailbox.empty():
             deliver(*self._mailbox.get())
 
-    def wait_for_first_rounds(self) -> bool:
-        """Block until the first round of every call has ended; False if that was so already."""
+    @property
+    def in_first_rounds(self) -> bool:
+        """Whether the first round of some call is under way; its result is not in the mailbox yet."""
+        return self._first_rounds > 0
+
+    def wait_for_first_rounds(self) -> None:
+        """Block until the first round of every call has ended and its result is in the mailbox."""
         with self._changed:
-            if self._first_rounds == 0:
-                return False
             self._changed.wait_for(lambda: self._first_rounds == 0 or self._closed.is_set())
-            return True
 
     def close(self) -> None:
         """Start no further round; work that is under way is left to end by itself."""

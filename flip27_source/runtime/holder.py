@@ -10,18 +10,21 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
-from ..coordination.checkpoints import CheckpointMetadata
+from ..coordination.checkpoints import CheckpointMetadata, PendingCheckpoint
 from ..coordination.coordinator import CoordinatorSettings, SourceCoordinator
 from ..coordination.planning import UNLIMITED, Limits
-from ..enumerator import Boundedness, RetryPolicy
+from ..enumerator import Boundedness
+from ..errors import StateError
 from ..snapshots.cleanup import Cleaner
 from ..snapshots.documents import SnapshotCodec, SourceIdentity
+from ..snapshots.layout import CheckpointName
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..snapshots.storage import CheckpointStorage
 from ..snapshots.store import Store, open_store
@@ -83,6 +86,7 @@ class CoordinatorHolder:
         self._runner = BackgroundRunner()
         self._at = INITIAL_OFFSET
         self._cleaner: Cleaner | None = None
+        self._cleaning: threading.Thread | None = None
         self._cleaned_at = 0
 
     def latest_offset(self, start: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
@@ -95,17 +99,15 @@ class CoordinatorHolder:
         offset = self._offset(start)
         coordinator = self._coordinator_at(offset)
         coordinator.complete(offset.checkpoint_id)
+        bounds = UNLIMITED if limits is None else limits.tightened_by(self._own_limits())
         if limits is None:
             self._runner.wait_for_first_rounds()
-        self._runner.drain(coordinator.handle_result)
-        metadata = CheckpointMetadata(
-            checkpoint_id=offset.checkpoint_id + 1, timestamp_ms=self._surroundings.now_ms()
-        )
-        bounds = UNLIMITED if limits is None else limits.tightened_by(self._own_limits())
-        pending = coordinator.checkpoint(metadata, bounds)
-        if pending is None and self._runner.wait_for_first_rounds():
-            self._runner.drain(coordinator.handle_result)
-            pending = coordinator.checkpoint(metadata, bounds)
+        # Asked before the mailbox is emptied: a round that ends in between is not overlooked.
+        more_to_come = self._runner.in_first_rounds
+        pending = self._checkpoint(coordinator, bounds)
+        if pending is None and more_to_come:
+            self._runner.wait_for_first_rounds()
+            pending = self._checkpoint(coordinator, bounds)
         if pending is None:
             return start
         self._at = self._storage.write(pending, parent=offset)
@@ -146,6 +148,15 @@ class CoordinatorHolder:
         if self._coordinator is not None:
             self._coordinator.close()
             self._coordinator = None
+
+    def _checkpoint(
+        self, coordinator: SourceCoordinator[Any], limits: Limits
+    ) -> PendingCheckpoint[Any] | None:
+        self._runner.drain(coordinator.handle_result)
+        metadata = CheckpointMetadata(
+            checkpoint_id=coordinator.last_checkpoint_id + 1, timestamp_ms=self._surroundings.now_ms()
+        )
+        return coordinator.checkpoint(metadata, limits)
 
     def _coordinator_at(self, offset: Offset) -> SourceCoordinator[Any]:
         """The coordinator, standing at ``offset``: made or reset (R8) where it is not."""
@@ -196,16 +207,22 @@ class CoordinatorHolder:
         return Offset.from_json(value)
 
     def _clean(self, committed: Offset) -> None:
+        """Now and then, beside the batches, clean up what no retained checkpoint can reach."""
         name, lineage, store = committed.name, committed.lineage, self._storage.store
         if store is None or name is None or lineage is None:
             return
         if name.checkpoint_id < self._cleaned_at + CLEAN_EVERY:
             return
+        if self._cleaning is not None and self._cleaning.is_alive():
+            return
         self._cleaned_at = name.checkpoint_id
-        retained = self._source.options[RETAINED_CHECKPOINTS]
-        cleaner = self._cleaner or Cleaner(store, lineage, retained, self._storage.in_use)
-        self._cleaner = cleaner
-        self._runner.submit(lambda: cleaner.clean(name), _cleaned, None, RetryPolicy())
+        if self._cleaner is None:
+            retained = self._source.options[RETAINED_CHECKPOINTS]
+            self._cleaner = Cleaner(store, lineage, retained, self._storage.in_use)
+        self._cleaning = threading.Thread(
+            target=_clean_up, args=(self._cleaner, name), name="flip27-clean-up", daemon=True
+        )
+        self._cleaning.start()
 
 
 def identity_of(source: Source) -> SourceIdentity:
@@ -221,7 +238,9 @@ def identity_of(source: Source) -> SourceIdentity:
     )
 
 
-def _cleaned(_plan: object, error: BaseException | None) -> None:
-    if error is not None:
+def _clean_up(cleaner: Cleaner, committed: CheckpointName) -> None:
+    try:
+        cleaner.clean(committed)
+    except StateError as error:
         # Clean-up is no part of the guarantee: what is left over is found again next time.
         _log.warning("clean-up of the state location failed, tried again later: %s", error)

@@ -130,10 +130,15 @@ class CheckpointDocument:
     segments: frozenset[str]
     _raw: _Document
 
+    @property
+    def plan(self) -> list[tuple[int, str]]:
+        """For each subtask of the plan the name of the segment with its splits."""
+        return [(item.subtask, item.splits) for item in self._raw.plan]
+
     def plan_segments(self, load: Callable[[str], bytes]) -> list[tuple[int, Segment]]:
-        """The plan: for each subtask the segment with its splits."""
+        """The same, with the segments themselves."""
         find = _Finder(self._raw.segments, load)
-        return [(item.subtask, find(item.splits)) for item in self._raw.plan]
+        return [(subtask, find(name)) for subtask, name in self.plan]
 
 
 class SnapshotCodec:

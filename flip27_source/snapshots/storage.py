@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -31,6 +32,15 @@ from .documents import (
 from .offsets import INITIAL_OFFSET, Offset
 from .segments import pack_segment, unpack_segment
 from .store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Newest:
+    """The checkpoint written last, and the bytes of its plan's segments."""
+
+    offset: Offset
+    document: CheckpointDocument
+    plan: dict[str, bytes]
 
 
 class CheckpointStorage:
@@ -56,8 +66,7 @@ class CheckpointStorage:
         self._source = source
         self._inline_limit_bytes = inline_limit_bytes
         self._new_random = new_random
-        self._stored: set[str] = set()
-        self._stored_in: str | None = None
+        self._newest: _Newest | None = None
         self.in_use = InUse()
 
     def write(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
@@ -72,14 +81,16 @@ class CheckpointStorage:
         if self.store is None:
             return self._inline(encoded, summary)
         lineage = parent.lineage or self._new_lineage(self.store)
-        self._write_segments(self.store, lineage, encoded)
-        self.store.create(layout.checkpoint_file(lineage, encoded.name), encoded.data)
-        return Offset(
+        offset = Offset(
             checkpoint_id=encoded.name.checkpoint_id,
             lineage=lineage,
             name=encoded.name,
             summary=summary,
         )
+        self._write_segments(self.store, offset, encoded)
+        self.store.create(layout.checkpoint_file(lineage, encoded.name), encoded.data)
+        self._remember(offset, encoded)
+        return offset
 
     def read(self, offset: Offset) -> CheckpointDocument:
         """The document that an offset names.
@@ -87,6 +98,8 @@ class CheckpointStorage:
         Raises:
             MissingStateError, CorruptStateError, IncompatibleStateError: with the remedy.
         """
+        if self._newest is not None and self._newest.offset.name == offset.name is not None:
+            return self._newest.document
         if offset.name is None or offset.lineage is None:
             # Spark's JSON text has passed through Python's json: this gives our own form again.
             document = decode_document(msgspec.json.encode(offset.inline))
@@ -140,6 +153,8 @@ class CheckpointStorage:
         lineage = offset.lineage
 
         def load(name: str) -> bytes:
+            if self._newest is not None and name in self._newest.plan:
+                return self._newest.plan[name]
             if lineage is None:
                 raise MissingStateError(f"segment {name} is not inside the offset")
             file = layout.segment_file(lineage, layout.checked_segment_name(name))
@@ -147,15 +162,31 @@ class CheckpointStorage:
 
         return load
 
-    def _write_segments(self, store: Store, lineage: str, encoded: EncodedDocument) -> None:
+    def _write_segments(self, store: Store, offset: Offset, encoded: EncodedDocument) -> None:
+        """Write the segments that the checkpoint before did not have."""
         self.in_use.add(frozenset(encoded.segments))
-        if lineage != self._stored_in:
-            self._stored, self._stored_in = set(), lineage
+        newest = self._newest
+        same_lineage = newest is not None and newest.offset.lineage == offset.lineage
+        durable = newest.document.segments if newest is not None and same_lineage else frozenset()
+        load = self.segment_loader(offset)
         for name, segment in encoded.segments.items():
-            if name not in self._stored:
-                store.create(layout.segment_file(lineage, name), pack_segment(segment.data))
-                segment.stored_by(self.segment_loader(Offset(checkpoint_id=1, lineage=lineage)))
-        self._stored = set(encoded.segments)
+            if name not in durable:
+                store.create(layout.segment_file(str(offset.lineage), name), pack_segment(segment.data))
+                segment.stored_by(load)
+
+    def _remember(self, offset: Offset, encoded: EncodedDocument) -> None:
+        """Keep what Spark asks for next, the plan; the bytes of other segments can be fetched again."""
+        document = decode_document(encoded.data)
+        plan = {name for _, name in document.plan}
+        before = frozenset() if self._newest is None else self._newest.document.segments
+        self._newest = _Newest(
+            offset=offset,
+            document=document,
+            plan={name: segment.data for name, segment in encoded.segments.items() if name in plan},
+        )
+        for segment in encoded.segments.values():
+            segment.forget()
+        self.in_use.keep_only(before | document.segments)
 
     def _inline(self, encoded: EncodedDocument, summary: dict[str, int | float]) -> Offset:
         if len(encoded.data) > self._inline_limit_bytes:

@@ -1,0 +1,75 @@
+"""Writes docs/options.md from the option tables of the code; with --check, only compares."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from flip27_source.options import Option
+from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerator, find_reader, known_names
+from flip27_source.source_options import CORE_OPTIONS
+
+PAGE = Path(__file__).parents[1] / "docs" / "options.md"
+
+INTRODUCTION = """\
+# Options
+
+This page is made from the code (`python scripts/options_table.py`). Names are matched without regard to
+case. Sizes are written as `1048576`, `64m`, `10g`; durations as `10 seconds`, `1h`, `500ms`. An option that
+no part of the source knows is refused, with the nearest known name.
+
+Options marked *first start* are only looked at when the query has no checkpoint yet; a restart with
+another value is refused.
+
+Everything that starts with `storage.` goes to the file system of `path` and `stateLocation` (fsspec), for
+example `storage.key`, `storage.secret`, `storage.client_kwargs` (JSON). It is never stored or shown.
+`enumerator.` and `reader.` are free for enumerators and readers of your own.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    sections = [INTRODUCTION, _section("Every source", CORE_OPTIONS)]
+    for group, find, word in (
+        (ENUMERATOR_GROUP, find_enumerator, "Enumerator"),
+        (READER_GROUP, find_reader, "Reader"),
+    ):
+        for name in known_names(group):
+            options = find(name).options
+            sections.append(_section(f"{word} `{name}`", options))
+    return "\n".join(sections)
+
+
+def _section(title: str, options: Iterable[Option[Any]]) -> str:
+    rows = [_row(option) for option in options]
+    if not rows:
+        return f"## {title}\n\nNo options of its own.\n"
+    table = "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+    return f"## {title}\n\n{table}\n"
+
+
+def _row(option: Option[Any]) -> str:
+    default = option.default_text
+    if default is None:
+        default = "none" if option.default is None else f"`{_shown(option.default)}`"
+    mark = " *First start.*" if option.first_start_only else ""
+    return f"| `{option.name}` | {default} | {option.doc}{mark} |".replace("\n", " ")
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def main() -> int:
+    """Write the page, or say whether it is up to date."""
+    wanted = page()
+    if "--check" in sys.argv:
+        return 0 if PAGE.read_text() == wanted else 1
+    PAGE.write_text(wanted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

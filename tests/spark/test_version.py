@@ -1,0 +1,13 @@
+"""The Spark that the tests run on is the one that was meant."""
+
+from __future__ import annotations
+
+import os
+
+import pyspark
+from pyspark.sql import SparkSession
+
+
+def test_python_and_jvm_are_of_the_wanted_version(spark: SparkSession) -> None:
+    wanted = os.environ.get("FLIP27_TEST_SPARK_VERSION", pyspark.__version__)
+    assert (pyspark.__version__, spark.version) == (wanted, wanted)
