@@ -1,0 +1,457 @@
+"""SourceCoordinator: from what the enumerator assigns to what a checkpoint holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from flip27_source.coordination.checkpoints import CheckpointMetadata
+from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.coordination.planning import UNLIMITED, Limits
+from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
+from flip27_source.errors import ContractError, Flip27Error, ProtocolError
+from flip27_source.events import SourceEvent
+from flip27_source.options import Options
+from tests.toy_sources import (
+    MIB,
+    Item,
+    Shelf,
+    Works,
+    all_ids,
+    coordinator_of,
+    freeze,
+    frozen,
+    items,
+    plan_ids,
+)
+
+
+def shelf_of(coordinator: SourceCoordinator[Any]) -> Shelf:
+    assert isinstance(coordinator.enumerator, Shelf)
+    return coordinator.enumerator
+
+
+def with_items(*names: str, parallelism: int = 2) -> SourceCoordinator[Any]:
+    coordinator = coordinator_of(parallelism=parallelism)
+    shelf_of(coordinator).shelf.extend(items(*names))
+    return coordinator
+
+
+def test_nothing_to_read_makes_no_checkpoint_and_uses_up_no_id() -> None:
+    coordinator = coordinator_of()
+    assert freeze(coordinator) is None
+    assert freeze(coordinator) is None
+    assert (coordinator.last_checkpoint_id, coordinator.pending) == (0, None)
+    shelf_of(coordinator).shelf.extend(items("a"))
+    assert frozen(coordinator).checkpoint_id == 1
+
+
+def test_a_checkpoint_plans_what_the_enumerator_hands_out_and_freezes_the_rest() -> None:
+    coordinator = with_items("a", "b", "c")
+    pending = frozen(coordinator, Limits(files=2))
+    assert all_ids(pending.snapshot.plan) == ["a", "b"]
+    assert pending.snapshot.enumerator_state == [] or pending.snapshot.ledger.waiting == ()
+    left = [item.split for item in pending.snapshot.ledger.waiting] + pending.snapshot.enumerator_state
+    assert left == items("c")
+    assert (pending.metrics.splits, pending.metrics.files) == (2, 2)
+
+
+def test_a_split_assigned_after_the_freeze_is_in_the_next_batch_S4() -> None:
+    coordinator = with_items("a")
+    first = frozen(coordinator)
+    shelf_of(coordinator).context.assign_split(Item(split_id="late"), 1)
+    assert all_ids(first.snapshot.plan) == ["a"]
+    coordinator.complete(1)
+    assert plan_ids(frozen(coordinator).snapshot.plan) == {1: ["late"]}
+
+
+def test_a_split_assigned_before_the_freeze_is_in_the_batch_S3() -> None:
+    coordinator = coordinator_of()
+    shelf_of(coordinator).context.assign_split(Item(split_id="early"), 1)
+    assert plan_ids(frozen(coordinator).snapshot.plan) == {1: ["early"]}
+
+
+def test_splits_assigned_unasked_go_out_in_the_order_they_were_assigned_S8() -> None:
+    coordinator = coordinator_of(parallelism=1)
+    assign = shelf_of(coordinator).context.assign_split
+    read = []
+    for number in range(3):
+        assign(Item(split_id=f"{number}-before"), 0)
+        read += plan_ids(frozen(coordinator).snapshot.plan)[0]
+        assign(Item(split_id=f"{number}-after"), 0)
+        coordinator.complete(number + 1)
+    read += plan_ids(frozen(coordinator).snapshot.plan)[0]
+    expected = ["0-before", "0-after", "1-before", "1-after", "2-before", "2-after"]
+    assert read == expected
+
+
+def test_splits_assigned_when_a_checkpoint_completes_survive_a_restart_from_the_next() -> None:
+    class AssignsOnComplete(Shelf):
+        def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+            self.context.assign_splits({1: items(f"first-{checkpoint_id}", f"second-{checkpoint_id}")})
+
+    coordinator = coordinator_of(AssignsOnComplete)
+    shelf_of(coordinator).shelf.extend(items("a"))
+    frozen(coordinator)
+    coordinator.complete(1)
+    second = frozen(coordinator, Limits(files=1))
+    assert plan_ids(second.snapshot.plan) == {1: ["first-1"]}
+    restored = coordinator_of(AssignsOnComplete, restored=second.snapshot)
+    assert plan_ids(frozen(restored).snapshot.plan) == {1: ["second-1"]}
+
+
+def test_splits_handed_out_on_request_are_balanced_and_pinned_ones_are_not() -> None:
+    coordinator = coordinator_of()
+    shelf = shelf_of(coordinator)
+    shelf.shelf.extend(Item(split_id=name, bytes=10 * MIB) for name in "abcd")
+    shelf.context.assign_split(Item(split_id="pinned", bytes=10 * MIB), 1)
+    plan = plan_ids(frozen(coordinator).snapshot.plan)
+    assert sorted(map(len, plan.values())) == [2, 3]
+    assert "pinned" in plan[1]
+
+
+def test_one_request_may_be_answered_with_many_splits() -> None:
+    class Bulk(Shelf):
+        def handle_split_request(self, subtask_id: int) -> None:
+            self.context.assign_splits({subtask_id: list(self.shelf)})
+            self.shelf.clear()
+
+    coordinator = coordinator_of(Bulk)
+    shelf_of(coordinator).shelf.extend(items("a", "b", "c"))
+    first = frozen(coordinator, Limits(files=2))
+    assert all_ids(first.snapshot.plan) == ["a", "b"]
+    assert first.metrics.waiting_splits == 1
+    restored = coordinator_of(Bulk, restored=first.snapshot)
+    assert all_ids(frozen(restored).snapshot.plan) == ["c"]
+
+
+def test_complete_is_idempotent_and_tells_the_enumerator_once_S33_R7() -> None:
+    coordinator = with_items("a")
+    frozen(coordinator)
+    completed = coordinator.complete(1)
+    assert completed is not None
+    assert completed.checkpoint_id == 1
+    assert coordinator.complete(1) is None
+    assert coordinator.complete(0) is None
+    assert shelf_of(coordinator).calls.count("complete 1") == 1
+
+
+def test_completing_a_checkpoint_that_was_never_made_is_a_programming_error_S31() -> None:
+    coordinator = with_items("a")
+    with pytest.raises(ProtocolError, match="checkpoint 1 cannot be complete: the newest is 0"):
+        coordinator.complete(1)
+
+
+@pytest.mark.parametrize("checkpoint_id", [0, 1, 3])
+def test_an_id_that_is_not_the_next_is_a_programming_error_S31(checkpoint_id: int) -> None:
+    coordinator = with_items("a", "b")
+    frozen(coordinator, Limits(files=1))
+    coordinator.complete(1)
+    with pytest.raises(ProtocolError, match=f"checkpoint {checkpoint_id} was triggered after 1"):
+        coordinator.checkpoint(CheckpointMetadata(checkpoint_id=checkpoint_id, timestamp_ms=0), UNLIMITED)
+
+
+def test_there_is_one_pending_checkpoint_at_a_time_S26() -> None:
+    coordinator = with_items("a", "b")
+    frozen(coordinator, Limits(files=1))
+    with pytest.raises(ProtocolError, match="checkpoint 2 was triggered while 1 is pending"):
+        freeze(coordinator)
+
+
+def test_any_call_before_start_and_a_second_start_are_programming_errors_S56() -> None:
+    coordinator = coordinator_of(start=False)
+    calls = [
+        lambda: freeze(coordinator),
+        lambda: coordinator.complete(0),
+        lambda: coordinator.handle_result(lambda *_: None, None, None),
+    ]
+    for call in calls:
+        with pytest.raises(ProtocolError, match="before it was started"):
+            call()
+    coordinator.start()
+    with pytest.raises(ProtocolError, match="started twice"):
+        coordinator.start()
+
+
+def test_start_comes_before_the_readers_and_close_is_passed_on_S44_S64() -> None:
+    coordinator = coordinator_of(parallelism=3)
+    coordinator.close()
+    assert shelf_of(coordinator).calls == ["start", "add_reader 0", "add_reader 1", "add_reader 2", "close"]
+    assert sorted(shelf_of(coordinator).context.registered_readers) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("subtask_id", [-1, 2, 99])
+def test_assigning_to_a_subtask_that_is_not_there_is_an_error_S63(subtask_id: int) -> None:
+    context = shelf_of(coordinator_of(parallelism=2)).context
+    with pytest.raises(ContractError, match=f"subtask {subtask_id} is not registered: there are 2"):
+        context.assign_split(Item(split_id="a"), subtask_id)
+    with pytest.raises(ContractError, match="is not registered"):
+        context.assign_splits({subtask_id: items("a")})
+
+
+def test_a_refused_assignment_leaves_the_split_free_to_be_assigned_again() -> None:
+    coordinator = coordinator_of()
+    context = shelf_of(coordinator).context
+    with pytest.raises(ContractError):
+        context.assign_split(Item(split_id="a"), 7)
+    context.assign_split(Item(split_id="a"), 0)
+    assert all_ids(frozen(coordinator).snapshot.plan) == ["a"]
+
+
+def test_the_same_split_twice_in_flight_is_an_error_and_after_completion_it_is_not() -> None:
+    coordinator = with_items("a")
+    frozen(coordinator)
+    context = shelf_of(coordinator).context
+    with pytest.raises(ContractError, match="split 'a' was assigned while"):
+        context.assign_split(Item(split_id="a"), 0)
+    coordinator.complete(1)
+    context.assign_split(Item(split_id="a"), 0)
+
+
+def test_an_error_in_author_code_reaches_the_caller_S18_S61() -> None:
+    class FailsToStart(Shelf):
+        def start(self) -> None:
+            raise RuntimeError("no start")
+
+    class FailsToSnapshot(Shelf):
+        def snapshot_state(self, checkpoint_id: int) -> list[Item]:
+            raise RuntimeError("no snapshot")
+
+    class FailsToMake(Shelf):
+        def __init__(self, context: Any, options: Options, state: Any = None) -> None:
+            raise RuntimeError("no instance")
+
+    with pytest.raises(RuntimeError, match="no start"):
+        coordinator_of(FailsToStart)
+    with pytest.raises(RuntimeError, match="no instance"):
+        coordinator_of(FailsToMake)
+    coordinator = coordinator_of(FailsToSnapshot)
+    shelf_of(coordinator).shelf.extend(items("a"))
+    with pytest.raises(RuntimeError, match="no snapshot"):
+        freeze(coordinator)
+
+
+def test_signalling_no_more_splits_again_and_again_changes_nothing_S93() -> None:
+    class Ends(Shelf):
+        def handle_split_request(self, subtask_id: int) -> None:
+            super().handle_split_request(subtask_id)
+            self.context.signal_no_more_splits(subtask_id)
+            self.context.signal_no_more_splits(subtask_id)
+
+    coordinator = coordinator_of(Ends)
+    shelf_of(coordinator).shelf.extend(items("a", "b", "c"))
+    assert all_ids(frozen(coordinator).snapshot.plan) == ["a", "b", "c"]
+    coordinator.complete(1)
+    assert freeze(coordinator) is None
+    with pytest.raises(ContractError):
+        shelf_of(coordinator).context.signal_no_more_splits(9)
+
+
+def test_a_restart_before_the_first_assignment_keeps_every_restored_split_S91() -> None:
+    coordinator = with_items("a", "b", "c")
+    first = frozen(coordinator, Limits(files=1)).snapshot
+    restored = coordinator_of(restored=first)
+    second = frozen(restored, Limits(files=1)).snapshot
+    kept = [*(item.split for item in second.ledger.waiting), *second.enumerator_state]
+    assert [*all_ids(first.plan), *all_ids(second.plan), *(split.split_id for split in kept)] == [
+        "a",
+        "b",
+        "c",
+    ]
+
+
+def test_a_restart_with_fewer_subtasks_keeps_every_pinned_split_S76() -> None:
+    wide = coordinator_of(parallelism=5)
+    context = shelf_of(wide).context
+    for subtask_id in range(5):
+        context.assign_split(Item(split_id=f"first-{subtask_id}"), subtask_id)
+        context.assign_split(Item(split_id=f"second-{subtask_id}"), subtask_id)
+    snapshot = frozen(wide, Limits(files=1)).snapshot
+    assert len(snapshot.ledger.waiting) == 9
+    narrow = coordinator_of(parallelism=2, restored=snapshot)
+    plan = plan_ids(frozen(narrow).snapshot.plan)
+    expected = sorted(f"{n}-{i}" for n in ("first", "second") for i in range(5))
+    assert sorted(all_ids(snapshot.plan) + plan[0] + plan[1]) == expected
+    assert {name for name in plan[1] if name.startswith("second")} == {"second-1", "second-3"}
+
+
+def test_a_restored_coordinator_goes_on_with_the_next_id() -> None:
+    snapshot = frozen(with_items("a", "b"), Limits(files=1)).snapshot
+    restored = coordinator_of(restored=snapshot)
+    assert restored.last_checkpoint_id == 1
+    assert restored.complete(1) is None
+    assert frozen(restored).checkpoint_id == 2
+
+
+def test_results_of_asynchronous_work_reach_their_handler_on_the_callers_thread_S3() -> None:
+    class Asks(Shelf):
+        def start(self) -> None:
+            self.context.call_async(lambda: "found", self._found)
+
+        def _found(self, result: str | None, error: BaseException | None) -> None:
+            assert error is None
+            self.shelf.extend(items(str(result)))
+
+    works = Works()
+    coordinator = coordinator_of(Asks, runner=works)
+    assert freeze(coordinator) is None
+    works.run(coordinator)
+    assert all_ids(frozen(coordinator).snapshot.plan) == ["found"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hello(SourceEvent):
+    """An event to a reader."""
+
+    word: str
+
+
+def test_an_event_to_a_reader_is_refused_when_it_is_sent_as_long_as_it_would_be_lost() -> None:
+    """Not supported yet: then the author has to be told, or it waits, is in no document, and is gone."""
+    coordinator = with_items("a")
+    frozen(coordinator)
+    with pytest.raises(Flip27Error, match="Hello"):
+        shelf_of(coordinator).context.send_event_to_reader(0, Hello("you"))
+
+
+class Topics(Shelf):
+    """Unbounded splits: ``rows`` is the position; each batch reads as many rows as it may, at most ten."""
+
+    def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
+        at = split.rows or 0
+        rows = min(10, 10 if budget.rows is None else budget.rows)
+        if rows == 0:
+            return None
+        return BoundedRange(
+            read=Item(split_id=split.split_id, files=0, rows=rows), rest=replace(split, rows=at + rows)
+        )
+
+
+def positions(splits: Sequence[Item]) -> dict[str, int | None]:
+    return {split.split_id: split.rows for split in splits}
+
+
+def test_live_splits_go_on_where_the_last_batch_ended() -> None:
+    coordinator = coordinator_of(Topics)
+    shelf_of(coordinator).shelf.extend([Item(split_id="t0", rows=0), Item(split_id="t1", rows=0)])
+    first = frozen(coordinator)
+    assert positions(first.snapshot.ledger.live) == {"t0": 10, "t1": 10}
+    assert first.metrics.live_splits == 2
+    assert first.metrics.finished_splits == 0
+    restored = coordinator_of(Topics, restored=first.snapshot)
+    assert positions(frozen(restored).snapshot.ledger.live) == {"t0": 20, "t1": 20}
+
+
+def test_live_splits_take_turns_when_a_limit_ends_the_batch_early() -> None:
+    coordinator = coordinator_of(Topics)
+    names = ["t0", "t1", "t2"]
+    shelf_of(coordinator).shelf.extend(Item(split_id=name, rows=0) for name in names)
+    for number in range(1, 10):
+        frozen(coordinator, Limits(rows=10))
+        coordinator.complete(number)
+    assert positions(frozen(coordinator, Limits(rows=10)).snapshot.ledger.live) == {
+        "t0": 40,
+        "t1": 30,
+        "t2": 30,
+    }
+
+
+def test_a_rest_with_another_id_is_refused() -> None:
+    class Renames(Topics):
+        def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
+            return BoundedRange(read=split, rest=Item(split_id="other"))
+
+    coordinator = coordinator_of(Renames)
+    shelf_of(coordinator).shelf.append(Item(split_id="t0"))
+    with pytest.raises(ContractError, match="split 't0' returned a rest with the id 'other'"):
+        freeze(coordinator)
+
+
+class Ranges(Topics):
+    """Names what it reads after the range, and ends after one batch."""
+
+    def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
+        return BoundedRange(read=Item(split_id=f"{split.split_id}@0-10", rows=10), rest=None)
+
+
+def test_a_live_split_that_has_ended_may_be_found_again_whatever_its_range_was_called() -> None:
+    coordinator = coordinator_of(Ranges)
+    shelf_of(coordinator).shelf.append(Item(split_id="t0"))
+    frozen(coordinator)
+    coordinator.complete(1)
+    shelf_of(coordinator).shelf.append(Item(split_id="t0"))
+    assert all_ids(frozen(coordinator).snapshot.plan) == ["t0@0-10"]
+
+
+def test_ranges_of_a_split_that_lives_on_are_not_counted_as_finished_splits() -> None:
+    class LivesOn(Ranges):
+        def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
+            return BoundedRange(read=Item(split_id=f"{split.split_id}@0-10", rows=10), rest=split)
+
+    coordinator = coordinator_of(LivesOn)
+    shelf_of(coordinator).shelf.append(Item(split_id="t0"))
+    assert frozen(coordinator).metrics.finished_splits == 0
+
+
+def test_an_unbounded_split_assigned_unasked_stays_with_its_subtask() -> None:
+    coordinator = coordinator_of(Topics, parallelism=3)
+    shelf_of(coordinator).context.assign_split(Item(split_id="t0", rows=0), 2)
+    assert plan_ids(frozen(coordinator).snapshot.plan) == {2: ["t0"]}
+
+
+def test_a_live_split_with_nothing_to_read_makes_no_batch_and_stays_live() -> None:
+    class Quiet(Topics):
+        has_rows = False
+
+        def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
+            return super().bound_split(split, budget) if self.has_rows else None
+
+    coordinator = coordinator_of(Quiet)
+    shelf_of(coordinator).shelf.append(Item(split_id="t0", rows=0))
+    assert freeze(coordinator) is None
+    assert freeze(coordinator) is None
+    assert isinstance(coordinator.enumerator, Quiet)
+    coordinator.enumerator.has_rows = True
+    assert positions(frozen(coordinator).snapshot.ledger.live) == {"t0": 10}
+
+
+def test_a_hundred_thousand_waiting_splits_are_planned_by_asking_once_for_each() -> None:
+    """One request for each split and one that finds the shelf empty for each subtask: no more (O(new))."""
+
+    class Counts(Shelf):
+        requests = 0
+
+        def handle_split_request(self, subtask_id: int) -> None:
+            self.requests += 1
+            super().handle_split_request(subtask_id)
+
+    coordinator = coordinator_of(Counts, parallelism=4)
+    shelf_of(coordinator).shelf.extend(Item(split_id=str(i)) for i in range(20_000))
+    pending = frozen(coordinator, Limits(files=1000))
+    assert pending.metrics.splits == 1000
+    assert isinstance(coordinator.enumerator, Counts)
+    assert coordinator.enumerator.requests <= 1000 + 4
+    assert len(coordinator.enumerator.shelf) >= 20_000 - 1001
+
+
+def test_gauges_of_the_enumerator_are_in_the_metrics() -> None:
+    class Measures(Shelf):
+        def snapshot_state(self, checkpoint_id: int) -> list[Item]:
+            self.context.metrics.gauge("lag", 7)
+            self.context.metrics.count("rounds")
+            self.context.metrics.count("rounds", 2)
+            return super().snapshot_state(checkpoint_id)
+
+    coordinator = coordinator_of(Measures)
+    shelf_of(coordinator).shelf.extend(items("a"))
+    assert frozen(coordinator).metrics.gauges == {"lag": 7, "rounds": 3}
+    assert coordinator.gauges == {"lag": 7, "rounds": 3}
+
+
+def test_the_default_bound_reads_a_split_whole() -> None:
+    split = Item(split_id="a")
+    enumerator = shelf_of(coordinator_of())
+    assert SplitEnumerator.bound_split(enumerator, split, Budget()) == BoundedRange(read=split, rest=None)

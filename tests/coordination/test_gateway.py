@@ -1,0 +1,206 @@
+"""SubtaskGateway: its state table, cell by cell, and what it means for what is sent."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from flip27_source.coordination.gateway import AddSplit, GatewayState, SubtaskGateway
+from flip27_source.errors import ProtocolError
+from tests.toy_sources import Item
+
+OPEN, MARKED, CLOSED = GatewayState.OPEN, GatewayState.MARKED, GatewayState.CLOSED
+
+
+def gateway_in(state: GatewayState, checkpoint_id: int = 5) -> SubtaskGateway[Item]:
+    gateway: SubtaskGateway[Item] = SubtaskGateway(0)
+    if state is not OPEN:
+        gateway.mark_for_checkpoint(checkpoint_id)
+    if state is CLOSED:
+        gateway.try_close(checkpoint_id)
+    return gateway
+
+
+def add(name: str) -> AddSplit[Item]:
+    return AddSplit(Item(split_id=name), pinned=False)
+
+
+def names(gateway: SubtaskGateway[Item]) -> list[str]:
+    """What the next plan can be made from, taken out."""
+    found = []
+    while gateway.peek() is not None:
+        item = gateway.take()
+        assert isinstance(item, AddSplit)
+        found.append(item.split.split_id)
+    return found
+
+
+def waiting(gateway: SubtaskGateway[Item]) -> list[str]:
+    return [item.split.split_id for item in gateway.waiting() if isinstance(item, AddSplit)]
+
+
+@pytest.mark.parametrize(
+    ("state", "goes_out"), [(OPEN, ["a"]), (MARKED, ["a"]), (CLOSED, [])], ids=["open", "marked", "closed"]
+)
+def test_send_reaches_the_outbox_unless_the_gateway_is_closed_S3_S4_S27(
+    state: GatewayState, goes_out: list[str]
+) -> None:
+    gateway = gateway_in(state)
+    gateway.send(add("a"))
+    assert waiting(gateway) == ["a"]
+    assert names(gateway) == goes_out
+    assert gateway.state is state
+
+
+@pytest.mark.parametrize("state", [OPEN, MARKED], ids=["open", "marked"])
+def test_mark_is_taken_for_a_higher_id(state: GatewayState) -> None:
+    gateway = gateway_in(state)
+    gateway.mark_for_checkpoint(6)
+    assert gateway.state is MARKED
+    assert gateway.try_close(6)
+
+
+def test_marking_a_closed_gateway_is_a_programming_error() -> None:
+    gateway = gateway_in(CLOSED)
+    with pytest.raises(ProtocolError, match=r"checkpoint 6.*closed by checkpoint 5"):
+        gateway.mark_for_checkpoint(6)
+    assert gateway.state is CLOSED
+
+
+@pytest.mark.parametrize("checkpoint_id", [4, 5])
+def test_marking_with_an_id_that_does_not_rise_is_a_programming_error_S31(checkpoint_id: int) -> None:
+    marked = gateway_in(MARKED)
+    opened_again = gateway_in(CLOSED)
+    opened_again.open_after(5)
+    for gateway in (marked, opened_again):
+        with pytest.raises(ProtocolError, match="ids must rise"):
+            gateway.mark_for_checkpoint(checkpoint_id)
+
+
+@pytest.mark.parametrize(
+    ("state", "checkpoint_id", "closes"),
+    [
+        (OPEN, 5, False),
+        (MARKED, 4, False),
+        (MARKED, 5, True),
+        (MARKED, 6, False),
+        (CLOSED, 5, False),
+        (CLOSED, 6, False),
+    ],
+)
+def test_close_works_only_for_the_id_it_is_marked_for_S27(
+    state: GatewayState, checkpoint_id: int, closes: bool
+) -> None:
+    gateway = gateway_in(state)
+    assert gateway.try_close(checkpoint_id) is closes
+    assert gateway.state is (CLOSED if closes else state)
+
+
+@pytest.mark.parametrize(
+    ("state", "checkpoint_id", "after"),
+    [
+        (MARKED, 4, MARKED),
+        (MARKED, 5, OPEN),
+        (CLOSED, 4, CLOSED),
+        (CLOSED, 5, OPEN),
+    ],
+)
+def test_an_acknowledgement_opens_only_its_own_checkpoint_S10_S25(
+    state: GatewayState, checkpoint_id: int, after: GatewayState
+) -> None:
+    gateway = gateway_in(state)
+    gateway.open_after(checkpoint_id)
+    assert gateway.state is after
+
+
+def test_an_acknowledgement_finds_an_open_gateway_open_and_leaves_it_so() -> None:
+    gateway = gateway_in(CLOSED)
+    gateway.open_after(5)
+    gateway.open_after(5)
+    gateway.open_after(4)
+    assert gateway.state is OPEN
+
+
+@pytest.mark.parametrize("state", list(GatewayState), ids=lambda s: s.value)
+def test_opening_for_a_checkpoint_never_seen_is_a_programming_error_S31(state: GatewayState) -> None:
+    with pytest.raises(ProtocolError, match="cannot open for checkpoint 6"):
+        gateway_in(state).open_after(6)
+
+
+@pytest.mark.parametrize("state", list(GatewayState), ids=lambda s: s.value)
+def test_open_opens_whatever_the_state_and_loses_nothing_S7_S11(state: GatewayState) -> None:
+    gateway = gateway_in(state)
+    gateway.send(add("a"))
+    gateway.open()
+    assert gateway.state is OPEN
+    assert names(gateway) == ["a"]
+
+
+def test_what_was_held_back_goes_out_in_the_order_it_was_sent_S5_S28() -> None:
+    gateway = gateway_in(MARKED)
+    gateway.send(add("before"))
+    assert gateway.try_close(5)
+    gateway.send(add("after-1"))
+    gateway.send(add("after-2"))
+    assert len(gateway) == 1
+    assert waiting(gateway) == ["before", "after-1", "after-2"]
+    gateway.open_after(5)
+    gateway.send(add("late"))
+    assert names(gateway) == ["before", "after-1", "after-2", "late"]
+
+
+def test_one_acknowledgement_opens_one_gateway_S6() -> None:
+    first, second = gateway_in(CLOSED), gateway_in(CLOSED)
+    first.send(add("e0"))
+    second.send(add("e1"))
+    second.open_after(5)
+    assert (names(first), names(second)) == ([], ["e1"])
+    first.open_after(5)
+    assert names(first) == ["e0"]
+
+
+def test_two_checkpoints_hold_back_and_let_go_each_its_own_S8() -> None:
+    gateway: SubtaskGateway[Item] = SubtaskGateway(0)
+    out: list[str] = []
+    for checkpoint_id, (before, after) in ((22, ("0", "1")), (23, ("2", "3"))):
+        gateway.mark_for_checkpoint(checkpoint_id)
+        gateway.send(add(before))
+        assert gateway.try_close(checkpoint_id)
+        out += names(gateway)
+        gateway.send(add(after))
+        assert names(gateway) == []
+        gateway.open_after(checkpoint_id)
+        out += names(gateway)
+    assert out == ["0", "1", "2", "3"]
+
+
+def test_nothing_is_lost_repeated_or_reordered_whatever_happens_I3_I5() -> None:
+    """T trigger, F freeze, A acknowledge, X abort, e send: every order of six; forbidden calls left out."""
+    for order in itertools.product("TFAXe", repeat=6):
+        sent, out = _played(order)
+        assert out == sent, "".join(order)
+
+
+def _played(order: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """What was sent, and what went out, the freezes taking what the outbox held."""
+    gateway: SubtaskGateway[Item] = SubtaskGateway(0)
+    sent: list[str] = []
+    out: list[str] = []
+    checkpoint_id = 0
+    for step in order:
+        if step == "T" and gateway.state is not CLOSED:
+            checkpoint_id += 1
+            gateway.mark_for_checkpoint(checkpoint_id)
+        elif step == "F" and gateway.try_close(checkpoint_id):
+            out += names(gateway)
+        elif step == "A" and checkpoint_id:
+            gateway.open_after(checkpoint_id)
+        elif step == "X":
+            gateway.open()
+        elif step == "e":
+            sent.append(str(len(sent)))
+            gateway.send(add(sent[-1]))
+            assert gateway.state is not CLOSED or gateway.peek() is None, "a closed gateway let it out"
+    gateway.open()
+    return sent, out + names(gateway)

@@ -1,0 +1,96 @@
+"""Lines are cut into fields exactly as Spark cuts them, however broken their quotes are."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from delimited_comparison import assert_csv_same_as_spark
+from pyspark.sql import SparkSession
+
+from flip27_source.readers.delimited_columns import text_columns
+from flip27_source.readers.delimited_tokens import Dialect, split_line
+
+COLUMNS = 14
+SCHEMA = ", ".join(f"c{number} string" for number in range(COLUMNS)) + ", _corrupt_record string"
+
+DIALECTS = {
+    "default": ({}, 'a",\\ '),
+    "many quotes": ({}, '"",,\\ab'),
+    "doubled quotes": ({"escape": '"'}, 'a",\\ '),
+    "many doubled quotes": ({"escape": '"'}, '""",a'),
+    "no escape": ({"escape": ""}, 'a",\\ '),
+    "no quote": ({"quote": ""}, 'a",\\ '),
+    "tab": ({"sep": "\t"}, 'a"\t\\ '),
+    "null value": ({"nullValue": "a"}, 'a",\\ '),
+    "null and empty value": ({"nullValue": "a", "emptyValue": "E"}, 'a",\\ '),
+    "empty value": ({"emptyValue": "E"}, 'a",\\'),
+    "other characters": ({"quote": "'", "sep": "|"}, "a'|\\ "),
+    "nul characters": ({}, 'a",\\ \0'),
+    "no quote and nul characters": ({"quote": ""}, "a,\\\0"),
+    "no escape and nul characters": ({"escape": ""}, 'a,"\0'),
+    "not ascii": ({}, 'é",\\😀'),
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_random_lines_give_the_fields_that_spark_finds(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    options, alphabet = DIALECTS[name]
+    chance = random.Random(name)
+    lines = {"".join(chance.choices(alphabet, k=chance.randrange(1, 13))) for _ in range(4000)}
+    content = "".join(f"{line}\n" for line in sorted(lines)).encode()
+    rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, SCHEMA, options)
+    assert rows.count() > 400
+
+
+FIELDS = {
+    "clean": ["", "a", "b c", '"x"', '"y, z"', '""', "é", " ", 'm"m'],
+    "odd": ['"', 'a"', '"b"c', '"\\""', '"""', '"a\\\\"', '"a\\b"', "\\", '"d" ', '"e""f"'],
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"escape": '"'}, {"nullValue": "a"}], ids=str)
+@pytest.mark.parametrize("odd_lines", [0.0, 0.1])
+def test_blocks_of_clean_lines_and_of_clean_and_odd_lines_give_the_rows_of_spark(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], odd_lines: float
+) -> None:
+    chance = random.Random(7)
+    lines = [
+        ",".join(chance.choices(FIELDS["odd" if chance.random() < odd_lines else "clean"], k=3))
+        for _ in range(3000)
+    ]
+    content = "\n".join(lines).encode()
+    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, "a string, b string, c string", options)
+
+
+@pytest.mark.parametrize("fields", [1, 2, 299, 300, 301, 1500])
+def test_any_number_of_fields_is_read(spark: SparkSession, tmp_path: Path, fields: int) -> None:
+    line = ",".join(f"v{number}" for number in range(fields))
+    quoted = ",".join(f'"v{number}"' for number in range(fields))
+    content = f"{line}\n\n  \n{quoted}\n{line},more\n{line[:-3]}\n\\{line}\n".encode()
+    schema = ", ".join(f"c{number} string" for number in range(fields))
+    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, f"{schema}, _corrupt_record string")
+
+
+@pytest.mark.parametrize("escape", ["\\", '"', "\0"])
+def test_arrow_and_the_tokenizer_agree_on_every_line_that_is_called_clean(escape: str) -> None:
+    # What the speed rests on: a line that matches the pattern may go either way.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    dialect = Dialect(escape=escape)
+    chance = random.Random(escape)
+    lines = {"".join(chance.choices('a",\\ ', k=chance.randrange(1, 9))) for _ in range(20_000)}
+    by_fields = [pc.match_substring_regex(pa.array(sorted(lines)), dialect.clean_line(n)) for n in (1, 2, 3)]
+    checked = 0
+    for fields, clean in enumerate(by_fields, 1):
+        for line in pa.array(sorted(lines)).filter(clean).to_pylist():
+            if line.strip():
+                found = text_columns(f"{line}\n".encode(), dialect, fields)
+                expected = [text or None for text in split_line(line, dialect)]
+                assert [column[0].as_py() for column in found.columns] == expected
+                checked += 1
+    assert checked > 1000

@@ -1,0 +1,480 @@
+"""Checkpoint documents: what is written is what is read, and everything else is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from flip27_source.coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot, WaitingSplit
+from flip27_source.coordination.planning import Assignment, Plan
+from flip27_source.enumerator import SplitEnumerator
+from flip27_source.errors import ContractError, CorruptStateError, Flip27Error, IncompatibleStateError
+from flip27_source.events import SourceEvent
+from flip27_source.segment import Segment
+from flip27_source.snapshots.documents import (
+    INLINE_SEGMENT_BYTES,
+    CheckpointDocument,
+    EncodedDocument,
+    SnapshotCodec,
+    SourceIdentity,
+    decode_document,
+)
+from flip27_source.snapshots.layout import CheckpointName
+from tests.toy_sources import Item, Shelf, coordinator_of, freeze, frozen, items
+
+IDENTITY = SourceIdentity(
+    uid="orders", enumerator="Shelf", reader="EchoReader", state_version=1, split_version=1, library="0.1.0"
+)
+PARENT = CheckpointName(6, "0123456789abcdef0123456789abcdef")
+
+
+def snapshot_of(state: Any, **ledger: Any) -> Snapshot[Any]:
+    return Snapshot(
+        metadata=CheckpointMetadata(checkpoint_id=7, timestamp_ms=1234),
+        enumerator_state=state,
+        ledger=LedgerState(**ledger),
+        plan=Plan(assignments=(Assignment(subtask_id=1, splits=tuple(items("p", "q"))),)),
+    )
+
+
+def encoded(
+    snapshot: Snapshot[Any], kind: type[SplitEnumerator[Any]] = Shelf, *, inline_all: bool = False
+) -> EncodedDocument:
+    return SnapshotCodec(kind).encode(snapshot, source=IDENTITY, parent=PARENT, inline_all=inline_all)
+
+
+def loader(document: EncodedDocument) -> Callable[[str], bytes]:
+    return lambda name: document.segments[name].data
+
+
+def decoded(document: EncodedDocument, kind: type[SplitEnumerator[Any]] = Shelf) -> Snapshot[Any]:
+    found = decode_document(document.data, document.name)
+    return SnapshotCodec(kind).decode(found, loader(document))
+
+
+FULL = snapshot_of(
+    items("left", "over"),
+    live=(Item(split_id="live", rows=7),),
+    waiting=(
+        WaitingSplit(split=Item(split_id="free"), subtask_id=None),
+        WaitingSplit(split=Item(split_id="pinned"), subtask_id=3),
+    ),
+    finished=42,
+)
+
+
+def test_a_snapshot_comes_back_as_it_was_but_for_its_plan_S57() -> None:
+    again = decoded(encoded(FULL))
+    assert again.metadata == FULL.metadata
+    assert again.enumerator_state == FULL.enumerator_state
+    assert again.ledger == FULL.ledger
+    assert again.plan == Plan()
+
+
+def test_the_plan_is_read_without_any_author_code_R3() -> None:
+    document = encoded(FULL)
+    found = decode_document(document.data, document.name)
+    ((subtask_id, segment),) = found.plan_segments(loader(document))
+    assert subtask_id == 1
+    assert json.loads(segment.data) == [
+        {"split_id": "p", "files": 1, "rows": None, "bytes": None},
+        {"split_id": "q", "files": 1, "rows": None, "bytes": None},
+    ]
+    assert SnapshotCodec(Shelf).decode_splits(found.source.split_version, segment) == items("p", "q")
+
+
+def test_a_document_is_canonical_json_and_named_by_its_bytes_R11() -> None:
+    document = encoded(FULL)
+    value = json.loads(document.data)
+    assert json.dumps(value, separators=(",", ":")).encode() == document.data
+    for part in (value, value["ledger"], value["enumerator"], value["source"]):
+        assert list(part) == sorted(part)
+    assert document.name.checkpoint_id == 7
+    assert encoded(FULL).name == document.name
+    assert value["parent"] == str(PARENT)
+    assert (value["format"], value["kind"], value["source"]["uid"]) == (1, "checkpoint", "orders")
+
+
+def test_what_was_restored_is_frozen_to_the_same_bytes_S100() -> None:
+    coordinator = coordinator_of(parallelism=3)
+    shelf = coordinator.enumerator
+    assert isinstance(shelf, Shelf)
+    shelf.shelf.extend(items("a", "b", "c"))
+    for subtask_id in (2, 0, 1):
+        shelf.context.assign_split(Item(split_id=f"pinned-{subtask_id}"), subtask_id)
+    first = frozen(coordinator)
+    assert freeze_is_stable(encoded(first.snapshot))
+
+
+def freeze_is_stable(document: EncodedDocument) -> bool:
+    again = decoded(document)
+    with_plan = Snapshot(
+        metadata=again.metadata,
+        enumerator_state=again.enumerator_state,
+        ledger=again.ledger,
+        plan=plan_of(document),
+    )
+    return encoded(with_plan).data == document.data
+
+
+def plan_of(document: EncodedDocument) -> Plan[Any]:
+    found = decode_document(document.data, document.name)
+    codec = SnapshotCodec(Shelf)
+    return Plan(
+        assignments=tuple(
+            Assignment(subtask_id=subtask_id, splits=tuple(codec.decode_splits(1, segment)))
+            for subtask_id, segment in found.plan_segments(loader(document))
+        )
+    )
+
+
+def test_a_coordinator_made_from_a_document_freezes_the_same_state_S57_S91_S100() -> None:
+    """Nothing is assigned in between: state and ledger of the next freeze are those that were restored."""
+
+    class Idle(Shelf):
+        asked = False
+
+        def handle_split_request(self, subtask_id: int) -> None:
+            if not self.asked:
+                self.asked = True
+                self.context.assign_split(Item(split_id="new"), subtask_id)
+
+    stored = encoded(FULL, Idle)
+    restored = coordinator_of(Idle, restored=decoded(stored, Idle), parallelism=4)
+    again = frozen(restored).snapshot
+    assert again.enumerator_state == FULL.enumerator_state
+    assert again.ledger.finished == 42 + len(["live", "free", "pinned", "new"])
+    assert freeze(coordinator_of(Idle, restored=decoded(stored, Idle), parallelism=4)) is not None
+
+
+@dataclass(frozen=True)
+class Holdings:
+    big: Segment
+    small: Segment
+    text: Segment
+
+
+class Holder(Shelf):
+    state_type: ClassVar[Any] = Holdings
+
+
+def test_large_segments_live_beside_the_document_and_small_ones_in_it() -> None:
+    big = Segment.of("seen", b"x" * (INLINE_SEGMENT_BYTES + 1))
+    small = Segment.of("seen", b"\x00\xff" * 8)
+    text = Segment.of_values("splits", items("a"))
+    document = encoded(snapshot_of(Holdings(big, small, text)), Holder)
+    assert set(document.segments) == {big.name}
+    found = decode_document(document.data, document.name)
+    assert found.segments == {big.name}
+    state = decoded(document, Holder).enumerator_state
+    assert state == Holdings(big, small, text)
+    assert state.small.data == small.data
+    assert state.text.values(Item) == items("a")
+    assert state.big.size == len(big.data)
+    assert state.big.data == big.data
+
+
+def test_without_a_state_location_every_segment_lives_in_the_document() -> None:
+    big = Segment.of("seen", bytes(range(256)) * 100)
+    text = Segment.of_values("splits", [Item(split_id=str(i)) for i in range(500)])
+    document = encoded(snapshot_of(Holdings(big, big, text)), Holder, inline_all=True)
+    assert document.segments == {}
+    found = decode_document(through_spark(document.data))
+    state = SnapshotCodec(Holder).decode(found, _nothing).enumerator_state
+    assert state.big.data == big.data
+    assert len(state.text.values(Item)) == 500
+
+
+def through_spark(data: bytes) -> bytes:
+    """An inline document after its way into Spark's offset log and back, as CheckpointStorage reads it."""
+    return msgspec.json.encode(json.loads(json.dumps(msgspec.json.decode(data))))
+
+
+def _nothing(name: str) -> bytes:
+    raise AssertionError(f"{name} was asked for")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A split with the kinds of values that do not all survive a careless JSON."""
+
+    split_id: str
+    number: int
+    ratio: float
+    raw: bytes
+    names: dict[str, int]
+
+
+class Positions(Shelf):
+    split_type: ClassVar[Any] = Position
+
+
+@pytest.mark.parametrize("inline_all", [True, False], ids=["inline", "file"])
+@pytest.mark.parametrize(
+    "split",
+    [
+        Position(
+            split_id='ä€😀\u2028\x00\\"', number=2**63, ratio=1e22, raw=b"\x00\xff", names={"b": 1, "a": 2}
+        ),
+        Position(split_id="", number=-(2**63), ratio=-0.0, raw=b"", names={}),
+        Position(split_id="x", number=0, ratio=5e-324, raw=b"x", names={"": 0}),
+        Position(split_id="y", number=1, ratio=1e16, raw=b"x", names={"\x7f": 0, "é": 1}),
+        Position(split_id="z", number=1, ratio=123456789012345680.0, raw=b"x", names={}),
+    ],
+    ids=["unicode", "lowest", "tiny", "exponent", "long"],
+)
+def test_values_survive_sparks_json_bit_for_bit(split: Position, inline_all: bool) -> None:
+    """Inline, a document is parsed and written again on its way; its segments keep their digest."""
+    snapshot = Snapshot(
+        metadata=CheckpointMetadata(checkpoint_id=1, timestamp_ms=0),
+        enumerator_state=[],
+        ledger=LedgerState(),
+        plan=Plan(assignments=(Assignment(subtask_id=0, splits=(split,)),)),
+    )
+    document = encoded(snapshot, Positions, inline_all=inline_all)
+    if inline_all:
+        found = decode_document(through_spark(document.data))
+    else:
+        found = decode_document(document.data, document.name)
+    ((_, segment),) = found.plan_segments(loader(document))
+    (again,) = SnapshotCodec(Positions).decode_splits(1, segment)
+    assert again == split
+    assert str(again.ratio) == str(split.ratio)
+
+
+DOCUMENT = encoded(FULL)
+
+
+def test_a_document_cut_off_anywhere_is_refused() -> None:
+    for length in range(0, len(DOCUMENT.data), 7):
+        for name in (DOCUMENT.name, None):
+            with pytest.raises(CorruptStateError) as caught:
+                decode_document(DOCUMENT.data[:length], name)
+            assert "What to do: restore" in str(caught.value)
+
+
+def test_a_document_with_any_bit_flipped_is_refused() -> None:
+    for index in range(len(DOCUMENT.data)):
+        altered = bytearray(DOCUMENT.data)
+        altered[index] ^= 1
+        with pytest.raises(CorruptStateError, match=f"{DOCUMENT.name}.json is not what its digest promises"):
+            decode_document(bytes(altered), DOCUMENT.name)
+
+
+def test_a_document_with_trailing_bytes_is_refused() -> None:
+    with pytest.raises(CorruptStateError):
+        decode_document(DOCUMENT.data + b" {}")
+    with pytest.raises(CorruptStateError):
+        decode_document(DOCUMENT.data + b"\n", DOCUMENT.name)
+
+
+def with_changes(**changes: Any) -> bytes:
+    return json.dumps({**json.loads(DOCUMENT.data), **changes}).encode()
+
+
+@pytest.mark.parametrize("version", [2, 99, 0])
+def test_a_document_of_another_format_is_refused_before_the_rest_is_looked_at(
+    version: int,
+) -> None:
+    with pytest.raises(IncompatibleStateError, match=f"has format {version}; this library reads 1") as caught:
+        decode_document(json.dumps({"format": version, "new": "shape"}).encode())
+    assert "install the version of flip27-source that wrote it" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"format":"1"}',
+        with_changes(id="7"),
+        with_changes(kind="backup"),
+        with_changes(ledger={}),
+        with_changes(source=None),
+        with_changes(plan=[{"subtask": 0}]),
+        with_changes(plan=[{"subtask": 0, "splits": 5}]),
+    ],
+    ids=lambda data: data[:24].decode(),
+)
+def test_what_is_no_document_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptStateError, match="cannot be read"):
+        decode_document(data)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "0123456789abcdef0123456789abcdef.x/../../y.bin", "/absolute"]
+)
+def test_a_document_never_leads_out_of_its_segments_folder(name: str) -> None:
+    with pytest.raises(CorruptStateError, match="is not the name of a segment"):
+        decode_document(with_changes(segments={name: {"bytes": 5}}))
+    found = decode_document(with_changes(plan=[{"subtask": 0, "splits": name}]))
+    with pytest.raises(CorruptStateError, match="is not the name of a segment"):
+        found.plan_segments(_nothing)
+
+
+def test_a_segment_that_the_document_does_not_list_is_refused() -> None:
+    name = Segment.of("plan", b"other").name
+    found = decode_document(with_changes(plan=[{"subtask": 0, "splits": name}]))
+    with pytest.raises(CorruptStateError, match=r"names segment .* but does not list it"):
+        found.plan_segments(_nothing)
+
+
+def test_a_segment_in_the_document_that_was_altered_is_refused() -> None:
+    value = json.loads(DOCUMENT.data)
+    (entry,) = value["segments"].values()
+    entry["json"][0]["split_id"] = "altered"
+    found = decode_document(json.dumps(value).encode())
+    ((_, segment),) = found.plan_segments(_nothing)
+    with pytest.raises(CorruptStateError, match="does not hold the bytes"):
+        SnapshotCodec(Shelf).decode_splits(1, segment)
+
+
+def stored_as(what: str, version: int, **changes: Any) -> CheckpointDocument:
+    """The full document, its state or splits being of that version."""
+    value = json.loads(DOCUMENT.data)
+    if what == "state":
+        value["enumerator"] = {"state": changes["state"], "version": version}
+    else:
+        value["source"]["split_version"] = version
+        value["ledger"]["live"] = changes["live"]
+        value["ledger"]["waiting"] = []
+    return decode_document(json.dumps(value).encode())
+
+
+class Upgrading(Shelf):
+    state_version: ClassVar[int] = 3
+    split_version: ClassVar[int] = 2
+
+    @classmethod
+    def upgrade_state(cls, version: int, raw: Any) -> Any:
+        return [{"split_id": f"{name}-from-{version}"} for name in raw]
+
+    @classmethod
+    def upgrade_split(cls, version: int, raw: Any) -> Any:
+        return {"split_id": f"{raw}-from-{version}"}
+
+
+def test_older_state_goes_through_the_upgrade_hook_S67() -> None:
+    found = SnapshotCodec(Upgrading).decode(stored_as("state", 2, state=["a", "b"]), _nothing)
+    assert found.enumerator_state == items("a-from-2", "b-from-2")
+
+
+def test_older_splits_go_through_the_upgrade_hook_S67() -> None:
+    found = SnapshotCodec(Upgrading).decode(
+        stored_as("split", 1, live=["a"]), _nothing
+    )  # its state is of version 1, too
+    assert found.ledger.live == tuple(items("a-from-1"))
+    plan = Segment.of_values("plan", ["a", "b"])
+    assert SnapshotCodec(Upgrading).decode_splits(1, plan) == items("a-from-1", "b-from-1")
+
+
+def test_an_upgrade_that_gives_something_else_is_refused() -> None:
+    class Wrong(Upgrading):
+        @classmethod
+        def upgrade_state(cls, version: int, raw: Any) -> Any:
+            return [{"id": name} for name in raw]
+
+    with pytest.raises(CorruptStateError, match=r"stored state of .*Wrong does not fit its type"):
+        SnapshotCodec(Wrong).decode(stored_as("state", 2, state=["a"]), _nothing)
+
+
+@pytest.mark.parametrize("what", ["state", "split"])
+def test_a_missing_upgrade_hook_is_an_error_that_names_it(what: str) -> None:
+    class Newer(Shelf):
+        state_version: ClassVar[int] = 2 if what == "state" else 1
+        split_version: ClassVar[int] = 2 if what == "split" else 1
+
+    with pytest.raises(ContractError, match=f"the stored {what} is of version 1") as caught:
+        SnapshotCodec(Newer).decode(decode_document(DOCUMENT.data), _nothing)
+    assert f"define upgrade_{what}(version, raw) in Newer" in str(caught.value)
+
+
+@pytest.mark.parametrize(("what", "value"), [("state", {"state": []}), ("split", {"live": ["a"]})])
+def test_state_of_newer_code_is_refused(what: str, value: dict[str, Any]) -> None:
+    with pytest.raises(IncompatibleStateError, match=f"the stored {what} of .* has version 9") as caught:
+        SnapshotCodec(Shelf).decode(stored_as(what, 9, **value), _nothing)
+    assert "deploy the code that wrote it" in str(caught.value)
+
+
+def test_splits_of_newer_code_in_a_plan_are_refused() -> None:
+    plan = Segment.of_values("plan", items("a"))
+    with pytest.raises(IncompatibleStateError, match="has version 9"):
+        SnapshotCodec(Shelf).decode_splits(9, plan)
+
+
+def test_a_changed_type_without_a_new_version_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(CorruptStateError, match=r"stored state of .*Shelf does not fit") as caught:
+        SnapshotCodec(Shelf).decode(stored_as("state", 1, state=[{"renamed": 1}]), _nothing)
+    assert "raise state_version and define upgrade_state" in str(caught.value)
+
+
+def test_a_state_that_json_cannot_carry_is_refused_with_what_to_use() -> None:
+    with pytest.raises(ContractError, match="cannot be stored as JSON") as caught:
+        encoded(snapshot_of(object()))
+    assert "a Segment for bulk data" in str(caught.value)
+
+
+def test_a_split_that_json_cannot_carry_is_refused_with_what_to_use() -> None:
+    @dataclass(frozen=True)
+    class Odd:
+        split_id: str
+        lock: object
+
+    snapshot = Snapshot(
+        metadata=FULL.metadata,
+        enumerator_state=[],
+        ledger=LedgerState(),
+        plan=Plan(assignments=(Assignment(subtask_id=0, splits=(Odd("a", object()),)),)),
+    )
+    with pytest.raises(ContractError, match="cannot be stored as JSON"):
+        encoded(snapshot)
+
+
+def test_a_text_that_is_no_unicode_is_refused_with_the_text() -> None:
+    """A file name of other bytes than UTF-8 comes with such characters from the operating system."""
+    with pytest.raises(Flip27Error, match=r"bad\\udcff"):
+        encoded(snapshot_of(items("bad\udcff")))
+
+
+@pytest.mark.parametrize("ratio", [float("nan"), float("inf")])
+def test_a_number_that_json_cannot_carry_is_refused_when_frozen_and_not_at_the_restart(ratio: float) -> None:
+    class Ratio(Shelf):
+        state_type: ClassVar[Any] = list[float]
+
+    with pytest.raises(ContractError):
+        encoded(snapshot_of([ratio]), Ratio)
+
+
+def test_a_state_of_another_type_than_promised_is_refused_when_frozen_and_not_at_the_restart() -> None:
+    """The query would run for months, and could not be started again."""
+    with pytest.raises(ContractError):
+        encoded(snapshot_of({"not": "a list of items"}), Shelf)
+
+
+def test_events_to_readers_are_refused_as_long_as_nothing_delivers_them() -> None:
+    class Hello(SourceEvent):
+        pass
+
+    snapshot = Snapshot(
+        metadata=FULL.metadata,
+        enumerator_state=[],
+        ledger=LedgerState(),
+        plan=Plan(assignments=(Assignment(subtask_id=0, events=(Hello(),)),)),
+    )
+    with pytest.raises(ContractError, match="Hello was sent to subtask 0"):
+        encoded(snapshot)
+
+
+def test_a_savepoint_says_so() -> None:
+    metadata = CheckpointMetadata(checkpoint_id=7, timestamp_ms=0, is_savepoint=True)
+    snapshot = Snapshot(metadata=metadata, enumerator_state=[], ledger=LedgerState(), plan=Plan())
+    document = encoded(snapshot)
+    assert decode_document(document.data, document.name).is_savepoint
+    assert decoded(document).metadata.is_savepoint

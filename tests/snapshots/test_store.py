@@ -1,0 +1,271 @@
+"""One set of laws for every store: in memory, on local disk, on fsspec's memory, on an S3 server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from flip27_source.errors import MissingStateError, StateLocationError
+from flip27_source.snapshots.store import LocalStore, MemoryStore, Store, open_store, redacted
+from tests.s3_server import S3Bucket
+
+Request = pytest.FixtureRequest
+
+
+def _in_fsspec_memory(request: Request) -> Iterator[Store]:
+    root = f"memory://{request.node.name.partition('[')[0]}"
+    store = open_store(f"{root}/state", {})
+    yield store
+    fsspec.filesystem("memory").rm(root, recursive=True) if fsspec.filesystem("memory").exists(root) else None
+
+
+def _in_memory(request: Request) -> Iterator[Store]:
+    yield MemoryStore()
+
+
+def _on_disk(request: Request) -> Iterator[Store]:
+    yield open_store(str(request.getfixturevalue("tmp_path") / "state"), {})
+
+
+def _on_s3(request: Request) -> Iterator[Store]:
+    bucket: S3Bucket = request.getfixturevalue("s3_bucket")
+    yield open_store(f"s3://{bucket.name}/state", bucket.storage_options)
+
+
+STORES = {"memory": _in_memory, "local": _on_disk, "fsspec-memory": _in_fsspec_memory, "s3": _on_s3}
+
+
+@pytest.fixture(params=list(STORES))
+def store(request: Request) -> Iterator[Store]:
+    yield from STORES[request.param](request)
+
+
+def test_what_was_created_is_read_back(store: Store) -> None:
+    assert store.create("lineage/checkpoints/1.json", b"one")
+    assert store.read("lineage/checkpoints/1.json") == b"one"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff\r\n", b"x" * 300_000], ids=["empty", "binary", "large"])
+def test_bytes_pass_through_unchanged_S2(store: Store, data: bytes) -> None:
+    assert store.create("a/b", data)
+    assert store.read("a/b") == data
+
+
+def test_only_the_first_of_two_creates_wins_R5_R9(store: Store) -> None:
+    assert store.create("a/b", b"first")
+    assert not store.create("a/b", b"second")
+    assert store.read("a/b") == b"first"
+
+
+def test_creating_the_very_same_bytes_again_says_that_they_exist(store: Store) -> None:
+    data = b"the same object"
+    assert store.create("a/b", data)
+    assert not store.create("a/b", data)
+
+
+def test_of_many_creators_at_once_exactly_one_wins(store: Store) -> None:
+    if store.location.startswith("memory://"):
+        pytest.skip("fsspec's memory looks first and writes then; it is for tests only")
+    start = threading.Barrier(6)
+    won: list[int] = []
+
+    def create(number: int) -> None:
+        start.wait()
+        if store.create("reports/1/0.json", f"attempt {number}".encode()):
+            won.append(number)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert store.read("reports/1/0.json") in {f"attempt {number}".encode() for number in won}
+
+
+def test_replace_writes_whether_the_name_exists_or_not(store: Store) -> None:
+    store.replace("drivers/run.json", b"1")
+    store.replace("drivers/run.json", b"22")
+    assert store.read("drivers/run.json") == b"22"
+
+
+def test_a_name_that_is_missing_is_an_error_that_says_where_it_was_looked_for(store: Store) -> None:
+    with pytest.raises(MissingStateError, match=r"lineage/segments/x\.bin is missing") as caught:
+        store.read("lineage/segments/x.bin")
+    assert store.location in str(caught.value)
+    assert "What to do: restore it from a backup" in str(caught.value)
+
+
+def test_a_list_names_what_is_directly_in_a_folder_in_order(store: Store) -> None:
+    for name in ("f/b", "f/a", "f/c/deep", "g/other", "fx/other"):
+        assert store.create(name, b"")
+    assert store.list("f") == ["a", "b", "c"]
+
+
+def test_a_list_of_a_folder_that_is_absent_is_empty(store: Store) -> None:
+    assert store.list("nothing/here") == []
+
+
+def test_a_list_sees_what_was_created_and_deleted_since_the_last_one(store: Store) -> None:
+    store.create("f/a", b"")
+    assert store.list("f") == ["a"]
+    store.create("f/b", b"")
+    store.delete("f/a")
+    assert store.list("f") == ["b"]
+
+
+def test_a_deleted_name_is_missing_and_can_be_created_again(store: Store) -> None:
+    store.create("f/a", b"old")
+    store.delete("f/a")
+    with pytest.raises(MissingStateError):
+        store.read("f/a")
+    assert store.create("f/a", b"new")
+    assert store.read("f/a") == b"new"
+
+
+def test_deleting_what_is_not_there_is_no_error(store: Store) -> None:
+    store.delete("nothing/here")
+    store.create("f/a", b"")
+    store.delete("f/a")
+    store.delete("f/a")
+
+
+def test_two_stores_on_one_location_see_the_same(store: Store, tmp_path: Path) -> None:
+    if not isinstance(store, LocalStore):
+        pytest.skip("opened by path")
+    store.create("f/a", b"1")
+    other = open_store(str(tmp_path / "state"), {})
+    assert other.read("f/a") == b"1"
+    assert not other.create("f/a", b"2")
+
+
+def test_s3_refuses_the_second_create_itself_and_not_after_a_look(s3_bucket: S3Bucket) -> None:
+    """Two clients with caches of their own, neither knowing of the other: only a conditional put helps."""
+    location = f"s3://{s3_bucket.name}/state"
+    first = open_store(location, {**s3_bucket.storage_options, "skip_instance_cache": True})
+    second = open_store(location, {**s3_bucket.storage_options, "skip_instance_cache": True})
+    assert second.list("f") == []
+    assert first.create("f/a", b"first")
+    assert not second.create("f/a", b"second")
+    assert first.read("f/a") == b"first"
+
+
+def test_a_bucket_that_is_missing_is_an_error_and_is_not_made(s3_bucket: S3Bucket) -> None:
+    """A bucket is somebody's decision: who misspells its name must not get a new one."""
+    store = open_store("s3://no-such-bucket-here/state", s3_bucket.storage_options)
+    with pytest.raises(StateLocationError, match="no-such-bucket-here"):
+        store.create("f/a", b"")
+    assert not s3_bucket.file_system.exists("no-such-bucket-here")
+
+
+def test_a_local_create_leaves_nothing_but_the_name_itself(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    store.create("f/a", b"1")
+    store.create("f/a", b"2")
+    store.replace("f/a", b"3")
+    assert [path.name for path in (tmp_path / "f").iterdir()] == ["a"]
+
+
+def test_a_temporary_file_of_a_killed_driver_is_not_listed(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    store.create("f/a", b"1")
+    (tmp_path / "f" / ".tmp-0123").write_bytes(b"half")
+    assert store.list("f") == ["a"]
+
+
+@pytest.mark.parametrize("prefix", ["", "file://", "file:"])
+def test_a_local_directory_is_found_by_every_way_spark_writes_it(
+    prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store(f"{prefix}{tmp_path}/state", {})
+    store.create("f/a", b"1")
+    assert (tmp_path / "state" / "f" / "a").read_bytes() == b"1"
+
+
+def test_a_relative_path_does_not_move_with_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store("state", {})
+    monkeypatch.chdir("/")
+    store.create("f/a", b"1")
+    assert (tmp_path / "state" / "f" / "a").exists()
+
+
+def test_a_location_under_a_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = open_store(str(tmp_path / "file"), {})
+    for call in (lambda: store.create("f/a", b""), lambda: store.replace("f/a", b"")):
+        with pytest.raises(StateLocationError, match=r"cannot write f/a in the state location .*file"):
+            call()
+    with pytest.raises(StateLocationError, match="cannot list f"):
+        store.list("f")
+    with pytest.raises(StateLocationError, match="cannot read f/a"):
+        store.read("f/a")
+
+
+def test_a_location_that_may_not_be_written_is_an_error_that_says_what_to_check(tmp_path: Path) -> None:
+    """As another user, for root may write anywhere."""
+    program = (
+        "import os, sys\n"
+        "from flip27_source.snapshots.store import open_store\n"
+        "from flip27_source.errors import StateLocationError\n"
+        "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
+        "try: open_store(sys.argv[1], {}).create('f/a', b'')\n"
+        "except StateLocationError as error: print(error)\n"
+    )
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        os.chmod(folder, 0o755)  # noqa: S103 - the other user has to get there
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(locked)], capture_output=True, text=True, check=False
+    )
+    assert "cannot write f/a in the state location" in done.stdout, done.stderr
+    assert "Permission denied" in done.stdout
+    assert "the driver's user may read" in done.stdout
+
+
+def test_an_unknown_protocol_is_an_error_that_says_what_to_install() -> None:
+    with pytest.raises(StateLocationError, match="nosuch://bucket/state cannot be opened") as caught:
+        open_store("nosuch://bucket/state", {})
+    assert "pip install" in str(caught.value)
+
+
+def test_a_file_system_that_cannot_be_reached_is_an_error_without_its_password() -> None:
+    """Port 9 of this machine refuses; fsspec connects as soon as it is asked for the file system."""
+    with pytest.raises(StateLocationError) as caught:
+        open_store("ftp://me:hunter2@127.0.0.1:9/state", {})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("/plain/path", "/plain/path"),
+        ("s3://bucket/a@b", "s3://bucket/a@b"),
+        ("ftp://me:hunter2@host/x", "ftp://host/x"),
+        ("ftp://me:hun@ter2@host/x", "ftp://host/x"),
+        ("ftp://me:hunter2@host", "ftp://host"),
+    ],
+)
+def test_passwords_in_urls_are_not_shown(url: str, shown: str) -> None:
+    assert redacted(url) == shown
+
+
+def test_errors_of_a_remote_store_show_no_secret(s3_bucket: S3Bucket) -> None:
+    options = {**s3_bucket.storage_options, "secret": "hunter2", "endpoint_url": "http://127.0.0.1:9"}
+    fast = {"config_kwargs": {"retries": {"max_attempts": 0}, "connect_timeout": 1}}
+    store = open_store(f"s3://{s3_bucket.name}/state", {**options, **fast, "skip_instance_cache": True})
+    with pytest.raises(StateLocationError) as caught:
+        store.read("f/a")
+    assert "hunter2" not in str(caught.value)
+    assert "cannot read f/a" in str(caught.value)

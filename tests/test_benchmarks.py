@@ -1,0 +1,153 @@
+"""The benchmarks, very small: that every case runs, counts its rows and is reported. Nothing about speed."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from benchmarks.__main__ import parse
+from benchmarks.cases import BY_NAME, CASES, UNIX_SOCKETS, Bench, run_cases
+from benchmarks.data import DataCache
+from benchmarks.outcomes import Outcome, Rounds, Target, batch_time, faster
+from benchmarks.report import Report, machine, now, render, save
+from benchmarks.rounds import Memory, Round
+from benchmarks.sizes import FULL, QUICK
+
+SMALL = dataclasses.replace(
+    QUICK,
+    tiny_files=40,
+    tiny_per_trigger=20,
+    bulk_bytes=400_000,
+    file_bytes=200_000,
+    files_per_trigger=1,
+    one_row_batches=3,
+    known_files=2_000,
+    new_files=100,
+    known_rounds=2,
+    warm_ups=0,
+)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
+    """Every case once; with one setting for all of them, two sessions are enough."""
+    data = DataCache(tmp_path_factory.mktemp("data"))
+    bench = Bench(sizes=SMALL, data=data, conf=UNIX_SOCKETS, say=lambda _line: None)
+    return list(run_cases(bench, CASES))
+
+
+def test_every_case_runs_without_failure(outcomes: list[Outcome]) -> None:
+    assert [outcome.failure for outcome in outcomes if outcome.failure] == []
+    assert len(outcomes) == len(CASES) + 2, "the case without Spark has three lines"
+
+
+def test_both_sides_read_every_row_of_the_data(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes[:6]:
+        counted = {one.rows for one in (*outcome.spark_rounds, *outcome.flip27_rounds)}
+        assert len(counted) == 1, outcome.case
+    assert outcomes[0].spark_rounds[0].rows == SMALL.tiny_files
+    assert outcomes[4].flip27_rounds[0].rows == SMALL.one_row_batches
+    assert [len(outcome.flip27_rounds[0].batch_ms) for outcome in outcomes[:6]] == [2, 2, 2, 2, 3, 3]
+
+
+def test_the_state_written_is_counted_in_bytes_of_new_files(outcomes: list[Outcome]) -> None:
+    known = outcomes[6].known_files
+    assert known is not None
+    assert len(known.latest_offset_ms) == len(known.bytes_per_new_file) == SMALL.known_rounds
+    assert all(wrote > 16 for wrote in known.bytes_per_new_file), "a hash of each file, at the least"
+    assert 100 < known.offset_bytes < 4096
+
+
+def test_the_report_holds_what_was_measured_and_where(outcomes: list[Outcome], tmp_path: Path) -> None:
+    report = Report(
+        format=1, began=now(), quick=True, machine=machine((0.0, 0.0, 0.0)), conf={}, outcomes=outcomes
+    )
+    saved: dict[str, Any] = json.loads(save(report, tmp_path / "results").read_bytes())
+    assert saved.keys() == {"format", "began", "quick", "machine", "conf", "outcomes"}
+    assert saved["machine"].keys() >= {"cores", "pyspark", "load_before", "load_after"}
+    first = saved["outcomes"][0]
+    assert first.keys() >= {"case", "spark", "flip27", "result", "target", "reached", "rounds", "failure"}
+    one = first["flip27_rounds"][0]
+    assert one.keys() == {"rows", "seconds", "batch_ms", "phases_ms", "memory"}
+    assert one["phases_ms"]["triggerExecution"] > 0
+
+
+def test_the_table_names_every_case_and_its_target(outcomes: list[Outcome]) -> None:
+    screen = io.StringIO()
+    render(Console(file=screen, width=220), outcomes, enforced=True)
+    for outcome in outcomes:
+        assert outcome.case in screen.getvalue()
+    assert "≥ 12 x" in screen.getvalue()
+    assert "failed" not in screen.getvalue()
+
+
+def a_round(*, rows: int = 10, seconds: float = 1.0, batch_ms: int = 100) -> Round:
+    return Round(rows=rows, seconds=seconds, batch_ms=[batch_ms] * 3, phases_ms={}, memory=Memory())
+
+
+def test_a_side_that_read_other_rows_fails_the_case_however_fast_it_was() -> None:
+    rounds = Rounds(warm_up=(), spark=(a_round(seconds=9),), flip27=(a_round(rows=9),))
+    outcome = faster("case", rounds, Target("at least", 1.3), rows=10)
+    assert not outcome.reached
+    assert outcome.failure == "10 rows are there, [9, 10] were read"
+
+
+def test_a_single_round_of_spark_is_held_against_every_round_of_ours() -> None:
+    ours = tuple(a_round(seconds=seconds) for seconds in (1.0, 2.0, 4.0))
+    outcome = faster(
+        "case", Rounds(warm_up=(), spark=(a_round(seconds=8),), flip27=ours), Target("at least", 4), rows=10
+    )
+    assert outcome.result is not None
+    assert (outcome.result.median, outcome.result.least, outcome.result.most) == (4.0, 2.0, 8.0)
+    assert outcome.reached
+
+
+def test_a_batch_time_target_is_a_ceiling() -> None:
+    rounds = Rounds(warm_up=(), spark=(a_round(batch_ms=100),), flip27=(a_round(batch_ms=130),))
+    assert not batch_time("case", rounds, Target("at most", 1.2), rows=10).reached
+    assert batch_time("case", rounds, Target("at most", 1.3), rows=10).reached
+
+
+def test_data_that_is_there_is_used_again(tmp_path: Path) -> None:
+    cache = DataCache(tmp_path)
+    made = cache.bulk("csv", total_bytes=100_000, file_bytes=50_000)
+    before = {file: file.stat().st_mtime_ns for file in Path(made.folder).iterdir()}
+    assert DataCache(tmp_path).bulk("csv", total_bytes=100_000, file_bytes=50_000) == made
+    assert {file: file.stat().st_mtime_ns for file in Path(made.folder).iterdir()} == before
+    assert made.files == 2
+
+
+def test_data_that_was_left_half_made_is_made_again(tmp_path: Path) -> None:
+    cache = DataCache(tmp_path)
+    made = cache.tiny(3)
+    (tmp_path / "tiny-3.json").unlink()
+    (Path(made.folder) / "0000001.json").unlink()
+    assert cache.tiny(3) == made
+    assert len(list(Path(made.folder).iterdir())) == 3
+
+
+def test_the_full_sizes_are_those_of_the_targets() -> None:
+    assert (FULL.tiny_files, FULL.tiny_per_trigger) == (100_000, 10_000)
+    assert (FULL.known_files, FULL.new_files) == (1_000_000, 1_000)
+    assert FULL.bulk_bytes // FULL.file_bytes == 16
+    assert FULL.rounds >= 3
+    bounds = {name: (case.target.bound, case.target.value) for name, case in BY_NAME.items()}
+    assert bounds == {
+        "tiny": ("at least", 12),
+        "parquet": ("at least", 1.3),
+        "json": ("at least", 1.3),
+        "csv": ("at least", 1.8),
+        "one-row": ("at most", 1.2),
+        "one-row-sockets": ("at most", 0.9),
+        "known": ("at most", 100),
+    }
+
+
+def test_a_case_can_be_run_alone() -> None:
+    assert parse(["--only", "json", "--only", "csv"]).only == ["json", "csv"]

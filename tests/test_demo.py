@@ -1,0 +1,158 @@
+"""The demo: what it proves, what it would notice, and that it leaves nothing running."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from flip27_source.cli.demo import DemoError, DemoResult, DemoSettings, main, run
+from flip27_source.cli.demo_check import Comparison, compare
+from flip27_source.cli.demo_display import render
+from flip27_source.cli.demo_folder import DemoFolder
+from flip27_source.cli.demo_processes import living_processes, spark_environment
+from flip27_source.cli.demo_writer import row, write_file
+
+ROWS_PER_FILE = 5
+
+
+def test_a_query_killed_in_a_batch_delivers_every_row_exactly_once(tmp_path: Path) -> None:
+    settings = DemoSettings(
+        files=16, rows_per_file=20, over_s=2, files_per_batch=4, kills=1, parent=tmp_path, timeout_s=120
+    )
+    screen = io.StringIO()
+    console = Console(file=screen, width=200)
+    result = run(settings, console)
+    assert result.comparison == Comparison(rows_in=320, rows_out=320, lost=0, duplicated=0)
+    assert result.files == 16
+    assert len(result.kills) == 1
+    assert result.restarts >= 1
+    assert result.batches >= settings.fewest_batches
+    render(console, result)
+    assert str(result.folder.state) in screen.getvalue()
+    assert list((result.folder.state).glob("files-*/checkpoints/*.json"))
+
+
+def test_more_kills_than_batches_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(DemoError, match="only sure to make 3"):
+        run(DemoSettings(files=30, files_per_batch=10, kills=3, parent=tmp_path), Console(file=io.StringIO()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_cannot_start_exits_with_an_error(tmp_path: Path) -> None:
+    assert main(["--files", "1", "--kills", "1", "--parent", str(tmp_path)]) == 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> DemoFolder:
+    """Two files landed, and their rows delivered in one batch."""
+    made = DemoFolder.new(tmp_path)
+    for file in range(2):
+        write_file(made.landing, file, ROWS_PER_FILE)
+    deliver(made, batch=0, rows=range(2 * ROWS_PER_FILE))
+    return made
+
+
+def deliver(folder: DemoFolder, *, batch: int, rows: range | list[int], committed: bool = True) -> None:
+    """What Spark's file sink leaves on disk after a batch, or after one that was killed."""
+    log = folder.output / "_spark_metadata"
+    log.mkdir(parents=True, exist_ok=True)
+    file = folder.output / f"part-{batch:05d}-{committed}.snappy.parquet"
+    table = pa.Table.from_pylist([row(number) for number in rows])
+    at = pa.compute.strptime(table.column("at"), format="%Y-%m-%dT%H:%M:%S.000Z", unit="us")
+    pq.write_table(table.set_column(3, "at", at), file)
+    if committed:
+        entry = json.dumps({"path": file.as_uri(), "action": "add"})
+        (log / str(batch)).write_text(f"v1\n{entry}\n", encoding="utf-8")
+
+
+def test_rows_that_all_came_out_once_are_a_success(folder: DemoFolder) -> None:
+    assert compare(folder) == Comparison(rows_in=10, rows_out=10, lost=0, duplicated=0)
+
+
+def test_a_row_that_did_not_come_out_is_lost(folder: DemoFolder) -> None:
+    write_file(folder.landing, 2, ROWS_PER_FILE)
+    assert compare(folder) == Comparison(rows_in=15, rows_out=10, lost=5, duplicated=0)
+
+
+def test_a_row_that_came_out_twice_is_duplicated(folder: DemoFolder) -> None:
+    deliver(folder, batch=1, rows=[3, 4])
+    assert compare(folder) == Comparison(rows_in=10, rows_out=12, lost=0, duplicated=2)
+
+
+def test_what_a_killed_batch_wrote_does_not_count(folder: DemoFolder) -> None:
+    deliver(folder, batch=1, rows=[3, 4], committed=False)
+    assert compare(folder).exactly_once
+    assert len(folder.sink.left_behind()) == 1
+
+
+@pytest.mark.parametrize(("lost", "duplicated", "code"), [(0, 0, 0), (1, 0, 1), (0, 1, 1)])
+def test_the_exit_code_tells_of_lost_and_duplicated_rows(
+    folder: DemoFolder, lost: int, duplicated: int, code: int
+) -> None:
+    compared = Comparison(rows_in=10, rows_out=10, lost=lost, duplicated=duplicated)
+    result = DemoResult(
+        folder=folder,
+        files=2,
+        batches=1,
+        kills=(),
+        restarts=0,
+        files_left_behind=0,
+        comparison=compared,
+        seconds=1,
+    )
+    assert result.exit_code == code
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_however_the_demo_ends_none_of_its_processes_is_left(tmp_path: Path, ending: signal.Signals) -> None:
+    command = [sys.executable, "-m", "flip27_source.cli.demo", "--parent", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=spark_environment()) as demo:
+        try:
+            sessions = set(process_numbers(demo))
+            until(lambda: len(processes_of(sessions)) >= 3, "writer, driver and JVM run")
+            demo.send_signal(ending)
+            demo.wait(30)
+            until(lambda: not processes_of(sessions), "they are gone")
+        finally:
+            demo.kill()
+
+
+def process_numbers(demo: subprocess.Popen[str]) -> Iterator[int]:
+    """The processes that the demo says it has started, up to the query's."""
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if found := re.search(r"started: process (\d+)", line):
+            yield int(found[1])
+            if line.startswith("query"):
+                return
+
+
+def processes_of(sessions: set[int]) -> list[int]:
+    found = []
+    for pid in living_processes():
+        try:
+            if os.getsid(pid) in sessions:
+                found.append(pid)
+        except ProcessLookupError:
+            continue
+    return found
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"not so within 30 s: {what}"
+        time.sleep(0.02)
