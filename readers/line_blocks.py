@@ -16,6 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
@@ -32,6 +35,8 @@ BLOCK_BYTES = 16 << 20
 
 _BOM = b"\xef\xbb\xbf"
 _SLACK_BYTES = 1 << 16
+_MOST_BYTES = (1 << 31) - 2
+"""What Arrow's parsers take at once."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _HEADER = re.compile(rb"[\x00-\x20]*[^\x00-\x20][^\n]*\n")
 """Up to the end of the first line that is not blank, as Java's String.trim sees blanks."""
@@ -99,6 +104,17 @@ def _end_of_lines(data: bytes, start: int, lines: int) -> int:
     return position
 
 
+def as_array(data: bytes) -> pa.Array:
+    """``data`` as the only value of a binary array, not copied."""
+    offsets = pa.array([0, len(data)], pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(data)])
+
+
+def lines_of(data: bytes) -> pa.Array:
+    """The lines of a block as binary values, without their newlines."""
+    return pc.split_pattern(as_array(data), "\n").values[:-1]
+
+
 def line_blocks(
     splits: Iterable[FileSplit],
     options: Options,
@@ -140,10 +156,10 @@ def line_blocks(
             pieces.append(piece)
             size += len(piece)
             if size >= block_bytes // 2:  # a whole chunk of a large file is a block of its own
-                yield LineBlock(_joined(pieces), tuple(parts))
+                yield _block(pieces, parts)
                 pieces, parts, size = [], [], 0
     if pieces:
-        yield LineBlock(_joined(pieces), tuple(parts))
+        yield _block(pieces, parts)
 
 
 def _part(offset: int, split: FileSplit, position: int, raw: bytes, lines: bytes, dropped: int) -> LinePart:
@@ -153,8 +169,14 @@ def _part(offset: int, split: FileSplit, position: int, raw: bytes, lines: bytes
     return LinePart(offset, split, position + raw_start, raw, raw_start)
 
 
-def _joined(pieces: list[bytes]) -> bytes:
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+def _block(pieces: list[bytes], parts: list[LinePart]) -> LineBlock:
+    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    if len(data) > _MOST_BYTES:
+        raise SplitReadError(
+            f"{parts[-1].split.path} has a line of about {len(data)} bytes; a block holds {_MOST_BYTES}",
+            remedy="check that its lines end as they should",
+        )
+    return LineBlock(data, tuple(parts))
 
 
 def _normalised(raw: bytes) -> bytes:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
-from flip27_source.readers.line_blocks import LineBlock, line_blocks
+from flip27_source.readers.line_blocks import line_blocks, lines_of
 
 _BATCH_ROWS = 1 << 18
 
@@ -45,14 +44,9 @@ class TextReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
     def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the lines of many splits; small files share batches."""
         for block in line_blocks(splits, self.context.options):
-            lines = _lines(block)
+            # Bytes that are not UTF-8 stay as they are: a cast would refuse them.
+            lines = lines_of(block.data).view(pa.string())
             for start in range(0, len(lines), _BATCH_ROWS):
                 yield pa.RecordBatch.from_arrays(
                     [lines[start : start + _BATCH_ROWS]], schema=self.context.schema
                 )
-
-
-def _lines(block: LineBlock) -> pa.Array:
-    # As binary: Arrow would refuse bytes that are not UTF-8. The last line end is followed by nothing.
-    split = pc.split_pattern(pa.array([block.data], pa.binary()), "\n")
-    return split.values[:-1].view(pa.string())

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
+
+# Workers run in the interpreter of the tests, also where the virtual environment is not activated.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from benchmarks.cases import BY_NAME, CASES, UNIX_SOCKETS, Bench, run_cases
 from benchmarks.data import DataCache
 from benchmarks.outcomes import Outcome, Rounds, Target, batch_time, faster
 from benchmarks.report import Report, machine, now, render, save
-from benchmarks.rounds import Memory, Round
+from benchmarks.rounds import CpuSeconds, Memory, Round
 from benchmarks.sizes import FULL, QUICK
 
 SMALL = dataclasses.replace(
@@ -74,7 +74,7 @@ def test_the_report_holds_what_was_measured_and_where(outcomes: list[Outcome], t
     first = saved["outcomes"][0]
     assert first.keys() >= {"case", "spark", "flip27", "result", "target", "reached", "rounds", "failure"}
     one = first["flip27_rounds"][0]
-    assert one.keys() == {"rows", "seconds", "batch_ms", "phases_ms", "memory"}
+    assert one.keys() == {"rows", "seconds", "batch_ms", "phases_ms", "memory", "cpu"}
     assert one["phases_ms"]["triggerExecution"] > 0
 
 
@@ -88,7 +88,9 @@ def test_the_table_names_every_case_and_its_target(outcomes: list[Outcome]) -> N
 
 
 def a_round(*, rows: int = 10, seconds: float = 1.0, batch_ms: int = 100) -> Round:
-    return Round(rows=rows, seconds=seconds, batch_ms=[batch_ms] * 3, phases_ms={}, memory=Memory())
+    return Round(
+        rows=rows, seconds=seconds, batch_ms=[batch_ms] * 3, phases_ms={}, memory=Memory(), cpu=CpuSeconds()
+    )
 
 
 def test_a_side_that_read_other_rows_fails_the_case_however_fast_it_was() -> None:

@@ -111,6 +111,7 @@ def coordinator_of(
     parallelism: int = 2,
     boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED,
     options: Options | None = None,
+    reader_type: type[SplitReader[Any]] = EchoReader,
     runner: Works | None = None,
     start: bool = True,
 ) -> SourceCoordinator[Any]:
@@ -118,7 +119,7 @@ def coordinator_of(
         boundedness=boundedness,
         parallelism=parallelism,
         max_partition_bytes=None,
-        reader_type=EchoReader,
+        reader_type=reader_type,
         options=options or Options.parse({}, ()),
     )
     made: SourceCoordinator[Any] = SourceCoordinator(enumerator_type, settings, runner or Works(), restored)

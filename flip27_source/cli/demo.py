@@ -96,6 +96,11 @@ class DemoResult:
     comparison: Comparison
     seconds: float
 
+    @property
+    def exit_code(self) -> int:
+        """0 when every row came out exactly once."""
+        return 0 if self.comparison.exactly_once else 1
+
 
 def run(settings: DemoSettings, console: Console) -> DemoResult:
     """The whole demo but for its last word.
@@ -222,9 +227,11 @@ class _Course:
         settings = self._settings
         sizes = {"--files": settings.files, "--rows": settings.rows_per_file, "--over-s": settings.over_s}
         words = [str(word) for option in sizes.items() for word in option]
-        return ChildProcess(
+        writer = ChildProcess(
             "flip27_source.cli.demo_writer", [str(self._folder.landing), *words], log=self._folder.log
         )
+        self._display.say(f"writer started: process {writer.popen.pid}")
+        return writer
 
     def _query(self) -> ChildProcess:
         self.starts += 1
@@ -265,7 +272,7 @@ def main(words: Sequence[str] | None = None) -> int:
         console.print("demo: interrupted; nothing is left running", style="red")
         return 130
     render(console, result)
-    return 0 if result.comparison.exactly_once else 1
+    return result.exit_code
 
 
 if __name__ == "__main__":

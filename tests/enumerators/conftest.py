@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
 
 from flip27_source.readers.delimited import DelimitedReader
-from spark_reading import as_dataframe, read_table
+from tests.readers.spark_reading import as_dataframe, read_table
 
 
 def assert_csv_same_as_spark(

@@ -7,13 +7,14 @@ import random
 from pathlib import Path
 
 import pytest
-from delimited_comparison import assert_csv_same_as_spark
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
 from flip27_source.errors import OptionError, SchemaError, SplitReadError
 from flip27_source.readers.delimited import DelimitedReader
+from tests.readers.delimited_comparison import assert_csv_same_as_spark
+from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
 pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
 
@@ -74,7 +75,7 @@ def test_malformed_lines_fail_in_the_mode_failfast_when_they_do_in_spark(
     if all(row["_corrupt_record"] is None for row in rows):
         assert_csv_same_as_spark(spark, path, FILES[name], ROWS, options)
         return
-    with pytest.raises(PySparkException, match="MALFORMED_RECORD"):
+    with pytest.raises((PySparkException, Py4JJavaError), match="MALFORMED_RECORD"):
         spark.read.schema(ROWS).options(**options).csv(str(path)).collect()
     with pytest.raises(SplitReadError, match=r"a\.csv, byte \d+: "):
         read_table(DelimitedReader(), [path], ROWS, options)
@@ -202,6 +203,18 @@ def test_options_of_spark_that_are_not_there_are_refused(name: str) -> None:
 def test_a_separator_that_is_also_the_quote_is_refused() -> None:
     with pytest.raises(OptionError, match="which is also the quote"):
         read_batches(DelimitedReader(), [], arrow_schema(ROWS), {"sep": '"'})
+
+
+def test_a_schema_without_columns_for_the_fields_is_refused() -> None:
+    with pytest.raises(SchemaError, match="no column that a CSV file could fill"):
+        read_batches(DelimitedReader(), [], arrow_schema("_corrupt_record string"))
+
+
+def test_a_line_that_is_dropped_may_lack_what_is_not_null(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"1,a\nx,b\n3,c\n")
+    options = {"mode": "DROPMALFORMED"}
+    table = read_table(DelimitedReader(), [tmp_path / "a.csv"], "a int not null, b string", options)
+    assert table["a"].to_pylist() == [1, 3]
 
 
 def test_a_column_for_malformed_lines_that_cannot_hold_them_is_refused() -> None:

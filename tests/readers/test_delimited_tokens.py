@@ -6,11 +6,11 @@ import random
 from pathlib import Path
 
 import pytest
-from delimited_comparison import assert_csv_same_as_spark
 from pyspark.sql import SparkSession
 
 from flip27_source.readers.delimited_columns import text_columns
 from flip27_source.readers.delimited_tokens import Dialect, split_line
+from tests.readers.delimited_comparison import assert_csv_same_as_spark
 
 COLUMNS = 14
 SCHEMA = ", ".join(f"c{number} string" for number in range(COLUMNS)) + ", _corrupt_record string"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from delimited_comparison import assert_csv_same_as_spark
 from pyspark.sql import SparkSession
-from spark_reading import arrow_schema, read_batches
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.delimited import DelimitedReader
+from tests.readers.delimited_comparison import assert_csv_same_as_spark
+from tests.readers.spark_reading import arrow_schema, read_batches
 
 INTEGERS = [
     *[

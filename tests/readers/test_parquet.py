@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
-from spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.parquet import ParquetReader
+from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
 pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
 

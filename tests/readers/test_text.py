@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
-from spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.text import TextReader
+from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
 pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
 

@@ -92,7 +92,7 @@ def test_errors_of_ours_are_not_wrapped_again() -> None:
             raise SplitReadError("mine")
             yield ()
 
-    with pytest.raises(SplitReadError, match="^mine$"):
+    with pytest.raises(SplitReadError, match=r"^mine$"):
         rows(Own, "a")
 
 

@@ -1,0 +1,172 @@
+"""The cases, in the order of the table, and what each must reach."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .data import DataCache, Dataset
+from .outcomes import Outcome, Rounds, Target, batch_time, failed, faster, known_files_outcomes
+from .rounds import KnownFilesSpec, Round, RoundSpec
+from .sessions import BenchmarkError, Pair, measure_known_files, open_pair
+from .sizes import Sizes
+
+UNIX_SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What every case is run with.
+
+    Attributes:
+        conf: Spark settings for both sides, on top of each case's own.
+        say: told what is being done.
+    """
+
+    sizes: Sizes
+    data: DataCache
+    conf: Mapping[str, str]
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case.
+
+    Attributes:
+        name: for ``--only``.
+        conf: Spark settings that it needs.
+        run: measures it, given a pair of sessions where it needs Spark.
+    """
+
+    name: str
+    target: Target
+    run: Callable[[Bench, Pair | None], list[Outcome]]
+    conf: Mapping[str, str] = field(default_factory=dict)
+    needs_spark: bool = True
+
+
+def run_cases(bench: Bench, cases: Sequence[Case]) -> Iterator[Outcome]:
+    """Measure one case after the other. A case that fails is an outcome, too."""
+    with contextlib.ExitStack() as stack:
+        shared: dict[tuple[tuple[str, str], ...], Pair] = {}
+
+        def pair_for(case: Case, own: contextlib.ExitStack) -> Pair | None:
+            if not case.needs_spark:
+                return None
+            conf = {**bench.conf, **case.conf}
+            if not bench.sizes.shares_sessions:
+                return own.enter_context(open_pair(conf))
+            key = tuple(sorted(conf.items()))
+            if key not in shared:
+                shared[key] = stack.enter_context(open_pair(conf))
+            return shared[key]
+
+        for case in cases:
+            bench.say(case.name)
+            try:
+                with contextlib.ExitStack() as own:
+                    yield from case.run(bench, pair_for(case, own))
+            except BenchmarkError as error:
+                yield failed(case.name, case.target, str(error))
+
+
+def _spec(data: Dataset, files_per_trigger: int, batches: int | None = None) -> RoundSpec:
+    return RoundSpec(
+        folder=data.folder,
+        reader=data.reader,
+        schema=data.schema,
+        options=data.options,
+        files_per_trigger=files_per_trigger,
+        batches=batches,
+    )
+
+
+def _alternate(
+    bench: Bench, pair: Pair | None, spec: RoundSpec, *, warm_up: RoundSpec, spark_rounds: int
+) -> Rounds:
+    """A warm-up of both sides, then round about, so that both see the same weather."""
+    assert pair is not None
+    warmed: list[Round] = []
+    for _ in range(bench.sizes.warm_ups):
+        bench.say("  warm-up")
+        warmed += [pair.spark.run(warm_up), pair.flip27.run(warm_up)]
+    spark: list[Round] = []
+    flip27: list[Round] = []
+    for number in range(bench.sizes.rounds):
+        if number < spark_rounds:
+            spark.append(pair.spark.run(spec))
+            bench.say(f"  round {number + 1}, Spark: {spark[-1].seconds:.1f} s")
+        flip27.append(pair.flip27.run(spec))
+        bench.say(f"  round {number + 1}, flip27: {flip27[-1].seconds:.1f} s")
+    return Rounds(warm_up=tuple(warmed), spark=tuple(spark), flip27=tuple(flip27))
+
+
+def _tiny_files(bench: Bench, pair: Pair | None) -> list[Outcome]:
+    sizes = bench.sizes
+    data, small = bench.data.tiny(sizes.tiny_files), bench.data.tiny(sizes.tiny_warm_up)
+    spark_rounds = min(sizes.slow_rounds, sizes.rounds)
+    rounds = _alternate(
+        bench,
+        pair,
+        _spec(data, sizes.tiny_per_trigger),
+        warm_up=_spec(small, max(1, sizes.tiny_warm_up // 2)),
+        spark_rounds=spark_rounds,
+    )
+    name = f"{sizes.tiny_files:,} one-row JSON files, {sizes.tiny_per_trigger:,} per trigger"
+    note = f"{spark_rounds} round(s) of Spark" if spark_rounds < sizes.rounds else ""
+    return [faster(name, rounds, TINY_FILES.target, rows=data.rows, note=note)]
+
+
+def _bulk(reader: str) -> Callable[[Bench, Pair | None], list[Outcome]]:
+    def run(bench: Bench, pair: Pair | None) -> list[Outcome]:
+        sizes = bench.sizes
+        bench.say("  data")
+        data = bench.data.bulk(reader, total_bytes=sizes.bulk_bytes, file_bytes=sizes.file_bytes)
+        spec = _spec(data, sizes.files_per_trigger)
+        rounds = _alternate(bench, pair, spec, warm_up=spec, spark_rounds=sizes.rounds)
+        name = f"{data.bytes / 1e6:,.0f} MB of {reader}, ten columns, {data.files} files"
+        return [faster(name, rounds, BY_NAME[reader].target, rows=data.rows)]
+
+    return run
+
+
+def _one_row_batches(name: str) -> Callable[[Bench, Pair | None], list[Outcome]]:
+    def run(bench: Bench, pair: Pair | None) -> list[Outcome]:
+        batches = bench.sizes.one_row_batches
+        # Some to spare: the query is stopped when it has run enough batches, not after the last file.
+        data = bench.data.tiny(2 * batches + 50)
+        spec = _spec(data, 1, batches)
+        rounds = _alternate(bench, pair, spec, warm_up=spec, spark_rounds=bench.sizes.rounds)
+        case = BY_NAME[name]
+        sockets = ", unix sockets" if case.conf else ""
+        return [batch_time(f"one-row batches{sockets}", rounds, case.target, rows=batches)]
+
+    return run
+
+
+def _known_files(bench: Bench, _pair: Pair | None) -> list[Outcome]:
+    sizes = bench.sizes
+    spec = KnownFilesSpec(known_files=sizes.known_files, new_files=sizes.new_files, rounds=sizes.known_rounds)
+    name = f"{sizes.new_files:,} new files among {sizes.known_files:,} known"
+    return known_files_outcomes(name, measure_known_files(spec))
+
+
+TINY_FILES = Case(name="tiny", target=Target("at least", 12), run=_tiny_files)
+
+CASES = (
+    TINY_FILES,
+    Case(name="parquet", target=Target("at least", 1.3), run=_bulk("parquet")),
+    Case(name="json", target=Target("at least", 1.3), run=_bulk("json")),
+    Case(name="csv", target=Target("at least", 1.8), run=_bulk("csv")),
+    Case(name="one-row", target=Target("at most", 1.2), run=_one_row_batches("one-row")),
+    Case(
+        name="one-row-sockets",
+        target=Target("at most", 0.9),
+        run=_one_row_batches("one-row-sockets"),
+        conf=UNIX_SOCKETS,
+    ),
+    Case(name="known", target=Target("at most", 100, "ms"), run=_known_files, needs_spark=False),
+)
+BY_NAME = {case.name: case for case in CASES}

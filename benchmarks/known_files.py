@@ -1,0 +1,160 @@
+"""``latestOffset`` when very many files are known: the coordinator alone, without Spark.
+
+``python -m benchmarks.known_files <spec as JSON> <folder>`` prints one JSON line. The state is real:
+it lies on disk, holds a hash of every known file, and a new coordinator restores it. Only the
+listing is made up, for a million files take minutes to create and say nothing more.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from flip27_source.cli.demo_processes import obey_parent
+from flip27_source.coordination.planning import Limits
+from flip27_source.enumerator import Boundedness
+from flip27_source.enumerators.files import FilesEnumerator
+from flip27_source.enumerators.listing import FileFound, FileInfo, Lister
+from flip27_source.runtime.holder import CoordinatorHolder
+from flip27_source.snapshots.offsets import INITIAL_OFFSET
+from flip27_source.source import Source
+
+from .rounds import KnownFiles, KnownFilesSpec
+from .usage import peak_kb
+
+_DEADLINE_S = 300.0
+_UNLIMITED = Limits()
+
+
+class MadeUpListing(Lister):
+    """Lists so many files that do not exist; a listing begins only when one is called for.
+
+    A round of discovery has been delivered when the next one begins to list, so waiting for
+    that, and holding it there, leaves the coordinator alone while it is measured.
+    """
+
+    def __init__(self, files: int) -> None:
+        self.count = files
+        self._changed = threading.Condition()
+        self._allowed = 0
+        self._begun = 0
+
+    def check_root(self) -> None:
+        """There is nothing to check."""
+
+    def files(self, *, recursive: bool) -> Iterator[FileFound]:
+        """Every file, once this listing is called for."""
+        with self._changed:
+            self._begun += 1
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._allowed >= self._begun, _DEADLINE_S):
+                raise TimeoutError("no listing was called for")
+        for number in range(self.count):
+            yield (
+                f"/landing/orders/2026/11/20/part-{number:09d}.json",
+                lambda: FileInfo(2_048, 1_767_225_600_000_000),
+            )
+
+    def allow(self, listings: int = 1) -> None:
+        """Let the next listings go on."""
+        with self._changed:
+            self._allowed += listings
+            self._changed.notify_all()
+
+    def list_once_more(self) -> None:
+        """Let one listing run; on return discovery has delivered what it found."""
+        self.allow()
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._begun > self._allowed, _DEADLINE_S):
+                raise TimeoutError("discovery did not come round again")
+
+
+class MadeUpFiles(FilesEnumerator):
+    """The files enumerator with a made-up listing."""
+
+    lister: ClassVar[MadeUpListing]
+
+    def __init__(self, context: Any, options: Any, state: Any = None) -> None:
+        super().__init__(context, options, state)
+        self._lister = self.lister
+
+
+def coordinator(folder: Path, listing: MadeUpListing, boundedness: Boundedness) -> CoordinatorHolder:
+    """A new coordinator, as at the start of a query."""
+    enumerator = type("MadeUpFiles", (MadeUpFiles,), {"lister": listing})
+    options = {
+        "path": str(folder),
+        "enumerator": "files",
+        "reader": "text",
+        "stateLocation": str(folder / "state"),
+        "discoveryInterval": "1 ms",
+    }
+    return CoordinatorHolder(Source.resolve(options, enumerator=enumerator), boundedness)
+
+
+def make_known(folder: Path, files: int) -> dict[str, Any]:
+    """Read so many files in one batch; the offset after it."""
+    listing = MadeUpListing(files)
+    listing.allow()
+    holder = coordinator(folder, listing, Boundedness.BOUNDED)
+    offset = holder.latest_offset(INITIAL_OFFSET.to_json(), None)
+    holder.close()
+    return offset
+
+
+def measure(spec: KnownFilesSpec, folder: Path) -> KnownFiles:
+    """New files, round after round, among known ones."""
+    offset = make_known(folder, spec.known_files)
+    listing = MadeUpListing(spec.known_files)
+    listing.allow()
+    holder = coordinator(folder, listing, Boundedness.CONTINUOUS_UNBOUNDED)
+    began = time.perf_counter()
+    if holder.latest_offset(offset, _UNLIMITED) != offset:
+        raise RuntimeError("the restarted coordinator found new files among those that it knows")
+    restore_ms = (time.perf_counter() - began) * 1000
+    times_ms: list[float] = []
+    written: list[float] = []
+    sizes = [len(msgspec.json.encode(offset))]
+    for _ in range(spec.rounds):
+        listing.count += spec.new_files
+        listing.list_once_more()
+        before = _bytes_in(folder / "state")
+        began = time.perf_counter()
+        offset = holder.latest_offset(offset, _UNLIMITED)
+        times_ms.append((time.perf_counter() - began) * 1000)
+        written.append((_bytes_in(folder / "state") - before) / spec.new_files)
+        sizes.append(len(msgspec.json.encode(offset)))
+        if offset["summary"]["files"] != spec.new_files:
+            raise RuntimeError(f"{spec.new_files} files are new, the batch has {offset['summary']}")
+        holder.commit(offset)
+    holder.close()
+    peak = peak_kb()
+    return KnownFiles(
+        latest_offset_ms=times_ms,
+        bytes_per_new_file=written,
+        offset_bytes=max(sizes),
+        restore_ms=restore_ms,
+        coordinator_mb=None if peak is None else peak // 1024,
+        listing="made up; state and coordinator are real",
+    )
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def main() -> None:
+    """Measure what the command line says."""
+    obey_parent(lambda _line: None)
+    spec = msgspec.json.decode(sys.argv[1], type=KnownFilesSpec)
+    sys.stdout.buffer.write(msgspec.json.encode(measure(spec, Path(sys.argv[2]))) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

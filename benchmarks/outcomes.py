@@ -1,0 +1,203 @@
+"""What a case came to: ratios, spreads, targets. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Literal, TypeVar
+
+import msgspec
+
+from .rounds import KnownFiles, Memory, Round
+
+T = TypeVar("T")
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A median, and the smallest and largest value."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of some values."""
+        return cls(statistics.median(values), min(values), max(values))
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a number must be."""
+
+    bound: Literal["at least", "at most"]
+    value: float
+    unit: str = "x"
+
+    def reached_by(self, measured: float) -> bool:
+        """Whether a measured value will do."""
+        return measured >= self.value if self.bound == "at least" else measured <= self.value
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the table.
+
+    Attributes:
+        what: what the two columns of numbers are, with their unit.
+        note: printed below the case.
+        warm_up: Spark and flip27 in turn.
+        spark, flip27: the measured values; Spark has none in cases that it does not know.
+        result: what is held against the target: a ratio, or flip27's value itself.
+        rounds: measured rounds of Spark and of flip27.
+        failure: why the case does not count, whatever was measured.
+    """
+
+    case: str
+    what: str
+    spark: Spread | None
+    flip27: Spread | None
+    result: Spread | None
+    target: Target
+    reached: bool
+    rounds: tuple[int, int]
+    note: str = ""
+    failure: str | None = None
+    spark_rounds: tuple[Round, ...] = ()
+    flip27_rounds: tuple[Round, ...] = ()
+    warm_up: tuple[Round, ...] = ()
+    known_files: KnownFiles | None = None
+    spark_memory: Memory | None = None
+    flip27_memory: Memory | None = None
+
+
+class Rounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was run for a case; the warm-up of Spark and flip27 in turn."""
+
+    warm_up: tuple[Round, ...]
+    spark: tuple[Round, ...]
+    flip27: tuple[Round, ...]
+
+
+def faster(case: str, rounds: Rounds, target: Target, *, rows: int, note: str = "") -> Outcome:
+    """How many times faster flip27 reads the same data."""
+    spark = [one.seconds for one in rounds.spark]
+    flip27 = [one.seconds for one in rounds.flip27]
+    ratios = [theirs / ours for theirs, ours in _paired(spark, flip27)]
+    batches = Spread.of([_batches_ms(a) / _batches_ms(b) for a, b in _paired(rounds.spark, rounds.flip27)])
+    notes = [note] if note else []
+    notes.append(f"without the start of the query, batches alone: {batches.median:.2f} x")
+    if (saved := _cpu_ratio(rounds)) is not None:
+        notes.append(f"processor time: {saved:.2f} x")
+    numbers = (spark, flip27, ratios)
+    return _compared(case, "seconds", rounds, numbers, target, rows=rows, note="; ".join(notes))
+
+
+def batch_time(case: str, rounds: Rounds, target: Target, *, rows: int) -> Outcome:
+    """How long a batch takes, against Spark's."""
+    spark, flip27 = ([_typical_batch_ms(one) for one in side] for side in (rounds.spark, rounds.flip27))
+    ratios = [ours / theirs for theirs, ours in _paired(spark, flip27)]
+    return _compared(case, "ms a batch", rounds, (spark, flip27, ratios), target, rows=rows)
+
+
+def _compared(
+    case: str,
+    what: str,
+    rounds: Rounds,
+    numbers: tuple[list[float], list[float], list[float]],
+    target: Target,
+    *,
+    rows: int,
+    note: str = "",
+) -> Outcome:
+    spark, flip27, ratios = map(Spread.of, numbers)
+    counted = {one.rows for one in (*rounds.spark, *rounds.flip27)}
+    failure = None if counted == {rows} else f"{rows} rows are there, {sorted(counted)} were read"
+    return Outcome(
+        case=case,
+        what=what,
+        spark=spark,
+        flip27=flip27,
+        result=ratios,
+        target=target,
+        reached=failure is None and target.reached_by(ratios.median),
+        rounds=(len(rounds.spark), len(rounds.flip27)),
+        note=note,
+        failure=failure,
+        spark_rounds=rounds.spark,
+        flip27_rounds=rounds.flip27,
+        warm_up=rounds.warm_up,
+        spark_memory=_peaks(rounds.spark),
+        flip27_memory=_peaks(rounds.flip27),
+    )
+
+
+def known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
+    """Three lines: time, bytes written, size of the offset."""
+    values: list[tuple[str, Spread, float, Target]] = []
+    took = Spread.of(measured.latest_offset_ms)
+    values.append(("latestOffset, ms", took, took.median, Target("at most", 100, "ms")))
+    wrote = Spread.of(measured.bytes_per_new_file)
+    # Every sixteenth batch merges what the fifteen before it wrote: the mean is what a file costs.
+    mean = statistics.mean(measured.bytes_per_new_file)
+    values.append(("state written, B per new file", wrote, mean, Target("at most", 100, "B")))
+    size = Spread.of([float(measured.offset_bytes)])
+    values.append(("offset, B", size, size.median, Target("at most", 4096, "B")))
+    return [
+        Outcome(
+            case=case,
+            what=what,
+            spark=None,
+            flip27=spread,
+            result=Spread(held, spread.least, spread.most),
+            target=target,
+            reached=target.reached_by(held),
+            rounds=(0, len(measured.latest_offset_ms)),
+            note=measured.listing if number == 0 else "",
+            known_files=measured if number == 0 else None,
+            flip27_memory=Memory(coordinator=measured.coordinator_mb),
+        )
+        for number, (what, spread, held, target) in enumerate(values)
+    ]
+
+
+def failed(case: str, target: Target, reason: str) -> Outcome:
+    """A case that could not be measured."""
+    return Outcome(
+        case=case,
+        what="",
+        spark=None,
+        flip27=None,
+        result=None,
+        target=target,
+        reached=False,
+        rounds=(0, 0),
+        failure=reason,
+    )
+
+
+def _paired(spark: Sequence[T], flip27: Sequence[T]) -> list[tuple[T, T]]:
+    """Round against round; where Spark ran fewer, its last one stands for the rest."""
+    return [(spark[min(i, len(spark) - 1)], ours) for i, ours in enumerate(flip27)]
+
+
+def _cpu_ratio(rounds: Rounds) -> float | None:
+    spark = [used for one in rounds.spark if (used := one.cpu.total)]
+    flip27 = [used for one in rounds.flip27 if (used := one.cpu.total)]
+    return statistics.median(spark) / statistics.median(flip27) if spark and flip27 else None
+
+
+def _batches_ms(one: Round) -> float:
+    return float(sum(one.batch_ms))
+
+
+def _typical_batch_ms(one: Round) -> float:
+    # The first batches of a query start processes and load classes.
+    settled = one.batch_ms[min(5, len(one.batch_ms) // 2) :]
+    return float(statistics.median(settled))
+
+
+def _peaks(rounds: Sequence[Round]) -> Memory:
+    highest = {
+        role: max((value for one in rounds if (value := getattr(one.memory, role)) is not None), default=None)
+        for role in Memory.__struct_fields__
+    }
+    return Memory(**highest)

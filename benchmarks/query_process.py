@@ -1,0 +1,148 @@
+"""A process with a Spark session of its own that runs rounds: one JSON line in, one out.
+
+``python -m benchmarks.query_process <spark|flip27> <scratch> [key=value ...]``. Both sides get the
+same session; they differ in the three lines that name the source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from flip27_source.cli.demo_processes import FINISH, obey_parent
+
+from .rounds import Round, RoundSpec
+from .usage import UsageWatch
+
+SPARK = "spark"
+FLIP27 = "flip27"
+
+
+def start_session(scratch: Path, conf: dict[str, str]) -> SparkSession:
+    """The session of both sides."""
+    usual = {
+        "spark.master": f"local[{os.cpu_count()}]",
+        "spark.app.name": "flip27 benchmarks",
+        "spark.driver.memory": "3g",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch}",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.numRecentProgressUpdates": "100000",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder: SparkSession.Builder = SparkSession.builder
+    for key, value in (usual | conf).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def read(session: SparkSession, side: str, spec: RoundSpec, checkpoint: Path) -> DataFrame:
+    """The stream of one side."""
+    reader = session.readStream.schema(spec.schema).options(**spec.options)
+    reader = reader.option("maxFilesPerTrigger", spec.files_per_trigger)
+    if side == SPARK:
+        return reader.format(spec.reader).load(spec.folder)
+    return (
+        reader.format("flip27")
+        .option("enumerator", "files")
+        .option("reader", spec.reader)
+        .option("stateLocation", str(checkpoint / "flip27"))
+        .load(spec.folder)
+    )
+
+
+def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) -> Round:
+    """One query from a new checkpoint to its end."""
+    checkpoint = Path(tempfile.mkdtemp(prefix="checkpoint-", dir=scratch))
+    writer = (
+        read(session, side, spec, checkpoint)
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(checkpoint))
+    )
+    with UsageWatch() as usage:
+        began = time.perf_counter()
+        if spec.batches is None:
+            query = writer.trigger(availableNow=True).start()
+            query.awaitTermination()
+        else:
+            query = writer.start()
+            _await_batches(query, spec.batches)
+        seconds = time.perf_counter() - began
+    progress = [entry for entry in _progress(query) if entry["numInputRows"]]
+    if spec.batches is not None:
+        query.stop()
+        progress = progress[: spec.batches]
+    shutil.rmtree(checkpoint)
+    return Round(
+        rows=sum(entry["numInputRows"] for entry in progress),
+        seconds=seconds,
+        batch_ms=[entry["durationMs"]["triggerExecution"] for entry in progress],
+        phases_ms=_medians([entry["durationMs"] for entry in progress]),
+        memory=usage.memory(),
+        cpu=usage.cpu(),
+    )
+
+
+def _await_batches(query: StreamingQuery, batches: int) -> None:
+    """Until the query has run so many batches; asking costs it next to nothing."""
+    while not query.awaitTermination(0.2):  # type: ignore[arg-type]
+        last = query.lastProgress
+        if last is not None and last["batchId"] >= batches:
+            return
+    raise RuntimeError("the query ended by itself")
+
+
+def _progress(query: StreamingQuery) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(progress.json) for progress in query.recentProgress]
+
+
+def _medians(durations: list[dict[str, int]]) -> dict[str, float]:
+    phases = sorted({phase for duration in durations for phase in duration})
+    return {phase: statistics.median(duration.get(phase, 0) for duration in durations) for phase in phases}
+
+
+def main() -> None:
+    """Serve rounds until told to finish."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("side", choices=(SPARK, FLIP27))
+    parser.add_argument("scratch", type=Path)
+    parser.add_argument("conf", nargs="*")
+    arguments = parser.parse_args()
+    answers = _answers()
+    asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+    obey_parent(asked.put)
+    conf = dict(pair.split("=", 1) for pair in arguments.conf)
+    session = start_session(arguments.scratch, conf)
+    session.sparkContext.setLogLevel("ERROR")
+    while (line := asked.get()) != FINISH:
+        spec = msgspec.json.decode(line, type=RoundSpec)
+        done = run_round(session, arguments.side, spec, arguments.scratch)
+        answers.write(msgspec.json.encode(done) + b"\n")
+        answers.flush()
+    session.stop()
+
+
+def _answers() -> IO[bytes]:
+    """Standard output, kept clear of what anything else prints."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What one round is asked to do and what it tells: the values that travel between the processes."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RoundSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One query over one dataset.
+
+    Attributes:
+        options: what both sides are told besides the schema.
+        files_per_trigger: for ``maxFilesPerTrigger``.
+        batches: stop after so many batches, triggered as fast as possible; None to read
+            everything with Trigger.AvailableNow.
+    """
+
+    folder: str
+    reader: str
+    schema: str
+    options: dict[str, str]
+    files_per_trigger: int
+    batches: int | None = None
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """Peak resident memory (VmHWM) of each kind of process, in MB; None where it was not seen."""
+
+    jvm: int | None = None
+    coordinator: int | None = None
+    worker: int | None = None
+
+
+class CpuSeconds(msgspec.Struct, frozen=True, kw_only=True):
+    """Processor time of each kind of process: less at the mercy of what else runs than the clock is."""
+
+    jvm: float | None = None
+    coordinator: float | None = None
+    worker: float | None = None
+
+    @property
+    def total(self) -> float | None:
+        """All of them; None where it is unknown."""
+        known = [part for part in (self.jvm, self.coordinator, self.worker) if part is not None]
+        return sum(known) if known else None
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """What one query did.
+
+    Attributes:
+        seconds: from ``start()`` to the end of the query.
+        batch_ms: ``triggerExecution`` of each batch with rows.
+        phases_ms: for each part of ``durationMs`` the median over these batches.
+    """
+
+    rows: int
+    seconds: float
+    batch_ms: list[int]
+    phases_ms: dict[str, float]
+    memory: Memory
+    cpu: CpuSeconds
+
+
+class KnownFilesSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The case of ``latestOffset`` with many known files; see known_files."""
+
+    known_files: int
+    new_files: int
+    rounds: int
+
+
+class KnownFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What it measured.
+
+    Attributes:
+        latest_offset_ms: for each round.
+        bytes_per_new_file: for each round, everything that was written to the state location.
+        offset_bytes: the largest offset, as JSON.
+        restore_ms: the first call after a restart, with the state of all known files.
+        coordinator_mb: peak resident memory.
+        listing: where the listing came from.
+    """
+
+    latest_offset_ms: list[float]
+    bytes_per_new_file: list[float]
+    offset_bytes: int
+    restore_ms: float
+    coordinator_mb: int | None
+    listing: str

@@ -1,0 +1,86 @@
+"""The parent's end of the processes that measure: start them, ask them, never leave one behind."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from flip27_source.cli.demo_processes import ChildProcess
+
+from .query_process import FLIP27, SPARK
+from .rounds import KnownFiles, KnownFilesSpec, Round, RoundSpec
+
+_ROUND_DEADLINE_S = 3600.0
+
+
+class BenchmarkError(Exception):
+    """A case could not be measured."""
+
+
+class QueryProcess:
+    """One side's Spark session, in a process of its own."""
+
+    def __init__(self, child: ChildProcess) -> None:
+        self._child = child
+
+    def run(self, spec: RoundSpec) -> Round:
+        """One round."""
+        self._child.tell(msgspec.json.encode(spec).decode())
+        return msgspec.json.decode(_one_line(self._child), type=Round)
+
+
+class Pair:
+    """Both sides, in the same configuration."""
+
+    def __init__(self, *, spark: QueryProcess, flip27: QueryProcess) -> None:
+        self.spark = spark
+        self.flip27 = flip27
+
+
+@contextlib.contextmanager
+def open_pair(conf: Mapping[str, str]) -> Iterator[Pair]:
+    """Start both sides; on leaving they are gone."""
+    words = [f"{key}={value}" for key, value in conf.items()]
+    with contextlib.ExitStack() as stack:
+        started = {}
+        for side in (SPARK, FLIP27):
+            # Short, for the sockets in it: their whole path may have about 100 characters.
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flip27-bench-")))
+            child = ChildProcess(
+                "benchmarks.query_process",
+                [side, str(scratch), *words],
+                log=scratch / "log",
+                stdout=subprocess.PIPE,
+            )
+            started[side] = QueryProcess(stack.enter_context(child))
+        yield Pair(spark=started[SPARK], flip27=started[FLIP27])
+
+
+def measure_known_files(spec: KnownFilesSpec) -> KnownFiles:
+    """The case without Spark."""
+    with tempfile.TemporaryDirectory(prefix="flip27-bench-") as name:
+        scratch = Path(name)
+        folder = scratch / "landing"
+        folder.mkdir()
+        arguments = [msgspec.json.encode(spec).decode(), str(folder)]
+        child = ChildProcess("benchmarks.known_files", arguments, log=scratch / "log", stdout=subprocess.PIPE)
+        with child:
+            return msgspec.json.decode(_one_line(child), type=KnownFiles)
+
+
+def _one_line(child: ChildProcess) -> bytes:
+    deadline = threading.Timer(_ROUND_DEADLINE_S, child.kill)
+    deadline.start()
+    try:
+        line = child.stdout.readline()
+    finally:
+        deadline.cancel()
+    if not line:
+        raise BenchmarkError(f"a measuring process failed:\n{child.log_tail(60)}")
+    return line

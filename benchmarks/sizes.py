@@ -1,0 +1,79 @@
+"""How large the benchmarks are: as the targets are stated, and small ones to see that they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """The sizes of all cases.
+
+    Attributes:
+        tiny_files: one-row files of the tiny-files case, tiny_per_trigger in each batch,
+        tiny_warm_up: and in its warm-up round.
+        bulk_bytes: bytes of each of the Parquet, JSON and CSV cases,
+        file_bytes: in files of this size, files_per_trigger in each batch.
+        one_row_batches: batches of the one-row case.
+        known_files: files that are known when new_files come, in each of known_rounds rounds.
+        rounds: measured rounds.
+        warm_ups: rounds of each side before them that do not count.
+        slow_rounds: measured rounds of Spark where one takes minutes.
+        shares_sessions: whether cases may share a Spark session, which saves starting JVMs.
+        enforces_targets: whether a missed target is a failure.
+    """
+
+    tiny_files: int
+    tiny_per_trigger: int
+    tiny_warm_up: int
+    bulk_bytes: int
+    file_bytes: int
+    files_per_trigger: int
+    one_row_batches: int
+    known_files: int
+    new_files: int
+    known_rounds: int
+    rounds: int
+    warm_ups: int
+    slow_rounds: int
+    shares_sessions: bool
+    enforces_targets: bool
+
+
+FULL = Sizes(
+    tiny_files=100_000,
+    tiny_per_trigger=10_000,
+    tiny_warm_up=2_000,
+    bulk_bytes=1_024 * MB,
+    file_bytes=64 * MB,
+    files_per_trigger=4,
+    one_row_batches=100,
+    known_files=1_000_000,
+    new_files=1_000,
+    known_rounds=20,
+    rounds=3,
+    warm_ups=1,
+    slow_rounds=1,
+    shares_sessions=False,
+    enforces_targets=True,
+)
+
+QUICK = Sizes(
+    tiny_files=2_000,
+    tiny_per_trigger=500,
+    tiny_warm_up=100,
+    bulk_bytes=32 * MB,
+    file_bytes=8 * MB,
+    files_per_trigger=2,
+    one_row_batches=20,
+    known_files=50_000,
+    new_files=1_000,
+    known_rounds=5,
+    rounds=1,
+    warm_ups=1,
+    slow_rounds=1,
+    shares_sessions=True,
+    enforces_targets=False,
+)

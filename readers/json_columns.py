@@ -1,0 +1,262 @@
+"""Many lines of JSON as columns, by pyarrow's parser: the fast path of the JSON reader.
+
+pyarrow is only believed where its result is known to be Spark's. It refuses most of what Spark
+reads in another way; what it accepts and Spark does not, or not so, is looked for here: more or
+fewer than one object on a line, bytes that are not UTF-8, numbers and levels beyond Jackson's
+limits, infinities, minus zeros, and texts that only Spark takes for a date. Whatever is found goes
+to :mod:`flip27_source.readers.json_values`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+import pyarrow.types as pt
+
+from flip27_source.readers.datetimes import parse_dates, parse_timestamps
+from flip27_source.readers.json_tokens import MAX_DEPTH, MAX_NAME_CHARS, MAX_NUMBER_DIGITS
+
+_ROW = re.compile(r" in row (\d+)")
+_INFINITY = re.compile(rb"[:\[,][ \t]*-?(?:Inf(?!inity)|NaN)")
+_MINUS_ZERO = re.compile(rb"-0[,}\] \t\n]")
+_LARGE_EXPONENT = re.compile(rb'[:\[,][ \t]*"?[-+]?[0-9.]+[eE][-+]?[0-9]{3,}["\],} \t\n]')
+_ESCAPED_NUMBER_CHAR = re.compile(rb"\\u00(?:3[0-9]|[46]5|2[bBdDeE])")
+_PADDED_BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"
+_LONG_NAME = re.compile(rb'"(?:[^"\\]|\\.){%d,}"[ \t]*:' % MAX_NAME_CHARS)
+_SAMPLE_STEP = 100
+_IS_NUMBER_CHAR = bytes(1 if byte in b"-+.eE0123456789" else 0 for byte in range(256))
+_LONG_LINE_BYTES = 2 * MAX_DEPTH
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """One row for each line.
+
+    Attributes:
+        columns: the columns of the schema.
+        doubtful: numbers of the rows that Spark may read otherwise; their values do not count.
+    """
+
+    columns: list[pa.Array]
+    doubtful: set[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Some line is not for the fast path.
+
+    Attributes:
+        line: its number, where pyarrow told it; all lines before it are JSON objects.
+    """
+
+    line: int | None
+
+
+class JsonColumnsParser:
+    """Parses lines to the columns of ``schema``; ``time_zone`` is where timestamps are local."""
+
+    def __init__(self, schema: pa.Schema, time_zone: str) -> None:
+        self._schema = schema
+        self._time_zone = time_zone
+        self._read_schema = pa.schema([_read_field(field) for field in schema])
+        self._all_fields_known = True
+        self._has_decimal = any(_any_type(field.type, pt.is_decimal) for field in schema)
+        self.usable = len(schema) > 0 and not any(_any_type(field.type, pt.is_map) for field in schema)
+        """False when pyarrow has no reader for some column: nothing can be parsed here then."""
+
+    def parse(self, data: pa.Buffer, lines: int) -> Parsed | Refused:
+        """Parse ``lines`` lines, of which each starts with ``{``, and ends with ``}`` and a newline."""
+        if _has_long_number(data) or (self._has_decimal and _crashes_decimals(data)):
+            return Refused(None)
+        table = self._read(data)
+        if isinstance(table, Refused):
+            return table
+        # Every line starts and ends an object, and no object can go on after a line that ends one:
+        # as many rows as lines are one object on each.
+        if table.num_rows != lines:
+            return Refused(None)
+        columns: list[pa.Array] = []
+        doubtful: set[int] = set()
+        minus_zeros = None
+        for field in self._schema:
+            read = _one_chunk(table.column(field.name))
+            try:
+                converted = _Converted(self._time_zone, doubtful)
+                columns.append(converted.array(read, field.type))
+            except pa.ArrowInvalid:  # not UTF-8, or a decimal with too many digits
+                return Refused(None)
+            if converted.minus_zeros:
+                minus_zeros = (minus_zeros or set()) | converted.minus_zeros
+        if minus_zeros and _MINUS_ZERO.search(data):
+            doubtful |= minus_zeros  # Spark reads -0 as 0.0, but -0.0 as -0.0
+        return Parsed(columns, doubtful)
+
+    def _read(self, data: pa.Buffer) -> pa.Table | Refused:
+        if self._all_fields_known:
+            try:
+                return self._read_json(data, "error")
+            except pa.ArrowInvalid as error:
+                if "unexpected field" not in str(error):
+                    return _refused(error)
+                self._all_fields_known = False
+        if _has_trap_in_unknown_fields(data):
+            return Refused(None)
+        try:
+            return self._read_json(data, "ignore")
+        except pa.ArrowInvalid as error:
+            return _refused(error)
+
+    def _read_json(self, data: pa.Buffer, unexpected: str) -> pa.Table:
+        return pj.read_json(
+            pa.BufferReader(data),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=pj.ParseOptions(
+                explicit_schema=self._read_schema,
+                newlines_in_values=False,
+                unexpected_field_behavior=unexpected,
+            ),
+        )
+
+
+def _refused(error: Exception) -> Refused:
+    match = _ROW.search(str(error))
+    return Refused(int(match[1]) if match else None)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _read_field(field: pa.Field) -> pa.Field:
+    """What pyarrow is asked to read: nulls anywhere, dates and times and base64 as text."""
+    return pa.field(field.name, _read_type(field.type))
+
+
+def _read_type(kind: pa.DataType) -> pa.DataType:
+    if pt.is_struct(kind):
+        return pa.struct([_read_field(kind.field(number)) for number in range(kind.num_fields)])
+    if pt.is_list(kind):
+        return pa.list_(_read_type(kind.value_type))
+    return pa.string() if pt.is_temporal(kind) or pt.is_binary(kind) else kind
+
+
+def _any_type(kind: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
+    return test(kind) or any(_any_type(kind.field(number).type, test) for number in range(kind.num_fields))
+
+
+class _Converted:
+    """Turns columns as pyarrow reads them into those of the schema, noting the rows to doubt."""
+
+    def __init__(self, time_zone: str, doubtful: set[int]) -> None:
+        self._time_zone = time_zone
+        self._doubtful = doubtful
+        self.minus_zeros: set[int] = set()
+
+    def array(self, read: pa.Array, kind: pa.DataType, rows: pa.Array | None = None) -> pa.Array:
+        """``read`` as ``kind``; ``rows`` tells the row of each element where that is not its number."""
+        if pt.is_struct(kind):
+            fields = [kind.field(number) for number in range(kind.num_fields)]
+            children = [
+                self.array(read.field(number), field.type, rows) for number, field in enumerate(fields)
+            ]
+            return pa.StructArray.from_arrays(children, fields=fields, mask=_nulls(read)) if fields else read
+        if pt.is_list(kind):
+            parents = pc.list_parent_indices(read)
+            items = self.array(
+                read.flatten(), kind.value_type, parents if rows is None else rows.take(parents)
+            )
+            return pa.ListArray.from_arrays(read.offsets, items, type=kind, mask=_nulls(read))
+        return self._leaf(read, kind, rows)
+
+    def _leaf(self, read: pa.Array, kind: pa.DataType, rows: pa.Array | None) -> pa.Array:
+        if pt.is_string(read.type) or pt.is_decimal(kind):
+            read.validate(full=True)
+        if pt.is_floating(kind):
+            self._check_floats(read, rows)
+        elif pt.is_date(kind):
+            read, bad = parse_dates(read, from_day_numbers=True)
+            self._doubtful |= _rows_where(bad, rows)
+        elif pt.is_timestamp(kind):
+            read, bad = parse_timestamps(read, self._time_zone if kind.tz else None)
+            self._doubtful |= _rows_where(bad, rows)
+        elif pt.is_binary(kind):
+            plain = pc.fill_null(pc.match_substring_regex(read, _PADDED_BASE64), True)
+            self._doubtful |= _rows_where(pc.invert(plain), rows)
+            good = pc.if_else(plain, read, "").to_pylist()
+            read = pa.array([None if text is None else base64.b64decode(text) for text in good], pa.binary())
+        return read
+
+    def _check_floats(self, read: pa.Array, rows: pa.Array | None) -> None:
+        extremes = pc.min_max(read)
+        low, high = extremes["min"].as_py(), extremes["max"].as_py()
+        if low is None:  # all null, or nothing but NaN
+            low, high = (0.0, 0.0) if read.null_count == len(read) else (float("nan"), float("nan"))
+        if not (abs(low) < float("inf") and abs(high) < float("inf")) or pc.any(pc.is_nan(read)).as_py():
+            self._doubtful |= _rows_where(pc.invert(pc.is_finite(read)), rows)
+        if low <= 0 <= high:
+            minus = pc.and_(
+                pc.equal(read, 0), pc.equal(pc.divide(pa.scalar(1.0, read.type), read), float("-inf"))
+            )
+            self.minus_zeros |= _rows_where(minus, rows)
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _rows_where(mask: pa.Array, rows: pa.Array | None) -> set[int]:
+    positions = pc.indices_nonzero(mask)
+    return set((positions if rows is None else rows.take(positions)).to_pylist())
+
+
+def _has_long_number(data: pa.Buffer) -> bool:
+    """True when some stretch of bytes may be a number of more digits than Jackson takes.
+
+    Such a number covers many bytes in a row of every hundredth.
+    """
+    sample = memoryview(data)[::_SAMPLE_STEP].tobytes().translate(_IS_NUMBER_CHAR)
+    return b"\x01" * (MAX_NUMBER_DIGITS // _SAMPLE_STEP - 1) in sample
+
+
+def _crashes_decimals(data: pa.Buffer) -> bool:
+    """True when some decimal may have an exponent of three digits.
+
+    pyarrow 26 ends the process with a segmentation fault for the decimal 1e-2147483647.
+    """
+    return bool(_LARGE_EXPONENT.search(data) or _ESCAPED_NUMBER_CHAR.search(data))
+
+
+def _has_trap_in_unknown_fields(data: pa.Buffer) -> bool:
+    """True when a field that is not in the schema may hold what Jackson refuses and pyarrow does not."""
+    content = data.to_pybytes()
+    if not content.isascii():
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            return True
+    if (b"Inf" in content or b"-NaN" in content) and _INFINITY.search(content):
+        return True
+    return any(
+        line.count(b"{") + line.count(b"[") > MAX_DEPTH
+        or (len(line) > MAX_NAME_CHARS and _LONG_NAME.search(line))
+        for line in _long_lines(content)
+    )
+
+
+def _long_lines(content: bytes) -> list[bytes]:
+    """The lines of 2000 bytes and more, found in leaps of as many bytes."""
+    found: list[bytes] = []
+    start = 0
+    while start + _LONG_LINE_BYTES < len(content):
+        newline = content.rfind(b"\n", start, start + _LONG_LINE_BYTES)
+        if newline < 0:
+            newline = content.find(b"\n", start)
+            found.append(content[start:newline])
+        start = newline + 1
+    return found

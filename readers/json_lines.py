@@ -1,0 +1,235 @@
+"""JSON Lines files: the rows that ``spark.read.schema(...).json(...)`` gives.
+
+Blocks of lines go to pyarrow's parser where its result is Spark's
+(:mod:`flip27_source.readers.json_columns`), and line by line to a parser like Spark's where it is
+not (:mod:`flip27_source.readers.json_values`). What lives here: the reader, its options, which line
+goes where, and what becomes of malformed lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Option, one_of, optional, text
+from flip27_source.reader import Output, ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.readers.datetimes import java_zone
+from flip27_source.readers.json_arrays import arrays_of_rows
+from flip27_source.readers.json_columns import JsonColumnsParser, Parsed
+from flip27_source.readers.json_values import JsonLineParser, Row
+from flip27_source.readers.line_blocks import LineBlock, line_blocks
+from flip27_source.readers.not_null import first_forbidden_null, has_not_null
+
+MODE = Option(
+    name="mode",
+    parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
+    default="PERMISSIVE",
+    doc="What becomes of malformed lines: PERMISSIVE keeps what can be read, DROPMALFORMED leaves them "
+    "out, FAILFAST stops the query.",
+)
+CORRUPT_RECORD_COLUMN = Option(
+    name="columnNameOfCorruptRecord",
+    parse=text,
+    default="_corrupt_record",
+    doc="String column that PERMISSIVE puts malformed lines into; only filled when the schema has it.",
+)
+TIME_ZONE = Option(
+    name="timeZone",
+    parse=optional(text),
+    default=None,
+    doc="Time zone of timestamps that name none, such as Europe/Berlin or +01:00.",
+    default_text="the session's time zone",
+)
+
+_MAX_BATCH_ROWS = 262_144
+_SHORT_RUN_LINES = 8
+_PATIENCE = 32
+_SHOWN_RECORD_BYTES = 200
+
+
+class JsonLinesReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
+    """Reads JSON Lines files as Spark's JSON source does with ``multiLine=false``."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE)
+
+    def open(self, context: SourceReaderContext) -> None:
+        """Prepare both parsers for the schema."""
+        super().open(context)
+        time_zone = context.options[TIME_ZONE] or context.time_zone
+        self._mode = context.options[MODE]
+        self._corrupt_index = _corrupt_index(context.schema, context.options[CORRUPT_RECORD_COLUMN])
+        fields = [field for number, field in enumerate(context.schema) if number != self._corrupt_index]
+        self._data_schema = pa.schema(fields)
+        self._line_parser = JsonLineParser(self._data_schema, java_zone(time_zone))
+        self._columns_parser = JsonColumnsParser(self._data_schema, time_zone)
+        self._has_not_null = has_not_null(context.schema)
+
+    def read(self, split: FileSplit) -> Output:
+        """The rows of one file or range."""
+        return self.read_together([split])
+
+    def read_together(self, splits: Sequence[FileSplit]) -> Output:
+        """The rows of all splits, in batches of the schema."""
+        for block in line_blocks(splits, self.context.options):
+            batch = self._batch(block)
+            for start in range(0, batch.num_rows, _MAX_BATCH_ROWS):
+                yield batch.slice(start, _MAX_BATCH_ROWS)
+
+    def _batch(self, block: LineBlock) -> pa.RecordBatch:
+        lines = block.data.count(b"\n")
+        if self._columns_parser.usable and _is_one_object_a_line(block.data, lines):
+            parsed = self._columns_parser.parse(pa.py_buffer(block.data), lines)
+            if isinstance(parsed, Parsed) and not parsed.doubtful:
+                return self._finished(block, parsed.columns, None, None)
+        return self._mixed_batch(block)
+
+    def _mixed_batch(self, block: LineBlock) -> pa.RecordBatch:
+        """A block of which some lines are not for pyarrow."""
+        lines = block.data.split(b"\n")[:-1]
+        fast, slow = self._sorted_out(lines)
+        rows: list[Row] = []
+        row_lines: list[int] = []
+        corrupt: list[bytes | None] = []
+        for number in slow:
+            parsed = self._line_parser.parse(lines[number])
+            if parsed.malformed:
+                if self._mode == "FAILFAST":
+                    raise _malformed(block, number, lines[number])
+                if self._mode == "DROPMALFORMED":
+                    continue
+            found = parsed.rows or ([[None] * len(self._data_schema)] if parsed.malformed else [])
+            rows += found
+            row_lines += [number] * len(found)
+            corrupt += [lines[number] if parsed.malformed else None] * len(found)
+        pieces = [(numbers, columns) for numbers, columns in fast]
+        pieces.append((pa.array(row_lines, pa.int64()), arrays_of_rows(rows, self._data_schema)))
+        numbers = pa.concat_arrays([numbers for numbers, _ in pieces])
+        order = pc.array_sort_indices(numbers)
+        columns = [
+            pa.concat_arrays([columns[index] for _, columns in pieces]).take(order)
+            for index in range(len(self._data_schema))
+        ]
+        clean = pa.nulls(len(numbers) - len(rows), pa.binary())
+        records = pa.concat_arrays([clean, pa.array(corrupt, pa.binary())]).take(order)
+        return self._finished(block, columns, records, numbers.take(order))
+
+    def _sorted_out(self, lines: list[bytes]) -> tuple[list[tuple[pa.Array, list[pa.Array]]], list[int]]:
+        """What pyarrow makes of the lines, in pieces with the line of each row, and the other lines."""
+        numbers = [number for number, line in enumerate(lines) if line[:1] == b"{" and line[-1:] == b"}"]
+        if not self._columns_parser.usable:
+            numbers = []
+        usual = set(numbers)
+        slow = [number for number, line in enumerate(lines) if number not in usual and line]
+        data = pa.py_buffer(b"".join([lines[number] + b"\n" for number in numbers]))
+        offsets = list(accumulate((len(lines[number]) + 1 for number in numbers), initial=0))
+        fast: list[tuple[pa.Array, list[pa.Array]]] = []
+        ranges = [(0, len(numbers))] if numbers else []
+        refusals = 0
+        while ranges:
+            start, end = ranges.pop()
+            if refusals > _PATIENCE + start // 64:
+                slow += numbers[start:end]
+                continue
+            size = offsets[end] - offsets[start]
+            parsed = self._columns_parser.parse(data.slice(offsets[start], size), end - start)
+            if isinstance(parsed, Parsed):
+                slow += [numbers[start + row] for row in parsed.doubtful]
+                fast.append(_without(parsed, pa.array(numbers[start:end], pa.int64())))
+                continue
+            refusals += 1
+            if parsed.line is not None and parsed.line < end - start:
+                bad = start + parsed.line
+                slow.append(numbers[bad])
+                ranges += [(bad + 1, end)] if bad + 1 < end else []
+                ranges += [(start, bad)] if start < bad else []
+            elif end - start <= _SHORT_RUN_LINES:
+                slow += numbers[start:end]
+            else:
+                middle = (start + end) // 2
+                ranges += [(middle, end), (start, middle)]
+        return fast, sorted(slow)
+
+    def _finished(
+        self,
+        block: LineBlock,
+        columns: list[pa.Array],
+        records: pa.Array | None,
+        lines: pa.Array | None,
+    ) -> pa.RecordBatch:
+        columns = list(columns)
+        rows = len(columns[0]) if columns else len(records) if records is not None else 0
+        if self._corrupt_index is not None:
+            corrupt = pa.nulls(rows, pa.string())
+            if records is not None:
+                # Spark passes a line on as it is, UTF-8 or not.
+                unchecked = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
+                corrupt = pc.cast(records, options=unchecked)
+            columns.insert(self._corrupt_index, corrupt)
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.context.schema)
+        if self._has_not_null:
+            self._refuse_nulls(block, batch, lines)
+        return batch
+
+    def _refuse_nulls(self, block: LineBlock, batch: pa.RecordBatch, lines: pa.Array | None) -> None:
+        found = first_forbidden_null(batch)
+        if found is None:
+            return
+        name, row = found
+        line: int = row if lines is None else lines[row].as_py()
+        record = block.data.split(b"\n", line + 1)[line]
+        raise SplitReadError(
+            f"{block.place_of_line(line)}: the column {name} is NOT NULL and the line has no value for it: "
+            f"{_shown(record)}",
+            remedy="declare the column without NOT NULL, as Spark's own JSON source does for any schema",
+        )
+
+
+def _is_one_object_a_line(data: bytes, lines: int) -> bool:
+    """True when each line starts with a brace and ends with one.
+
+    Together with as many objects as lines: a line that ends an object and a next one that starts
+    one cannot both be within an object, as only a comma or a bracket could follow.
+    """
+    return data[:1] == b"{" and data[-2:] == b"}\n" and data.count(b"}\n{") == lines - 1
+
+
+def _without(parsed: Parsed, numbers: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
+    """The rows not in doubt, with the number of the line of each."""
+    if not parsed.doubtful:
+        return numbers, parsed.columns
+    kept = pa.array([row for row in range(len(numbers)) if row not in parsed.doubtful], pa.int64())
+    return numbers.take(kept), [column.take(kept) for column in parsed.columns]
+
+
+def _corrupt_index(schema: pa.Schema, name: str) -> int | None:
+    index = schema.get_field_index(name)
+    if index < 0:
+        return None
+    field = schema.field(index)
+    if not pt.is_string(field.type) or not field.nullable:
+        raise SchemaError(
+            f"the column {name} for malformed lines is {field.type}{'' if field.nullable else ' NOT NULL'}",
+            remedy=f"declare {name} as a string that can be null, or name another column by "
+            f"{CORRUPT_RECORD_COLUMN.name}",
+        )
+    return int(index)
+
+
+def _malformed(block: LineBlock, number: int, line: bytes) -> SplitReadError:
+    return SplitReadError(
+        f"{block.place_of_line(number)}: the line is malformed: {_shown(line)}",
+        remedy=f"correct the file; or set {MODE.name} to PERMISSIVE and add a string column "
+        f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such lines",
+    )
+
+
+def _shown(line: bytes) -> str:
+    shown = line[:_SHOWN_RECORD_BYTES].decode("utf-8", "replace")
+    return repr(shown) + (f"... ({len(line)} bytes)" if len(line) > _SHOWN_RECORD_BYTES else "")

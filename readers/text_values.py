@@ -1,0 +1,192 @@
+"""From texts to values of a column type, with the results of Spark's CSV reader.
+
+Arrow casts what it reads as Java does; what it refuses is looked at value by value. Dates and timestamps
+are in ``datetimes``. Nothing here knows about files or lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from flip27_source.errors import SchemaError
+from flip27_source.readers.datetimes import parse_dates, parse_timestamps
+
+Converter: TypeAlias = Callable[[pa.Array], tuple[pa.Array, pa.Array | None]]
+"""Texts to values and a mask of the malformed ones (null among the values); None when none is."""
+
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_INTEGER = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_FLOAT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+_HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_FLOAT_WORDS = {
+    "NaN": "nan", "+NaN": "nan", "-NaN": "nan",
+    "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf",
+}  # fmt: skip
+_SPARK_FLOAT_WORDS = {"Inf": "inf", "-Inf": "-inf"}
+_MANY_DIGITS = Context(prec=200)
+_BEYOND_ALL_SCALES = 80
+
+
+def converter(field: pa.Field, time_zone: str) -> Converter:
+    """What turns the texts of a column into its values.
+
+    Raises:
+        SchemaError: a CSV file cannot hold the type.
+    """
+    kind = field.type
+    if types.is_string(kind):
+        return lambda texts: (texts, None)
+    if types.is_binary(kind):
+        return lambda texts: (texts.view(pa.binary()), None)
+    if types.is_date32(kind):
+        return lambda texts: _with_mask(*parse_dates(texts))
+    if types.is_timestamp(kind):
+        zone = time_zone if kind.tz is not None else None
+        return lambda texts: _with_mask(*parse_timestamps(texts, zone))
+    parser = _number_parser(kind)
+    if parser is None:
+        raise SchemaError(
+            f"column {field.name}: a CSV file cannot hold {kind}",
+            remedy="read the column as string and convert it afterwards (from_json, from_csv)",
+        )
+    return parser
+
+
+def _with_mask(values: pa.Array, bad: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+    return values, bad if bad.true_count else None
+
+
+def _number_parser(kind: pa.DataType) -> Converter | None:
+    if types.is_integer(kind):
+        digits = {8: 2, 16: 4, 32: 9, 64: 18}[kind.bit_width]
+        limit = 1 << (kind.bit_width - 1)
+        plain = rf"\A-?[0-9]{{1,{digits}}}\z"
+        return _Numbers(kind, b"-0123456789", plain, lambda text: _integer(text, limit))
+    if types.is_floating(kind):
+        plain = r"\A-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?\z"
+        return _Numbers(kind, b"-+.eE0123456789", plain, lambda text: _floating(text, kind))
+    if types.is_decimal(kind):
+        fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
+        whole = rf"[0-9]{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "0"
+        plain = rf"\A-?{whole}{fraction}\z"
+        return _Numbers(kind, b"-.0123456789", plain, lambda text: _decimal(text, kind))
+    if types.is_boolean(kind):
+        return _Numbers(kind, b"truefalsTRUEFALS", r"\A(?i:true|false)\z", _boolean)
+    return None
+
+
+class _Numbers:
+    """Converter for a type that Arrow can cast to.
+
+    Args:
+        kind: the type.
+        characters: a column without other characters is cast as a whole: what Arrow then accepts
+            it reads as Java does. (It knows hexadecimal numbers, words and blanks that Java does not.)
+        plain: pattern of single texts for which the same holds.
+        parse: value of any other text; None when it is malformed.
+    """
+
+    def __init__(
+        self, kind: pa.DataType, characters: bytes, plain: str, parse: Callable[[str], Any]
+    ) -> None:
+        self._kind = kind
+        self._characters = characters
+        self._plain = plain
+        self._parse = parse
+
+    def __call__(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+        if texts.null_count == len(texts):
+            return pa.nulls(len(texts), self._kind), None
+        if not _characters_of(texts).translate(None, self._characters):
+            try:
+                return texts.cast(self._kind), None
+            except pa.ArrowInvalid:
+                pass
+        return self._one_by_one(texts)
+
+    def _one_by_one(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+        plain = pc.fill_null(pc.match_substring_regex(texts, self._plain), False)
+        odd = pc.and_not(pc.is_valid(texts), plain)
+        values = pc.if_else(plain, texts, pa.scalar(None, pa.string())).cast(self._kind)
+        parsed = pa.array([self._parse(text) for text in texts.filter(odd).to_pylist()], self._kind)
+        values = pc.replace_with_mask(values, odd, parsed)
+        return values, pc.and_(odd, pc.is_null(values)) if parsed.null_count else None
+
+
+def _characters_of(texts: pa.Array) -> bytes:
+    """All characters of all texts in one; those of nulls may be among them."""
+    if texts.offset:
+        texts = pa.concat_arrays([texts[:0], texts])
+    _, offsets, content = texts.buffers()
+    if content is None:
+        return b""
+    first, last = (int.from_bytes(offsets[at * 4 : at * 4 + 4].to_pybytes(), "little") for at in (0, len(texts)))
+    return bytes(content[first:last].to_pybytes())
+
+
+def _integer(text: str, limit: int) -> int | None:
+    if not _INTEGER.fullmatch(text) or len(text) > 1000:
+        return None
+    number = int(text)
+    return number if -limit <= number < limit else None
+
+
+def _floating(text: str, kind: pa.DataType) -> Any:
+    """Java's parseDouble, which cuts off blanks, and Spark's own words, with which it does not."""
+    word = _SPARK_FLOAT_WORDS.get(text)
+    if word is None:
+        text = text.strip(_JAVA_BLANKS)
+        word = _FLOAT_WORDS.get(text)
+    if word is not None:
+        return float(word)
+    if number := _FLOAT.fullmatch(text):
+        # Rounded once, to the width of the column: through a double it would be twice.
+        if types.is_float32(kind):
+            return _float32(number[1])
+        return float(number[1])
+    if number := _HEX_FLOAT.fullmatch(text):
+        try:
+            return float.fromhex(number[1])
+        except OverflowError:
+            return float("-inf" if text.startswith("-") else "inf")
+    return None
+
+
+def _float32(text: str) -> Any:
+    plain = text.removeprefix("+")
+    return pa.array([plain]).cast(pa.float32())[0].as_py()
+
+
+def _decimal(text: str, kind: pa.DataType) -> Decimal | None:
+    """Java's BigDecimal after all commas are gone, rounded half up to the scale of the column."""
+    text = text.replace(",", "")
+    if not _DECIMAL.fullmatch(text):
+        return None
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # an exponent beyond all bounds
+        return None
+    if not number or number.adjusted() < -_BEYOND_ALL_SCALES:
+        return None if _exponent_is_too_large(text) else Decimal(0)
+    if number.adjusted() > _BEYOND_ALL_SCALES:
+        return None
+    number = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _MANY_DIGITS)
+    return number if len(number.as_tuple().digits) <= kind.precision else None
+
+
+def _exponent_is_too_large(text: str) -> bool:
+    # Java computes with a power of ten that its BigInteger cannot hold from here on.
+    _, _, exponent = text.lower().partition("e")
+    return len(exponent) > 8 and abs(int(exponent)) > 646_456_992
+
+
+def _boolean(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())

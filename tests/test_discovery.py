@@ -1,0 +1,277 @@
+"""DiscoveringEnumerator: one method, and the queue, the state and the restarts that come with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from flip27_source.coordination.checkpoints import Snapshot
+from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.coordination.planning import Limits
+from flip27_source.discovery import DiscoveringEnumerator, Discovery
+from flip27_source.enumerator import Boundedness
+from flip27_source.errors import DiscoveryError
+from flip27_source.options import Options
+from flip27_source.snapshots.documents import EncodedDocument, SnapshotCodec, SourceIdentity, decode_document
+from flip27_source.source_options import CORE_OPTIONS
+from tests.toy_sources import Works, all_ids, coordinator_of, freeze, frozen
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    split_id: str
+
+
+class Pages(DiscoveringEnumerator[Page]):
+    """Discovers, round by round, what a test has put down; the position counts the rounds."""
+
+    rounds: ClassVar[list[list[str]]] = []
+    asked: ClassVar[list[int | None]] = []
+
+    def discover(self, position: int | None) -> Discovery[Page, int]:
+        self.asked.append(position)
+        number = position or 0
+        found = self.rounds[number] if number < len(self.rounds) else []
+        return Discovery([Page(name) for name in found], number + (1 if number < len(self.rounds) else 0))
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Pages.rounds.clear()
+    Pages.asked.clear()
+
+
+def options(**texts: str) -> Options:
+    return Options.parse(texts, CORE_OPTIONS)
+
+
+IDENTITY = SourceIdentity(
+    uid="u", enumerator="e", reader="r", state_version=1, split_version=1, library="0.1.0"
+)
+
+
+def stored(snapshot: Snapshot[Any], kind: type[DiscoveringEnumerator[Any]] = Pages) -> EncodedDocument:
+    """The document in which a restart finds the snapshot."""
+    return SnapshotCodec(kind).encode(snapshot, source=IDENTITY, parent=None, inline_all=True)
+
+
+def restored(
+    document: EncodedDocument, kind: type[DiscoveringEnumerator[Any]] = Pages
+) -> tuple[SourceCoordinator[Any], Works]:
+    works = Works()
+    snapshot = SnapshotCodec(kind).decode(decode_document(document.data, document.name), lambda _: b"")
+    return coordinator_of(kind, options=options(), runner=works, restored=snapshot, parallelism=1), works
+
+
+def started(
+    kind: type[DiscoveringEnumerator[Any]] = Pages, **changes: Any
+) -> tuple[SourceCoordinator[Any], Works]:
+    works = Works()
+    return coordinator_of(kind, options=options(), runner=works, parallelism=1, **changes), works
+
+
+def test_what_is_discovered_is_handed_out_in_order() -> None:
+    Pages.rounds[:] = [["b", "a"], ["c"]]
+    coordinator, works = started()
+    assert freeze(coordinator) is None
+    works.run(coordinator)
+    works.run(coordinator)
+    (assignment,) = frozen(coordinator).snapshot.plan.assignments
+    assert [split.split_id for split in assignment.splits] == ["b", "a", "c"]
+
+
+def test_each_round_is_given_the_position_of_the_round_before() -> None:
+    Pages.rounds[:] = [["a"], [], ["b"]]
+    coordinator, works = started()
+    for _ in range(4):
+        works.run(coordinator)
+    assert Pages.asked == [None, 1, 2, 3]
+
+
+def test_a_run_without_end_discovers_again_and_a_bounded_one_once() -> None:
+    for boundedness, period_s in ((Boundedness.CONTINUOUS_UNBOUNDED, 1.0), (Boundedness.BOUNDED, None)):
+        _, works = started(boundedness=boundedness)
+        ((_, _, found, retry),) = works.submitted
+        assert (found, retry.retries) == (period_s, 3)
+
+
+def test_interval_and_retries_follow_the_options() -> None:
+    works = Works()
+    coordinator_of(Pages, options=options(discoveryInterval="5 minutes", discoveryRetries="0"), runner=works)
+    ((_, _, period_s, retry),) = works.submitted
+    assert (period_s, retry.retries) == (300.0, 0)
+
+
+def test_a_failure_after_all_retries_fails_the_query_with_its_cause() -> None:
+    coordinator, works = started()
+    ((_, handler, _, _),) = works.submitted
+    cause = OSError("no network")
+    with pytest.raises(DiscoveryError, match="Pages could not discover splits: no network") as caught:
+        coordinator.handle_result(handler, None, cause)
+    assert caught.value.__cause__ is cause
+    assert "option discoveryRetries" in str(caught.value)
+
+
+def test_waiting_splits_and_the_position_survive_a_restart_S57_S91() -> None:
+    Pages.rounds[:] = [["a", "b"], ["c", "d"], ["e"]]
+    coordinator, works = started()
+    works.run(coordinator)
+    works.run(coordinator)
+    first = frozen(coordinator, Limits(files=1))
+    again, works = restored(stored(first.snapshot))
+    works.run(again)
+    assert Pages.asked[-1] == 2
+    (assignment,) = frozen(again).snapshot.plan.assignments
+    assert [split.split_id for split in assignment.splits] == ["b", "c", "d", "e"]
+
+
+def test_a_limit_cuts_across_pages_and_a_restart_goes_on_inside_one() -> None:
+    Pages.rounds[:] = [["a", "b", "c"], ["d"], ["e", "f"]]
+    coordinator, works = started()
+    for _ in range(3):
+        works.run(coordinator)
+    read = []
+    for _ in range(3):
+        pending = frozen(coordinator, Limits(files=2))
+        read.append(all_ids(pending.snapshot.plan))
+        coordinator, _ = restored(stored(pending.snapshot))
+    assert read == [["a", "b"], ["c", "d"], ["e", "f"]]
+    assert freeze(coordinator) is None
+
+
+def test_the_position_of_a_checkpoint_is_that_of_the_results_it_has_seen() -> None:
+    """A round that has ended but whose result is not delivered is no part of the state."""
+    Pages.rounds[:] = [["a"], ["b"]]
+    coordinator, works = started()
+    works.run(coordinator)
+    work, handler, _, _ = works.submitted[0]
+    late = work()
+    pending = frozen(coordinator)
+    assert pending.snapshot.enumerator_state.position == 1
+    coordinator.handle_result(handler, late, None)
+    coordinator.complete(1)
+    second = frozen(coordinator)
+    assert all_ids(second.snapshot.plan) == ["b"]
+    again, works = restored(stored(pending.snapshot))
+    works.run(again)
+    assert all_ids(frozen(again).snapshot.plan) == ["b"]
+
+
+def test_splits_that_come_back_are_handed_out_first() -> None:
+    Pages.rounds[:] = [["a", "b", "c"]]
+    coordinator, works = started()
+    works.run(coordinator)
+    enumerator = coordinator.enumerator
+    frozen(coordinator, Limits(files=1))
+    coordinator.complete(1)
+    enumerator.add_splits_back([Page("back")], 0)
+    (assignment,) = frozen(coordinator).snapshot.plan.assignments
+    back = [split.split_id for split in assignment.splits]
+    assert set(back) == {"back", "b", "c"}
+    assert back.index("back") < back.index("c")
+
+
+def test_a_page_is_written_once_and_then_only_counted_down() -> None:
+    """Many waiting splits: what a batch adds to the state is a number."""
+    Pages.rounds[:] = [[str(number) for number in range(1000)]]
+    coordinator, works = started()
+    works.run(coordinator)
+    names = []
+    for number in range(1, 5):
+        state = frozen(coordinator, Limits(files=10)).snapshot.enumerator_state
+        names.append([(page.splits.name, page.taken) for page in state.pages])
+        coordinator.complete(number)
+    ((name, taken),) = names[0]
+    assert names == [[(name, taken + 10 * n)] for n in range(4)]
+
+
+def test_many_small_rounds_that_wait_do_not_make_every_document_larger() -> None:
+    """Slow batches, quick discovery: a split a round for 2,000 rounds, one split to a batch."""
+    Pages.rounds[:] = [[str(number)] for number in range(2000)]
+    coordinator, works = started()
+    for _ in range(2000):
+        works.run(coordinator)
+    pending = frozen(coordinator, Limits(files=1))
+    document = SnapshotCodec(Pages).encode(pending.snapshot, source=IDENTITY, parent=None, inline_all=False)
+    assert len(document.data) < 64 * 1024
+    assert len(document.segments) < 100
+
+
+def test_the_backlog_is_published() -> None:
+    Pages.rounds[:] = [["a", "b", "c"]]
+    coordinator, works = started()
+    works.run(coordinator)
+    assert coordinator.gauges["pendingSplits"] == 3
+    assert frozen(coordinator, Limits(files=1)).metrics.gauges["pendingSplits"] in (1, 2)
+    coordinator.complete(1)
+    frozen(coordinator)
+    assert coordinator.gauges["pendingSplits"] == 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewPage:
+    split_id: str
+    region: str
+
+
+class NewPages(DiscoveringEnumerator[NewPage]):
+    """The same source with splits of version 2, which have a region."""
+
+    split_version: ClassVar[int] = 2
+
+    def discover(self, position: int | None) -> Discovery[NewPage, int]:
+        return Discovery([], position or 0)
+
+    @classmethod
+    def upgrade_split(cls, version: int, raw: Any) -> Any:
+        return {**raw, "region": f"from version {version}"}
+
+
+def test_waiting_splits_of_an_older_version_go_through_the_upgrade_hook_S67() -> None:
+    Pages.rounds[:] = [["a", "b", "c"]]
+    coordinator, works = started()
+    works.run(coordinator)
+    document = stored(frozen(coordinator, Limits(files=1)).snapshot)
+    again, _ = restored(document, NewPages)
+    plan = frozen(again).snapshot.plan
+    assert [split for item in plan.assignments for split in item.splits] == [
+        NewPage("b", "from version 1"),
+        NewPage("c", "from version 1"),
+    ]
+
+
+def test_upgraded_splits_that_still_wait_are_stored_in_their_new_form() -> None:
+    Pages.rounds[:] = [["a", "b", "c"]]
+    coordinator, works = started()
+    works.run(coordinator)
+    again, _ = restored(stored(frozen(coordinator, Limits(files=1)).snapshot), NewPages)
+    pending = frozen(again, Limits(files=1))
+    upgraded = SourceIdentity(
+        uid="u", enumerator="e", reader="r", state_version=1, split_version=2, library="0.1.0"
+    )
+    document = SnapshotCodec(NewPages).encode(pending.snapshot, source=upgraded, parent=None, inline_all=True)
+    third, _ = restored(document, NewPages)
+    assert all_ids(frozen(third).snapshot.plan) == ["c"]
+
+
+def test_the_split_type_is_that_of_the_enumerator_and_not_of_another_base() -> None:
+    class Both(Sequence[int], DiscoveringEnumerator[Page]):  # type: ignore[misc]
+        def discover(self, position: int | None) -> Discovery[Page, int]:
+            return Discovery([], 0)
+
+    assert Both.resolve_split_type() is Page
+
+
+def test_discovered_splits_may_be_any_iterable_that_is_given_once() -> None:
+    """A generator is what many will return; it is read on the thread that made it."""
+
+    class Generates(Pages):
+        def discover(self, position: int | None) -> Discovery[Page, int]:
+            return Discovery((Page(name) for name in ("a", "b")), 1)  # type: ignore[arg-type]
+
+    coordinator, works = started(Generates)
+    works.run(coordinator)
+    assert all_ids(frozen(coordinator).snapshot.plan) == ["a", "b"]

@@ -1,0 +1,178 @@
+"""Options: declared once, matched without case, refused with what is known, and silent about secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flip27_source.errors import OptionError
+from flip27_source.options import Option, Options, boolean, duration_s, integer, one_of, size_bytes, text
+from flip27_source.source_options import CORE_OPTIONS, MAX_FILES_PER_TRIGGER, STATE_LOCATION
+
+LIMIT: Option[int] = Option(name="rowLimit", parse=integer(minimum=1), default=10, doc="Most rows.")
+NAME: Option[str | None] = Option(name="tableName", parse=text, default=None, doc="Which table.")
+TOKEN: Option[str | None] = Option(
+    name="token", parse=text, default=None, doc="The token.", secret=True, first_start_only=True
+)
+START: Option[str | None] = Option(
+    name="startAt", parse=text, default=None, doc="Where to begin.", first_start_only=True
+)
+DECLARED = (LIMIT, NAME, TOKEN, START)
+
+
+def parsed(**texts: str) -> Options:
+    return Options.parse({name.replace("__", "."): value for name, value in texts.items()}, DECLARED)
+
+
+def test_names_match_without_regard_to_case() -> None:
+    assert parsed(ROWLIMIT="3")[LIMIT] == 3
+    assert parsed(rowlimit="3")["RowLimit"] == 3
+
+
+def test_an_absent_option_has_its_default() -> None:
+    options = parsed()
+    assert options[LIMIT] == 10
+    assert options["rowLimit"] == 10
+    assert not options.is_set(LIMIT)
+    assert parsed(rowLimit="10").is_set(LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("given", "suggested"),
+    [
+        ("rowLimt", "did you mean rowLimit?"),
+        ("table_name", "did you mean tableName?"),
+        ("zzz", "is unknown\n"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_a_suggestion_and_all_that_are_known(
+    given: str, suggested: str
+) -> None:
+    with pytest.raises(OptionError, match=f"option {given.lower()} is unknown") as caught:
+        parsed(**{given: "1"})
+    assert suggested in str(caught.value)
+    assert "use one of: rowLimit, startAt, tableName, token" in str(caught.value)
+
+
+def test_a_malformed_value_says_which_and_what_is_expected() -> None:
+    with pytest.raises(OptionError) as caught:
+        parsed(rowLimit="many")
+    assert "option rowLimit has the value 'many': a whole number is expected" in str(caught.value)
+    assert "rowLimit: Most rows." in str(caught.value)
+
+
+@pytest.mark.parametrize("parse", [int, integer(minimum=1), one_of("a", "b"), size_bytes])
+def test_the_value_of_a_secret_option_is_never_shown_whatever_its_parser_says(parse: Any) -> None:
+    """int() itself, an obvious parser for an author to choose, quotes what it was given."""
+    secret: Option[Any] = Option(name="pin", parse=parse, default=None, doc="The pin.", secret=True)
+    with pytest.raises(OptionError, match=r"option pin has the value \(not shown\)") as caught:
+        Options.parse({"pin": "hunter2"}, [secret])
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_values_of_pass_through_options_are_never_in_an_error_about_another() -> None:
+    with pytest.raises(OptionError) as caught:
+        parsed(storage__secret="hunter2", nonsense="x")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_options_with_a_prefix_pass_through_with_their_prefix_removed() -> None:
+    options = parsed(
+        storage__key="abc", storage__anon="true", storage__kwargs='{"a": [1]}', reader__x="1", rowLimit="3"
+    )
+    assert options.with_prefix("storage.") == {"key": "abc", "anon": True, "kwargs": {"a": [1]}}
+    assert options.with_prefix("reader.") == {"x": 1}
+    assert options.with_prefix("enumerator.") == {}
+
+
+def test_undeclared_pass_through_options_are_found_by_name() -> None:
+    options = parsed(reader__color="red")
+    assert options["reader.color"] == "red"
+    assert options.get("reader.size", 7) == 7
+    assert options.get("rowLimit", 99) == 10
+    with pytest.raises(OptionError, match=r"option reader\.size is needed and not set"):
+        _ = options["reader.size"]
+
+
+def test_a_required_option_says_why() -> None:
+    assert parsed(tableName="t").require(NAME, why="it is read") == "t"
+    with pytest.raises(OptionError, match="option tableName is not set: it is read") as caught:
+        parsed().require(NAME, why="it is read")
+    assert 'add .option("tableName", ...): Which table.' in str(caught.value)
+
+
+def test_options_of_the_first_start_are_kept_as_they_were_written_and_secrets_are_not() -> None:
+    options = parsed(startAt="Now", token="hunter2", rowLimit="3")
+    assert options.first_start_values() == {"startAt": "Now"}
+    assert parsed().first_start_values() == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "bytes_"),
+    [
+        ("1", 1),
+        ("1048576", 1 << 20),
+        ("64m", 64 << 20),
+        ("64MB", 64 << 20),
+        ("64 mib", 64 << 20),
+        ("1.5g", 3 << 29),
+        (" 2 K ", 2048),
+        ("1t", 1 << 40),
+        ("7b", 7),
+    ],
+)
+def test_sizes_are_written_as_in_spark(written: str, bytes_: int) -> None:
+    assert size_bytes(written) == bytes_
+
+
+@pytest.mark.parametrize("written", ["", "m", "-1m", "1x", "1m1", "1,5m", "0", "0.0001b"])
+def test_what_is_no_size_is_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="a size"):
+        size_bytes(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("10 seconds", 10.0),
+        ("1 second", 1.0),
+        ("500ms", 0.5),
+        ("1h", 3600.0),
+        ("1 hour 30 minutes", 5400.0),
+        ("1h30m", 5400.0),
+        ("0.5 s", 0.5),
+        ("2 Days", 172800.0),
+        ("1 week", 604800.0),
+    ],
+)
+def test_durations_are_written_as_in_spark(written: str, seconds: float) -> None:
+    assert duration_s(written) == seconds
+
+
+@pytest.mark.parametrize("written", ["", "10", "ten seconds", "-1s", "1 fortnight", "1s!", "s"])
+def test_what_is_no_duration_is_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="a duration is expected"):
+        duration_s(written)
+
+
+def test_booleans_numbers_and_words() -> None:
+    assert (boolean("TRUE"), boolean(" false ")) == (True, False)
+    assert integer(minimum=-5)(" -5 ") == -5
+    assert one_of("PERMISSIVE", "FAILFAST")("failfast") == "FAILFAST"
+    for parse, wrong in ((boolean, "yes"), (integer(minimum=0), "-1"), (integer(minimum=0), "1.0")):
+        with pytest.raises(ValueError, match="expected"):
+            parse(wrong)
+    with pytest.raises(ValueError, match="one of PERMISSIVE, FAILFAST is expected"):
+        one_of("PERMISSIVE", "FAILFAST")("none")
+
+
+def test_every_core_option_is_documented_and_named_in_camel_case() -> None:
+    names = [option.name for option in CORE_OPTIONS]
+    assert len({name.lower() for name in names}) == len(names)
+    for option in CORE_OPTIONS:
+        assert option.doc.endswith(".")
+        assert option.name[0].islower()
+        assert option.name.isalnum()
+    assert {MAX_FILES_PER_TRIGGER.name, STATE_LOCATION.name} <= set(names)

@@ -1,0 +1,103 @@
+"""A source: classes and options put together, and what is refused on the way."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from flip27_source.enumerators.files import PATH_GLOB_FILTER, FilesEnumerator
+from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
+from flip27_source.errors import OptionError, RegistryError
+from flip27_source.options import Option, text
+from flip27_source.runtime.holder import identity_of
+from flip27_source.source import Source, declared_options
+from flip27_source.source_options import CORE_OPTIONS, DISCOVERY_INTERVAL
+from tests.toy_sources import EchoReader, Feed, Shelf
+
+
+def test_names_lead_to_classes_and_options_are_parsed() -> None:
+    source = Source.resolve({"enumerator": "sequence", "END": "7", "parallelism": "3"})
+    assert (source.enumerator_type, source.reader_type) == (SequenceEnumerator, SequenceReader)
+    assert (source.enumerator_name, source.reader_name, source.uid) == ("sequence", "sequence", "sequence")
+    assert source.options["end"] == 7
+    assert source.options["parallelism"] == 3
+
+
+def test_option_names_are_matched_without_regard_to_case() -> None:
+    source = Source.resolve({"ENUMERATOR": "sequence", "Uid": "numbers"})
+    assert source.uid == "numbers"
+
+
+def test_given_classes_need_no_names() -> None:
+    source = Source.resolve({}, enumerator=Shelf, reader=EchoReader)
+    assert (source.enumerator_name, source.reader_name, source.uid) == ("Shelf", "EchoReader", "Shelf")
+
+
+def test_the_uid_of_a_class_given_by_module_is_its_name() -> None:
+    source = Source.resolve({"enumerator": "flip27_source.enumerators.sequence:SequenceEnumerator"})
+    assert source.uid == "SequenceEnumerator"
+
+
+def test_without_an_enumerator_nothing_goes() -> None:
+    with pytest.raises(OptionError, match="option enumerator is not set") as caught:
+        Source.resolve({"path": "/x"})
+    assert 'add .option("enumerator", "files")' in str(caught.value)
+
+
+def test_without_a_reader_and_an_enumerator_that_brings_one_nothing_goes() -> None:
+    with pytest.raises(OptionError, match="reader is not set, and FilesEnumerator has no reader") as caught:
+        Source.resolve({"enumerator": "files", "path": "/x"})
+    assert 'add .option("reader", "json")' in str(caught.value)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(RegistryError, match="enumerator 'nothing' is unknown"):
+        Source.resolve({"enumerator": "nothing"})
+    with pytest.raises(RegistryError, match="reader 'nothing' is unknown"):
+        Source.resolve({"enumerator": "sequence", "reader": "nothing"})
+
+
+def test_options_of_enumerator_and_reader_are_known_and_others_are_not() -> None:
+    class Colored(EchoReader):
+        options: ClassVar[tuple[Option[Any], ...]] = (
+            Option(name="color", parse=text, default="red", doc="The color."),
+        )
+
+    source = Source.resolve(
+        {"color": "blue", "pathGlobFilter": "*"}, enumerator=FilesEnumerator, reader=Colored
+    )
+    assert (source.options["color"], source.options[PATH_GLOB_FILTER]) == ("blue", "*")
+    with pytest.raises(OptionError, match="option color is unknown"):
+        Source.resolve({"color": "blue"}, enumerator=FilesEnumerator, reader=EchoReader)
+    with pytest.raises(OptionError, match="did you mean maxFilesPerTrigger"):
+        Source.resolve({"maxFilePerTrigger": "1"}, enumerator=Shelf, reader=EchoReader)
+
+
+def test_options_of_discovery_are_those_of_sources_that_discover() -> None:
+    assert DISCOVERY_INTERVAL in declared_options(FilesEnumerator, EchoReader)
+    assert DISCOVERY_INTERVAL not in declared_options(Feed, EchoReader)
+    assert set(CORE_OPTIONS) - set(declared_options(Feed, EchoReader))
+    with pytest.raises(OptionError, match="option discoveryinterval is unknown"):
+        Source.resolve({"discoveryInterval": "1s"}, enumerator=Feed, reader=EchoReader)
+
+
+def test_two_spellings_of_one_name_are_one_source() -> None:
+    """What is stored with the state is compared at a restart."""
+    one = identity_of(Source.resolve({"enumerator": "sequence"}))
+    other = identity_of(Source.resolve({"enumerator": "Sequence"}))
+    assert one == other
+
+
+def test_the_identity_holds_no_secret_and_only_what_fixed_the_start() -> None:
+    class Guarded(Feed):
+        options: ClassVar[tuple[Option[Any], ...]] = (
+            *Feed.options,
+            Option(name="token", parse=text, default="", doc="It.", secret=True, first_start_only=True),
+            Option(name="since", parse=text, default="", doc="It.", first_start_only=True),
+        )
+
+    raw = {"token": "hunter2", "since": "monday", "feed": "f", "storage.secret": "hunter3"}
+    identity = identity_of(Source.resolve(raw, enumerator=Guarded, reader=EchoReader))
+    assert identity.start_options == {"since": "monday"}
+    assert "hunter" not in repr(identity)
