@@ -58,7 +58,7 @@ def parse_dates(strings: pa.Array, *, from_day_numbers: bool = False) -> tuple[p
         strings: texts; nulls stay null and are not malformed.
         from_day_numbers: also accept days since the epoch, as Spark's JSON (not CSV) reader does.
     """
-    dates = _cast_or_none(strings, pa.date32())
+    dates = _cast_or_none(strings, pa.date32(), _PLAIN_DATE)
     if dates is None:
         plain = _matches(strings, _PLAIN_DATE)
         rest = pc.and_(pc.is_valid(strings), pc.invert(plain))
@@ -81,7 +81,7 @@ def parse_timestamps(strings: pa.Array, time_zone: str | None) -> tuple[pa.Array
             ``timestamp[us]``.
     """
     zone = None if time_zone is None else java_zone(time_zone)
-    times = _cast_or_none(strings, _NAIVE)
+    times = _cast_or_none(strings, _NAIVE, _PLAIN_TIMESTAMP)
     if times is not None:
         times = _localised(times, zone)
     elif zone is None or (times := _zoned_or_none(strings)) is None:
@@ -94,7 +94,7 @@ def _zoned_or_none(strings: pa.Array) -> pa.Array | None:
     all_in_z = pc.all(pc.ends_with(strings, "Z"), min_count=0).as_py()
     if not all_in_z or (pc.min(pc.binary_length(strings)).as_py() or 0) < _SHORTEST_ENDING_IN_Z:
         return None
-    return _cast_or_none(strings, _UTC)
+    return _cast_or_none(strings, _UTC, _ZONED_TIMESTAMP)
 
 
 def _timestamps_in_many_spellings(strings: pa.Array, zone: tzinfo | None) -> pa.Array:
@@ -111,12 +111,17 @@ def _timestamps_in_many_spellings(strings: pa.Array, zone: tzinfo | None) -> pa.
     return pc.replace_with_mask(times, rest, pa.array(slow, pa.int64()).cast(kind))
 
 
-def _cast_or_none(strings: pa.Array, kind: pa.DataType) -> pa.Array | None:
+def _cast_or_none(strings: pa.Array, kind: pa.DataType, first: str) -> pa.Array | None:
     """Arrow's parse of the whole column; None when it refuses a single text.
 
+    Only tried when the first text matches ``first``: a refusal takes ten times as long as a parse.
     For ``date32`` and naive timestamps Arrow accepts nothing that Spark would refuse or read
     otherwise: the tests compare the two over all spellings.
     """
+    if strings.null_count < len(strings):
+        text = strings[0] if strings[0].is_valid else strings[pc.index(strings.is_valid(), True).as_py()]
+        if not re.match(first, text.as_py(), re.ASCII):
+            return None
     try:
         return strings.cast(kind)
     except pa.ArrowInvalid:

@@ -17,9 +17,10 @@ from pyarrow import types
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import OptionError, SchemaError, SplitReadError
 from flip27_source.options import Option, Options, boolean, one_of, optional, text
-from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.delimited_columns import nonblank_lines, text_columns
 from flip27_source.readers.delimited_tokens import NONE, Dialect
+from flip27_source.readers.file_input import is_splittable
 from flip27_source.readers.line_blocks import LineBlock, as_array, line_blocks
 from flip27_source.readers.text_values import converter
 
@@ -85,12 +86,17 @@ TIME_ZONE: Option[str | None] = Option(
 )
 
 
-class DelimitedReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
+class DelimitedReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges):
     """Gives each line of a CSV file that is not blank as a row; columns go by position."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
         HEADER, SEP, DELIMITER, QUOTE, ESCAPE, NULL_VALUE, EMPTY_VALUE, MODE, CORRUPT_RECORD, TIME_ZONE,
     )  # fmt: skip
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Unless it is compressed: a range is found by its bytes."""
+        return is_splittable(path)
 
     def open(self, context: SourceReaderContext) -> None:
         """Check options and schema, and choose how each column is converted."""

@@ -20,7 +20,8 @@ import pyarrow.json as pj
 import pyarrow.types as pt
 
 from flip27_source.readers.datetimes import parse_dates, parse_timestamps
-from flip27_source.readers.json_tokens import MAX_DEPTH, MAX_NAME_CHARS, MAX_NUMBER_DIGITS
+from flip27_source.readers.json_strings import MAX_NAME_CHARS
+from flip27_source.readers.json_tokens import MAX_DEPTH, MAX_NUMBER_DIGITS
 
 _ROW = re.compile(r" in row (\d+)")
 _INFINITY = re.compile(rb"[:\[,][ \t]*-?(?:Inf(?!inity)|NaN)")
@@ -218,10 +219,18 @@ def _rows_where(mask: pa.Array, rows: pa.Array | None) -> set[int]:
 def _has_long_number(data: pa.Buffer) -> bool:
     """True when some stretch of bytes may be a number of more digits than Jackson takes.
 
-    Such a number covers many bytes in a row of every hundredth.
+    Such a number covers many bytes in a row of every hundredth, and all between two of them.
     """
-    sample = memoryview(data)[::_SAMPLE_STEP].tobytes().translate(_IS_NUMBER_CHAR)
-    return b"\x01" * (MAX_NUMBER_DIGITS // _SAMPLE_STEP - 1) in sample
+    view = memoryview(data)
+    sample = view[::_SAMPLE_STEP].tobytes().translate(_IS_NUMBER_CHAR)
+    run = b"\x01" * (MAX_NUMBER_DIGITS // _SAMPLE_STEP - 1)
+    found = sample.find(run)
+    while found >= 0:
+        start = found * _SAMPLE_STEP
+        if 0 not in view[start : start + _SAMPLE_STEP].tobytes().translate(_IS_NUMBER_CHAR):
+            return True
+        found = sample.find(run, found + 1)
+    return False
 
 
 def _crashes_decimals(data: pa.Buffer) -> bool:

@@ -18,9 +18,10 @@ import pyarrow.types as pt
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.options import Option, one_of, optional, text
-from flip27_source.reader import Output, ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.options import Option, Options, one_of, optional, text
+from flip27_source.reader import Output, ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.datetimes import java_zone
+from flip27_source.readers.file_input import is_splittable
 from flip27_source.readers.json_arrays import arrays_of_rows
 from flip27_source.readers.json_columns import JsonColumnsParser, Parsed
 from flip27_source.readers.json_values import JsonLineParser, Row
@@ -49,15 +50,21 @@ TIME_ZONE = Option(
 )
 
 _MAX_BATCH_ROWS = 262_144
-_SHORT_RUN_LINES = 8
+_PARTS = 16
+_SHORT_RUN_LINES = 64
 _PATIENCE = 32
 _SHOWN_RECORD_BYTES = 200
 
 
-class JsonLinesReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
+class JsonLinesReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges):
     """Reads JSON Lines files as Spark's JSON source does with ``multiLine=false``."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE)
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Unless it is compressed: a range is found by its bytes."""
+        return is_splittable(path)
 
     def open(self, context: SourceReaderContext) -> None:
         """Prepare both parsers for the schema."""
@@ -152,8 +159,8 @@ class JsonLinesReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
             elif end - start <= _SHORT_RUN_LINES:
                 slow += numbers[start:end]
             else:
-                middle = (start + end) // 2
-                ranges += [(middle, end), (start, middle)]
+                step = -(-(end - start) // _PARTS)
+                ranges += [(part, min(part + step, end)) for part in reversed(range(start, end, step))]
         return fast, sorted(slow)
 
     def _finished(

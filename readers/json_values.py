@@ -19,7 +19,8 @@ import pyarrow.types as pt
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.datetimes import date_days, timestamp_us
-from flip27_source.readers.json_tokens import MalformedJsonError, Token, Tokens, java_utf8
+from flip27_source.readers.json_strings import MalformedJsonError, java_utf8
+from flip27_source.readers.json_tokens import Token, Tokens
 
 Row: TypeAlias = "list[Any]"
 Converter: TypeAlias = Callable[[Tokens], Any]

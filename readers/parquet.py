@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError
-from flip27_source.reader import SourceReaderContext, SplitReader
+from flip27_source.options import Options
+from flip27_source.reader import ReadsRanges, SourceReaderContext, SplitReader
 from flip27_source.readers.file_input import check_length, local_path, open_raw, reading
 from flip27_source.readers.parquet_columns import MismatchError, converted, nulls, refuse_old_calendar
 
@@ -35,12 +36,17 @@ class _File:
     may_hold_old_calendar: bool
 
 
-class ParquetReader(SplitReader[FileSplit]):
+class ParquetReader(SplitReader[FileSplit], ReadsRanges):
     """Gives the rows of Parquet files, as Spark's own source does for a given schema.
 
     Columns are found by name without regard to case; missing ones are null, others are not read.
     A range of a file holds the row groups whose middle lies in it, as in parquet-mr.
     """
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Always: by row groups."""
+        return True
 
     def open(self, context: SourceReaderContext) -> None:
         """Keep the context; it always has a schema, so nothing is inferred."""

@@ -13,19 +13,25 @@ import pyarrow as pa
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
-from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.readers.file_input import is_splittable
 from flip27_source.readers.line_blocks import line_blocks, lines_of
 
 _BATCH_ROWS = 1 << 18
 
 
-class TextReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
+class TextReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges):
     """Gives each line of a file as the only column of a row; empty lines are rows too."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
         """Spark's: ``value string``."""
         return pa.schema([pa.field("value", pa.string())])
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Unless it is compressed: a range is found by its bytes."""
+        return is_splittable(path)
 
     def open(self, context: SourceReaderContext) -> None:
         """Check that there is one column, of type string."""

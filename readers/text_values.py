@@ -94,9 +94,7 @@ class _Numbers:
         parse: value of any other text; None when it is malformed.
     """
 
-    def __init__(
-        self, kind: pa.DataType, characters: bytes, plain: str, parse: Callable[[str], Any]
-    ) -> None:
+    def __init__(self, kind: pa.DataType, characters: bytes, plain: str, parse: Callable[[str], Any]) -> None:
         self._kind = kind
         self._characters = characters
         self._plain = plain
@@ -128,7 +126,9 @@ def _characters_of(texts: pa.Array) -> bytes:
     _, offsets, content = texts.buffers()
     if content is None:
         return b""
-    first, last = (int.from_bytes(offsets[at * 4 : at * 4 + 4].to_pybytes(), "little") for at in (0, len(texts)))
+    first, last = (
+        int.from_bytes(offsets[at * 4 : at * 4 + 4].to_pybytes(), "little") for at in (0, len(texts))
+    )
     return bytes(content[first:last].to_pybytes())
 
 

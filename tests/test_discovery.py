@@ -258,7 +258,7 @@ def test_upgraded_splits_that_still_wait_are_stored_in_their_new_form() -> None:
 
 
 def test_the_split_type_is_that_of_the_enumerator_and_not_of_another_base() -> None:
-    class Both(Sequence[int], DiscoveringEnumerator[Page]):  # type: ignore[misc]
+    class Both(Sequence[int], DiscoveringEnumerator[Page]):
         def discover(self, position: int | None) -> Discovery[Page, int]:
             return Discovery([], 0)
 

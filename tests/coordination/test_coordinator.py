@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -163,7 +165,7 @@ def test_there_is_one_pending_checkpoint_at_a_time_S26() -> None:
 
 def test_any_call_before_start_and_a_second_start_are_programming_errors_S56() -> None:
     coordinator = coordinator_of(start=False)
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: freeze(coordinator),
         lambda: coordinator.complete(0),
         lambda: coordinator.handle_result(lambda *_: None, None, None),
@@ -435,6 +437,28 @@ def test_a_hundred_thousand_waiting_splits_are_planned_by_asking_once_for_each()
     assert isinstance(coordinator.enumerator, Counts)
     assert coordinator.enumerator.requests <= 1000 + 4
     assert len(coordinator.enumerator.shelf) >= 20_000 - 1001
+
+
+def calls_of_an_idle_checkpoint(parallelism: int) -> int:
+    """How many Python functions are entered when there is nothing to read."""
+    coordinator = coordinator_of(parallelism=parallelism)
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        assert freeze(coordinator) is None
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_an_idle_checkpoint_costs_in_proportion_to_the_subtasks() -> None:
+    """Spark asks 75 times a second: with 200 subtasks, their square is more than a core can do."""
+    assert calls_of_an_idle_checkpoint(200) < 3 * calls_of_an_idle_checkpoint(100)
 
 
 def test_gauges_of_the_enumerator_are_in_the_metrics() -> None:

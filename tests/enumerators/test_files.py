@@ -223,7 +223,7 @@ def test_files_are_chosen_by_their_modification_time(
 ) -> None:
     for day in (1, 2, 3):
         write(tmp_path, f"day-{day}", modified_s=1767225600 + (day - 1) * 86400)  # midnight, UTC
-    assert Run(files_source(tmp_path, **options)).names() == expected
+    assert Run(files_source(tmp_path, WholeFiles, **options)).names() == expected
 
 
 def test_a_file_that_comes_to_lie_in_the_time_range_is_read_then(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_file_that_comes_to_lie_in_the_time_range_is_read_then(tmp_path: Path)
 )
 def test_a_malformed_option_says_what_is_expected(tmp_path: Path, options: dict[str, str], told: str) -> None:
     with pytest.raises(OptionError) as caught:
-        Run(files_source(tmp_path, **options)).names()
+        Run(files_source(tmp_path, WholeFiles, **options)).names()
     assert told in str(caught.value)
 
 

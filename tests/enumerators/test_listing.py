@@ -111,6 +111,18 @@ def test_a_second_listing_sees_what_came_and_what_went(place: Place) -> None:
     assert {path.rpartition("/")[2] for path, _ in lister.files(recursive=False)} == {"b.json", "c.json"}
 
 
+@pytest.mark.parametrize("recursive", [True, False])
+def test_a_second_listing_sees_what_another_process_wrote(s3_bucket: S3Bucket, recursive: bool) -> None:
+    """s3fs remembers what it has listed, and whoever writes the files is never this process."""
+    options = {**s3_bucket.storage_options, "skip_instance_cache": True}
+    writer = Place(f"s3://{s3_bucket.name}/landing", options)
+    writer.put("a.json")
+    lister = open_lister(writer.url, options)
+    assert len(list(lister.files(recursive=recursive))) == 1
+    writer.put("b.json")
+    assert len(list(lister.files(recursive=recursive))) == 2
+
+
 def test_listed_paths_can_be_opened_where_they_were_listed(place: Place) -> None:
     place.put("a b#1%20.json", data=b"odd")
     ((path, _),) = place.lister.files(recursive=False)

@@ -101,6 +101,7 @@ HEADERS = {
     "only a header": b"id,name,price",
     "fewer columns": b"id,name\n1,a,1.50\n",
     "empty": b"",
+    "byte order mark after it": b"id,name,price\n\xef\xbb\xbf1,a,1.50\n",
 }
 
 
@@ -141,6 +142,21 @@ def test_the_column_for_malformed_lines_may_stand_anywhere_and_have_another_name
     options = {"columnNameOfCorruptRecord": "broken"}
     rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, options)
     assert [row["broken"] for row in rows.collect()][1:3] == ["2,b,y", None]
+
+
+@pytest.mark.parametrize(
+    ("content", "schema", "separator"),
+    [
+        (b"a\n \n\t\nb\n", "a string", ","),
+        (b"a\tb\n\t\n \t \nc\td\n", "a string, b string", "\t"),
+        (b" \na b\n \n", "a string, b string", " "),
+    ],
+)
+def test_lines_of_white_space_are_no_rows_also_where_it_separates_fields(
+    spark: SparkSession, tmp_path: Path, content: bytes, schema: str, separator: str
+) -> None:
+    rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, {"sep": separator})
+    assert rows.count() == (1 if separator == " " else 2)
 
 
 @pytest.mark.parametrize("separator", [";", "|", "\t", "\\t", " ", "\x01", ":"])

@@ -212,7 +212,10 @@ def test_completion_is_told_once_at_commit_or_at_the_next_latest_offset_R7_S24()
             self.shelf.extend(items("a", "b", "c"))
 
     holder = holder_of(source_of(Told, {}), MemoryStore())
-    completions = lambda: [call for call in made[0].calls if call.startswith("complete")]  # noqa: E731
+
+    def completions() -> list[str]:
+        return [call for call in made[0].calls if call.startswith("complete")]
+
     first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
     assert completions() == []
     holder.commit(first)

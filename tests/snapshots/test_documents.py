@@ -462,7 +462,7 @@ def test_events_to_readers_are_refused_as_long_as_nothing_delivers_them() -> Non
     class Hello(SourceEvent):
         pass
 
-    snapshot = Snapshot(
+    snapshot: Snapshot[Any] = Snapshot(
         metadata=FULL.metadata,
         enumerator_state=[],
         ledger=LedgerState(),
@@ -474,7 +474,9 @@ def test_events_to_readers_are_refused_as_long_as_nothing_delivers_them() -> Non
 
 def test_a_savepoint_says_so() -> None:
     metadata = CheckpointMetadata(checkpoint_id=7, timestamp_ms=0, is_savepoint=True)
-    snapshot = Snapshot(metadata=metadata, enumerator_state=[], ledger=LedgerState(), plan=Plan())
+    snapshot: Snapshot[Any] = Snapshot(
+        metadata=metadata, enumerator_state=[], ledger=LedgerState(), plan=Plan()
+    )
     document = encoded(snapshot)
     assert decode_document(document.data, document.name).is_savepoint
     assert decoded(document).metadata.is_savepoint

@@ -267,6 +267,26 @@ def test_the_first_checkpoint_after_a_restart_does_not_write_all_state_again_S99
     assert [name.split("/")[1] for name, _ in store.created] == ["segments", "checkpoints"]
 
 
+def test_splits_that_wait_in_the_gateways_are_not_written_again_with_every_batch_S99() -> None:
+    """FLIP-27 allows to hand out all at once; then it is the ledger that holds what is still to be read."""
+
+    class AllAtOnce(Shelf):
+        def handle_split_request(self, subtask_id: int) -> None:
+            self.context.assign_splits({subtask_id: list(self.shelf)})
+            self.shelf.clear()
+
+    store = CountingStore()
+    storage = storage_of(store)
+    coordinator = coordinator_of(AllAtOnce)
+    assert isinstance(coordinator.enumerator, Shelf)
+    coordinator.enumerator.shelf.extend(items(*map(str, range(20_000))))
+    offset = storage.write(frozen(coordinator, Limits(files=10)), parent=INITIAL_OFFSET)
+    coordinator.complete(1)
+    store.created.clear()
+    storage.write(frozen(coordinator, Limits(files=10)), parent=offset)
+    assert sum(size for _, size in store.created) < 64 * KIB
+
+
 def test_a_restored_state_is_the_one_that_was_frozen_S57() -> None:
     store = MemoryStore()
     coordinator = coordinator_of()

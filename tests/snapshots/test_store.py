@@ -157,6 +157,17 @@ def test_s3_refuses_the_second_create_itself_and_not_after_a_look(s3_bucket: S3B
     assert first.read("f/a") == b"first"
 
 
+def test_a_list_sees_what_another_process_created(s3_bucket: S3Bucket) -> None:
+    """s3fs remembers what it has listed; a driver that took over has written since."""
+    location = f"s3://{s3_bucket.name}/state"
+    mine = open_store(location, {**s3_bucket.storage_options, "skip_instance_cache": True})
+    other = open_store(location, {**s3_bucket.storage_options, "skip_instance_cache": True})
+    mine.create("f/a", b"")
+    assert mine.list("f") == ["a"]
+    other.create("f/b", b"")
+    assert mine.list("f") == ["a", "b"]
+
+
 def test_a_bucket_that_is_missing_is_an_error_and_is_not_made(s3_bucket: S3Bucket) -> None:
     """A bucket is somebody's decision: who misspells its name must not get a new one."""
     store = open_store("s3://no-such-bucket-here/state", s3_bucket.storage_options)

@@ -82,9 +82,14 @@ def lake_lines(spark: SparkSession, folders: Folders) -> list[str]:
     return sorted(row.value for row in rows)
 
 
-def wait_for(condition: Callable[[], object], query: StreamingQuery | None = None) -> None:
+def wait_for(
+    condition: Callable[[], object],
+    query: StreamingQuery | None = None,
+    *,
+    deadline_s: float = DEADLINE_S,
+) -> None:
     """Wait until ``condition`` holds; fail at once when the query fails."""
-    deadline = monotonic() + DEADLINE_S
+    deadline = monotonic() + deadline_s
     while not condition():
         if query is not None and (error := query.exception()) is not None:
             raise error

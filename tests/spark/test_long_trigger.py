@@ -1,0 +1,24 @@
+"""A trigger longer than the minute after which Spark ends idle Python workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from .streams import Folders, committed_batches, file_stream, lake_lines, to_lake, wait_for
+
+INTERVAL = "61 seconds"
+
+
+def test_a_query_that_sleeps_for_a_minute_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    folders.land("a.txt", ["1"])
+    query = to_lake(file_stream(spark, folders), folders, processingTime=INTERVAL)
+    try:
+        wait_for(lambda: committed_batches(folders) == [0], query)
+        folders.land("b.txt", ["2"])
+        wait_for(lambda: committed_batches(folders) == [0, 1], query, deadline_s=150.0)
+    finally:
+        query.stop()
+    assert lake_lines(spark, folders) == ["1", "2"]
