@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.urls import error_text, is_object_store, local_path, redacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +44,20 @@ class Lister(ABC):
 
 def open_lister(path: str, storage_options: Mapping[str, Any]) -> Lister:
     """The lister for a path or fsspec URL."""
-    if "://" not in path or path.startswith("file:"):
-        return LocalLister(_local_path(path))
+    local = local_path(path)
+    if local is not None:
+        return LocalLister(local)
     import fsspec
 
     try:
         file_system, root = fsspec.core.url_to_fs(path, **storage_options)
-    except (ImportError, ValueError) as error:
+    except Exception as error:
         raise OptionError(
-            f"path {_shown(path)} cannot be opened: {error}",
+            f"path {redacted(path)} cannot be opened: {error_text(error, path)}",
             remedy="check the URL's protocol, and install what it needs "
             "(for example pip install 'flip27-source[s3]')",
         ) from error
-    return FsspecLister(file_system, root, _shown(path))
+    return FsspecLister(file_system, root, redacted(path))
 
 
 def is_hidden(name: str) -> bool:
@@ -75,7 +77,7 @@ class LocalLister(Lister):
             if not stat.S_ISDIR(mode):
                 raise _not_a_directory(self._root)
             os.scandir(self._root).close()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise _no_such_path(self._root) from None
         except PermissionError as error:
             raise OptionError(
@@ -97,16 +99,22 @@ class LocalLister(Lister):
                         else:
                             _check_partition_folder(entry.name, self._root)
                     else:
+                        _check_unicode(entry.path)
                         yield entry.path, entry_info(entry)
 
 
 def entry_info(entry: os.DirEntry[str]) -> Callable[[], FileInfo | None]:
-    """Asks the file system when called; None when the file has vanished."""
+    """Asks the file system when called; None when the file has vanished, or is no file.
+
+    A link to nowhere may get a target yet; a pipe would keep its reader waiting for ever.
+    """
 
     def info() -> FileInfo | None:
         try:
             found = entry.stat()
         except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(found.st_mode):
             return None
         return FileInfo(found.st_size, found.st_mtime_ns // 1000)
 
@@ -135,14 +143,20 @@ class FsspecLister(Lister):
                 remedy="check the URL, the credentials (storage.* options) and the network",
             ) from error
 
+    def _entries(self, *, recursive: bool) -> Any:
+        if recursive:
+            return self._fs.find(self._root, detail=True).values()
+        try:
+            return self._fs.ls(self._root, detail=True)
+        except FileNotFoundError:
+            if is_object_store(self._fs):
+                return ()  # a folder whose last file was taken away is gone too
+            raise
+
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
         self._fs.invalidate_cache()
-        if recursive:
-            found = self._fs.find(self._root, detail=True).values()
-        else:
-            found = self._fs.ls(self._root, detail=True)
         skip = len(self._root) + 1
-        for info in found:
+        for info in self._entries(recursive=recursive):
             parts = info["name"].rstrip("/")[skip:].split("/")
             if not parts[0] or any(is_hidden(part) for part in parts):
                 continue
@@ -175,6 +189,16 @@ def modified_us(info: Mapping[str, Any]) -> int:
     return 0
 
 
+def _check_unicode(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise DiscoveryError(
+            f"the file name {os.fsencode(path)!r} is not UTF-8 and cannot be stored",
+            remedy="rename the file; nothing else in its directory is read before that",
+        ) from None
+
+
 def _check_partition_folder(name: str, root: str) -> None:
     if "=" in name:
         raise DiscoveryError(
@@ -182,17 +206,6 @@ def _check_partition_folder(name: str, root: str) -> None:
             remedy="set recursiveFileLookup=true to read all files below the path (the values in "
             "directory names do not become columns yet), or give the partition's own path",
         )
-
-
-def _local_path(path: str) -> str:
-    return os.path.abspath(path.removeprefix("file://").removeprefix("file:"))
-
-
-def _shown(path: str) -> str:
-    """The URL without user name and password."""
-    protocol, mark, rest = path.partition("://")
-    host, slash, key = rest.partition("/")
-    return f"{protocol}{mark}{host.rpartition('@')[2]}{slash}{key}"
 
 
 def _not_a_directory(path: str) -> OptionError:

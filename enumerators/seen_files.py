@@ -40,9 +40,10 @@ class SeenFiles:
         return len(self._hashes)
 
     def add(self, hashes: list[bytes]) -> None:
-        """Remember new files."""
+        """Remember new files: all of them, or none where older runs cannot be fetched."""
+        runs = merged((*self.runs, Segment.of("seen", b"".join(hashes))))
         self._hashes.update(hashes)
-        self.runs = merged((*self.runs, Segment.of("seen", b"".join(hashes))))
+        self.runs = runs
 
 
 def merged(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
@@ -57,6 +58,6 @@ def merged(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
 
 
 def _tier(run: Segment) -> int:
-    """0 for up to 16 hashes, 1 for up to 256, and so on."""
+    """0 for up to 8 hashes, 1 for up to 128, 2 for up to 2,048, and so on."""
     count = max(1, (run.size if run.size is not None else len(run.data)) // HASH_BYTES)
     return (count - 1).bit_length() // 4

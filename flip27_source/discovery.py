@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
 
 from .enumerator import (
     Boundedness,
@@ -22,7 +24,7 @@ from .errors import DiscoveryError
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES
-from .split import SplitT, size_of
+from .split import SplitT
 
 PositionT = TypeVar("PositionT")
 
@@ -42,10 +44,15 @@ class Discovery(Generic[SplitT, PositionT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingPage:
-    """Splits of one round that wait to be assigned: all of ``splits`` but the first ``taken``."""
+    """Splits that wait to be assigned: all of ``splits`` but the first ``taken``.
+
+    Attributes:
+        split_version: the version that the splits are stored in.
+    """
 
     splits: Segment
     taken: int
+    split_version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +82,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         self._position: Any = None
         if restored is not None:
             self._position = self._ahead = restored.position
-            split_type = self.resolve_split_type()
-            for page in restored.pages:
-                splits = page.splits.values(split_type)
-                self._pages.append(_Page(splits, taken=page.taken, segment=page.splits))
-                page.splits.forget()
+            self._pages.extend(self._restored(page) for page in restored.pages)
 
     @abstractmethod
     def discover(self, position: Any) -> Discovery[SplitT, Any]:
@@ -117,13 +120,9 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The position, and each page of waiting splits as a segment that is written once."""
         self._publish()
-        pages = tuple(page.stored() for page in self._pages if page.taken < len(page.splits))
+        self._pages = _merged(page for page in self._pages if page.left)
+        pages = tuple(page.stored(self.split_version) for page in self._pages)
         return DiscoveringState(position=self._position, pages=pages)
-
-    def pending_splits(self) -> Iterator[SplitT]:
-        """The splits that were found and not yet assigned, in order."""
-        for page in self._pages:
-            yield from page.splits[page.taken :]
 
     @classmethod
     def resolve_state_type(cls) -> Any:
@@ -137,8 +136,20 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 
     def _discover_next(self) -> Discovery[SplitT, Any]:
         found = self.discover(self._ahead)
+        # A generator is run here, on the thread, and before the position is taken to be reached.
+        found = Discovery(list(found.splits), found.position)
         self._ahead = found.position
         return found
+
+    def _restored(self, page: PendingPage) -> _Page[SplitT]:
+        if page.split_version == self.split_version:
+            splits = page.splits.values(self.resolve_split_type())
+            page.splits.forget()
+            return _Page(splits, taken=page.taken, segment=page.splits)
+        upgraded = (
+            self.upgrade_split(page.split_version, raw) for raw in page.splits.values(Any)[page.taken :]
+        )
+        return _Page([msgspec.convert(raw, self.resolve_split_type()) for raw in upgraded])
 
     def _discovered(self, found: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
         if found is None:
@@ -153,11 +164,12 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         self._publish()
 
     def _publish(self) -> None:
-        waiting = sum(len(page.splits) - page.taken for page in self._pages)
-        self.context.metrics.gauge("pendingSplits", waiting)
+        self.context.metrics.gauge("pendingSplits", sum(page.left for page in self._pages))
 
 
 class _Page(Generic[SplitT]):
+    """Splits that were found together; ``segment`` once they are in a form to be stored."""
+
     __slots__ = ("segment", "splits", "taken")
 
     def __init__(self, splits: Sequence[SplitT], *, taken: int = 0, segment: Segment | None = None) -> None:
@@ -165,14 +177,29 @@ class _Page(Generic[SplitT]):
         self.taken = taken
         self.segment = segment
 
-    def stored(self) -> PendingPage:
+    @property
+    def left(self) -> int:
+        return len(self.splits) - self.taken
+
+    def stored(self, split_version: int) -> PendingPage:
         if self.segment is None:
             self.splits = self.splits[self.taken :]
             self.taken = 0
             self.segment = Segment.of_values("splits", self.splits)
-        return PendingPage(splits=self.segment, taken=self.taken)
+        return PendingPage(splits=self.segment, taken=self.taken, split_version=split_version)
 
 
-def backlog_bytes(enumerator: DiscoveringEnumerator[Any]) -> int:
-    """Known bytes of the splits that wait, for reports."""
-    return sum(size_of(split).bytes or 0 for split in enumerator.pending_splits())
+def _merged(pages: Iterable[_Page[SplitT]]) -> deque[_Page[SplitT]]:
+    """The pages, small ones joined to their neighbours.
+
+    A page is joined to the one before it unless that is at least twice as large. So there are
+    never more pages than the binary logarithm of the splits, and a split is written again a
+    like number of times at the most.
+    """
+    merged: deque[_Page[SplitT]] = deque()
+    for page in pages:
+        merged.append(page)
+        while len(merged) > 1 and merged[-2].left < 2 * merged[-1].left:
+            last, before = merged.pop(), merged.pop()
+            merged.append(_Page([*before.splits[before.taken :], *last.splits[last.taken :]]))
+    return merged

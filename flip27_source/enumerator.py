@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from .errors import ContractError
 from .events import SourceEvent
@@ -244,9 +244,11 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         if cls.split_type is not None:
             return cls.split_type
         for base in _generic_bases(cls):
-            for argument in get_args(base):
-                if isinstance(argument, type):
-                    return argument
+            origin = get_origin(base)
+            if isinstance(origin, type) and issubclass(origin, SplitEnumerator):
+                for argument in get_args(base):
+                    if isinstance(argument, type):
+                        return argument
         raise ContractError(
             f"the split type of {cls.__qualname__} is not known",
             remedy=f"write class {cls.__name__}(SplitEnumerator[YourSplit]), "

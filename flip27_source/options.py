@@ -88,10 +88,12 @@ class Options:
             try:
                 values[key] = option.parse(text)
             except ValueError as error:
-                shown = "(not shown)" if option.secret else repr(text)
+                # A parser's own words may quote the value.
+                said = (
+                    "has a value that cannot be used" if option.secret else f"has the value {text!r}: {error}"
+                )
                 raise OptionError(
-                    f"option {option.name} has the value {shown}: {error}",
-                    remedy=f"{option.name}: {option.doc}",
+                    f"option {option.name} {said}", remedy=f"{option.name}: {option.doc}"
                 ) from None
         return cls(lowered, table, values)
 

@@ -56,6 +56,11 @@ def known_names(group: str) -> list[str]:
     return sorted(_BUILT_IN[group].keys() | {point.name for point in entry_points(group=group)})
 
 
+def canonical_name(group: str, name: str | None) -> str | None:
+    """The one spelling of a built-in name, which is matched without regard to case."""
+    return name.lower() if name is not None and name.lower() in _BUILT_IN[group] else name
+
+
 def _find(group: str, name: str) -> type[Any]:
     path = _BUILT_IN[group].get(name.lower())
     if path is None and ":" in name:
@@ -74,21 +79,27 @@ def _find(group: str, name: str) -> type[Any]:
 
 def _imported(group: str, name: str, path: str) -> Any:
     module_name, _, class_name = path.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *class_name.split("."))):
+        raise RegistryError(
+            f"{_WORD[group]} {name!r} is not a name of the form package.module:Class",
+            remedy="write the full import path of the module, a colon, and the name of the class",
+        )
     try:
-        found: Any = importlib.import_module(module_name)
-        for part in class_name.split("."):
-            found = getattr(found, part)
+        module = importlib.import_module(module_name)
     except ImportError as error:
         raise RegistryError(
             f"{_WORD[group]} {name!r} cannot be imported from {path}: {error}",
             remedy="install its package (and the extra it needs) with pip on the driver and on "
             "every executor node; --py-files does not reach the coordinator process",
         ) from error
-    except AttributeError as error:
-        raise RegistryError(
-            f"{_WORD[group]} {name!r}: module {module_name} has no {class_name}",
-            remedy="write package.module:Class, with the name of a class in that module",
-        ) from error
+    found: Any = module
+    for part in class_name.split("."):
+        if not hasattr(found, part):
+            raise RegistryError(
+                f"{_WORD[group]} {name!r}: module {module_name} has no {class_name}",
+                remedy="write package.module:Class, with the name of a class in that module",
+            )
+        found = getattr(found, part)
     return found
 
 
@@ -98,5 +109,12 @@ def _checked(group: str, name: str, found: Any) -> type[Any]:
         raise RegistryError(
             f"{_WORD[group]} {name!r} is {found!r}, which is no {base.__name__}",
             remedy=f"derive the class from flip27_source.{base.__name__}",
+        )
+    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    if missing:
+        raise RegistryError(
+            f"{_WORD[group]} {name!r} cannot be made: {found.__qualname__} does not define "
+            f"{', '.join(missing)}",
+            remedy="define what is missing in the class",
         )
     return found

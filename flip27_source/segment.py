@@ -8,12 +8,13 @@ bytes are fetched when ``data`` is first asked for. Pure: the fetching is handed
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from .errors import CorruptStateError
+from .errors import ContractError, CorruptStateError
 
 _DIGEST_BYTES = 16
 
@@ -49,11 +50,13 @@ class Segment:
     @classmethod
     def of(cls, kind: str, data: bytes) -> Segment:
         """A segment of new bytes. ``kind`` is a short lower-case word, kept in the name."""
+        _check_kind(kind)
         return cls(f"{content_digest(data)}.{kind}.bin", data=data)
 
     @classmethod
     def of_values(cls, kind: str, values: Sequence[Any]) -> Segment:
         """A segment that holds ``values`` as JSON; read back with :meth:`values`."""
+        _check_kind(kind)
         data = msgspec.json.encode(values, order="deterministic")
         return cls(f"{content_digest(data)}.{kind}.json", data=data)
 
@@ -105,3 +108,11 @@ class Segment:
 
     def __repr__(self) -> str:
         return f"Segment({self.name})"
+
+
+def _check_kind(kind: str) -> None:
+    if re.fullmatch(r"[a-z0-9-]{1,32}", kind) is None:
+        raise ContractError(
+            f"{kind!r} cannot be the kind of a segment: it becomes a part of a file name",
+            remedy="use 1 to 32 of the characters a-z, 0-9 and -",
+        )

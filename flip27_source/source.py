@@ -14,7 +14,7 @@ from .enumerator import SplitEnumerator
 from .errors import OptionError
 from .options import Option, Options
 from .reader import SplitReader
-from .registry import find_enumerator, find_reader
+from .registry import ENUMERATOR_GROUP, READER_GROUP, canonical_name, find_enumerator, find_reader
 from .source_options import (
     CORE_OPTIONS,
     DISCOVERY_INTERVAL,
@@ -77,12 +77,12 @@ class Source:
                 )
             reader = find_reader(reader_name)
         options = Options.parse(raw_options, declared_options(enumerator, reader))
-        name = enumerator_name or enumerator.__name__
+        name = canonical_name(ENUMERATOR_GROUP, enumerator_name) or enumerator.__name__
         return cls(
             enumerator_type=enumerator,
             reader_type=reader,
             enumerator_name=name,
-            reader_name=reader_name or reader.__name__,
+            reader_name=canonical_name(READER_GROUP, reader_name) or reader.__name__,
             uid=options[UID] or name.rpartition(":")[2],
             options=options,
         )

@@ -89,7 +89,8 @@ class _Numbers:
     Args:
         kind: the type.
         characters: a column without other characters is cast as a whole: what Arrow then accepts
-            it reads as Java does. (It knows hexadecimal numbers, words and blanks that Java does not.)
+            it reads as Java does. (It knows hexadecimal numbers, words and blanks that Java does not,
+            and a decimal with the exponent -999999999 crashes the process: no exponents there.)
         plain: pattern of single texts for which the same holds.
         parse: value of any other text; None when it is malformed.
     """

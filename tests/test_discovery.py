@@ -160,6 +160,32 @@ def test_the_position_of_a_checkpoint_is_that_of_the_results_it_has_seen() -> No
     assert all_ids(frozen(again).snapshot.plan) == ["b"]
 
 
+def test_a_round_that_ended_ahead_of_the_one_delivered_is_no_part_of_the_state() -> None:
+    """Two rounds are in the mailbox; a checkpoint falls between them, and a restart after it."""
+    Pages.rounds[:] = [["a"], ["b"]]
+    coordinator, works = started()
+    work, handler, _, _ = works.submitted[0]
+    first, _second = work(), work()
+    coordinator.handle_result(handler, first, None)
+    pending = frozen(coordinator)
+    again, works = restored(stored(pending.snapshot))
+    works.run(again)
+    assert all_ids(pending.snapshot.plan) + all_ids(frozen(again).snapshot.plan) == ["a", "b"]
+
+
+def test_a_restart_goes_on_inside_a_page_that_was_written_before() -> None:
+    """Frozen twice: the page is the segment of the first time, and more of it is taken."""
+    Pages.rounds[:] = [["a", "b", "c", "d", "e"]]
+    coordinator, works = started()
+    works.run(coordinator)
+    frozen(coordinator, Limits(files=1))
+    coordinator.complete(1)
+    second = frozen(coordinator, Limits(files=1))
+    assert second.snapshot.enumerator_state.pages[0].taken > 0
+    again, _ = restored(stored(second.snapshot))
+    assert all_ids(frozen(again).snapshot.plan) == ["c", "d", "e"]
+
+
 def test_splits_that_come_back_are_handed_out_first() -> None:
     Pages.rounds[:] = [["a", "b", "c"]]
     coordinator, works = started()

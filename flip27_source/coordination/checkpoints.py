@@ -69,11 +69,13 @@ class LedgerState(Generic[SplitT]):
 
     Attributes:
         live: unbounded splits at the position from which the next batch goes on.
+        pins: the subtask that a live split stays with, by split id; most have none.
         waiting: splits that are assigned and not yet planned, in order.
         finished: number of splits that were handed to batches for good.
     """
 
     live: tuple[SplitT, ...] = ()
+    pins: dict[str, int] = field(default_factory=dict)
     waiting: tuple[WaitingSplit[SplitT], ...] = ()
     finished: int = 0
 

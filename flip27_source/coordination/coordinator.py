@@ -25,7 +25,7 @@ from ..errors import ContractError, ProtocolError
 from ..events import SourceEvent
 from ..options import Options
 from ..reader import SplitReader
-from ..split import SplitT, size_of
+from ..split import SplitSize, SplitT, size_of
 from .checkpoints import (
     INITIAL_CHECKPOINT_ID,
     CheckpointMetadata,
@@ -36,7 +36,7 @@ from .checkpoints import (
     Snapshot,
     WaitingSplit,
 )
-from .gateway import AddSplit, SendEvent, SubtaskGateway
+from .gateway import AddSplit, SubtaskGateway
 from .ledger import Ledger
 from .planning import Assignment, BatchBudget, Limits, Plan, pack
 
@@ -85,7 +85,9 @@ class SourceCoordinator(Generic[SplitT]):
         self._gateways = {i: SubtaskGateway[SplitT](i) for i in range(settings.parallelism)}
         self._pending: PendingCheckpoint[SplitT] | None = None
         ledger: LedgerState[SplitT] = LedgerState() if restored is None else restored.ledger
-        self._ledger = Ledger(live=ledger.live, finished=ledger.finished)
+        self._ledger = Ledger(live=ledger.live, pins=ledger.pins, finished=ledger.finished)
+        # Gateways whose outbox holds something: a request must not cost a look at all of them.
+        self._ready: set[int] = set()
         self._last_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
         self._context = _Context(self, runner)
         for item in ledger.waiting:
@@ -143,15 +145,15 @@ class SourceCoordinator(Generic[SplitT]):
             raise ProtocolError(f"checkpoint {metadata.checkpoint_id} was triggered after {self._last_id}")
         batch = _Batch[SplitT](BatchBudget(limits))
         self._drain_gateways(batch)
+        self._request_splits(batch)
         for split in self._ledger.live:
             self._bound(split, batch)
-        self._request_splits(batch)
         if not batch:
             return None
         for gateway in self._gateways.values():
             gateway.mark_for_checkpoint(metadata.checkpoint_id)
         plan = self._plan(batch)
-        self._ledger.planned(metadata.checkpoint_id, batch.splits())
+        self._ledger.planned(metadata.checkpoint_id, batch.owners)
         state = self.enumerator.snapshot_state(metadata.checkpoint_id)
         for gateway in self._gateways.values():
             gateway.try_close(metadata.checkpoint_id)
@@ -181,6 +183,8 @@ class SourceCoordinator(Generic[SplitT]):
         self._ledger.completed(checkpoint_id)
         for gateway in self._gateways.values():
             gateway.open_after(checkpoint_id)
+            if len(gateway):
+                self._ready.add(gateway.subtask_id)
         self.enumerator.notify_checkpoint_complete(checkpoint_id)
         return CompletedCheckpoint(checkpoint_id=checkpoint_id)
 
@@ -194,7 +198,10 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _send_split(self, split: SplitT, subtask_id: int, *, pinned: bool) -> None:
         self._ledger.assigned(split)
-        self._gateway(subtask_id if pinned else 0).send(AddSplit(split, pinned))
+        gateway = self._gateway(subtask_id if pinned else 0)
+        gateway.send(AddSplit(split, pinned))
+        if len(gateway):
+            self._ready.add(gateway.subtask_id)
 
     def _gateway(self, subtask_id: int) -> SubtaskGateway[SplitT]:
         gateway = self._gateways.get(subtask_id)
@@ -205,22 +212,21 @@ class SourceCoordinator(Generic[SplitT]):
             )
         return gateway
 
-    def _drain_gateways(self, batch: _Batch[SplitT]) -> list[SplitT]:
-        """Move what fits from the outboxes into the batch; the splits that began to live by it."""
-        newly_live: list[SplitT] = []
-        for gateway in self._gateways.values():
+    def _drain_gateways(self, batch: _Batch[SplitT]) -> None:
+        """Move what fits from the outboxes into the batch; unbounded splits begin to live."""
+        for subtask_id in sorted(self._ready):
+            gateway = self._gateways[subtask_id]
             while (item := gateway.peek()) is not None:
-                if isinstance(item, SendEvent):
-                    batch.add_event(gateway.subtask_id, item.event)
-                elif self._bounds_splits:
-                    self._ledger.lives_on(item.split)
-                    newly_live.append(item.split)
-                elif batch.budget.fits(size_of(item.split)):
-                    batch.add(item.split, gateway.subtask_id if item.pinned else None)
+                pinned_to = subtask_id if item.pinned else None
+                if self._bounds_splits:
+                    self._ledger.begins(item.split, pinned_to)
+                elif batch.budget.fits(size := size_of(item.split)):
+                    batch.add(item.split, size, pinned_to, item.split.split_id)
                 else:
                     break
                 gateway.take()
-        return newly_live
+            else:
+                self._ready.discard(subtask_id)
 
     def _bound(self, split: SplitT, batch: _Batch[SplitT]) -> None:
         if batch.budget.exhausted:
@@ -233,36 +239,31 @@ class SourceCoordinator(Generic[SplitT]):
                 f"bound_split of split {split.split_id!r} returned a rest with the id {cut.rest.split_id!r}",
                 remedy="keep split_id; only the position changes",
             )
-        batch.add(cut.read, None)
-        self._ledger.ends(split.split_id)
-        if cut.rest is not None:
-            # To the end of the queue: when limits end a batch early, the next begins elsewhere.
-            self._ledger.lives_on(cut.rest)
+        pinned_to = self._ledger.pin_of(split.split_id)
+        batch.add(cut.read, size_of(cut.read), pinned_to, split.split_id)
+        self._ledger.moved(split.split_id, cut.rest)
 
     def _request_splits(self, batch: _Batch[SplitT]) -> None:
-        """Ask on behalf of each subtask in turn, until the budget is used up or none gets any."""
+        """Ask on behalf of each subtask in turn, until the budget is used up or none gets any.
+
+        Unbounded splits cost nothing before they are cut: all of them are asked for, so that
+        those which live already cannot starve those which are still with the enumerator.
+        """
         asking = list(self._gateways)
         while asking:
             got_some = []
             for subtask_id in asking:
-                if batch.budget.exhausted or self._has_waiting():
+                if batch.budget.exhausted or self._ready:
                     return
-                self._request(subtask_id)
-                if self._has_waiting():
+                self._context.requesting = True
+                try:
+                    self.enumerator.handle_split_request(subtask_id)
+                finally:
+                    self._context.requesting = False
+                if self._ready:
                     got_some.append(subtask_id)
-                    for split in self._drain_gateways(batch):
-                        self._bound(split, batch)
+                    self._drain_gateways(batch)
             asking = got_some
-
-    def _request(self, subtask_id: int) -> None:
-        self._context.requesting = True
-        try:
-            self.enumerator.handle_split_request(subtask_id)
-        finally:
-            self._context.requesting = False
-
-    def _has_waiting(self) -> bool:
-        return any(len(gateway) for gateway in self._gateways.values())
 
     def _plan(self, batch: _Batch[SplitT]) -> Plan[SplitT]:
         packed = pack(
@@ -271,15 +272,10 @@ class SourceCoordinator(Generic[SplitT]):
             parallelism=self._settings.parallelism,
             max_partition_bytes=self._settings.max_partition_bytes,
         )
-        subtasks = sorted(packed.keys() | batch.events.keys())
         return Plan(
             assignments=tuple(
-                Assignment(
-                    subtask_id=subtask_id,
-                    splits=tuple(packed.get(subtask_id, ())),
-                    events=tuple(batch.events.get(subtask_id, ())),
-                )
-                for subtask_id in subtasks
+                Assignment(subtask_id=subtask_id, splits=tuple(splits))
+                for subtask_id, splits in packed.items()
             )
         )
 
@@ -288,9 +284,13 @@ class SourceCoordinator(Generic[SplitT]):
             WaitingSplit(split=item.split, subtask_id=gateway.subtask_id if item.pinned else None)
             for gateway in self._gateways.values()
             for item in gateway.waiting()
-            if isinstance(item, AddSplit)
         )
-        return LedgerState(live=self._ledger.live, waiting=waiting, finished=self._ledger.finished)
+        return LedgerState(
+            live=self._ledger.live,
+            pins=self._ledger.pins,
+            waiting=waiting,
+            finished=self._ledger.finished,
+        )
 
     def _metrics(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointMetrics:
         return CheckpointMetrics(
@@ -306,31 +306,26 @@ class SourceCoordinator(Generic[SplitT]):
 
 
 class _Batch(Generic[SplitT]):
-    """What is collected for the plan of one checkpoint."""
+    """What is collected for the plan of one checkpoint; ``owners`` are the ids of the splits."""
 
-    __slots__ = ("budget", "events", "free", "pinned")
+    __slots__ = ("budget", "free", "owners", "pinned")
 
     def __init__(self, budget: BatchBudget) -> None:
         self.budget = budget
         self.free: list[SplitT] = []
         self.pinned: list[tuple[int, SplitT]] = []
-        self.events: dict[int, list[SourceEvent]] = {}
+        self.owners: list[str] = []
 
-    def add(self, split: SplitT, subtask_id: int | None) -> None:
-        self.budget.take(size_of(split))
+    def add(self, split: SplitT, size: SplitSize, subtask_id: int | None, owner: str) -> None:
+        self.budget.take(size)
+        self.owners.append(owner)
         if subtask_id is None:
             self.free.append(split)
         else:
             self.pinned.append((subtask_id, split))
 
-    def add_event(self, subtask_id: int, event: SourceEvent) -> None:
-        self.events.setdefault(subtask_id, []).append(event)
-
-    def splits(self) -> list[SplitT]:
-        return self.free + [split for _, split in self.pinned]
-
     def __bool__(self) -> bool:
-        return bool(self.free or self.pinned or self.events)
+        return bool(self.free or self.pinned)
 
 
 class _Context(SplitEnumeratorContext[SplitT]):
@@ -385,4 +380,9 @@ class _Context(SplitEnumeratorContext[SplitT]):
         self._runner.submit(work, handler, period_s, retry or RetryPolicy())
 
     def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        self._coordinator._gateway(subtask_id).send(SendEvent(event))
+        self._coordinator._gateway(subtask_id)
+        raise ContractError(
+            f"{type(event).__name__} was sent to subtask {subtask_id}: events to readers are not "
+            "supported by this version",
+            remedy="carry what the reader has to know in the fields of its splits",
+        )

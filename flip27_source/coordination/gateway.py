@@ -20,7 +20,6 @@ from enum import Enum
 from typing import Generic
 
 from ..errors import ProtocolError
-from ..events import SourceEvent
 from ..split import SplitT
 
 
@@ -38,13 +37,6 @@ class AddSplit(Generic[SplitT]):
     pinned: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SendEvent:
-    """An event on its way to a subtask."""
-
-    event: SourceEvent
-
-
 class SubtaskGateway(Generic[SplitT]):
     """The gateway of one subtask."""
 
@@ -55,15 +47,15 @@ class SubtaskGateway(Generic[SplitT]):
         self._state = GatewayState.OPEN
         self._checkpoint_id = 0
         self._last_closed = 0
-        self._outbox: deque[AddSplit[SplitT] | SendEvent] = deque()
-        self._held_back: list[AddSplit[SplitT] | SendEvent] = []
+        self._outbox: deque[AddSplit[SplitT]] = deque()
+        self._held_back: list[AddSplit[SplitT]] = []
 
     @property
     def state(self) -> GatewayState:
         """Whether it is open, marked or closed."""
         return self._state
 
-    def send(self, item: AddSplit[SplitT] | SendEvent) -> None:
+    def send(self, item: AddSplit[SplitT]) -> None:
         """Send to the subtask: into the next plan, or held back while closed."""
         if self._state is GatewayState.CLOSED:
             self._held_back.append(item)
@@ -112,15 +104,15 @@ class SubtaskGateway(Generic[SplitT]):
         self._held_back.clear()
         self._state = GatewayState.OPEN
 
-    def peek(self) -> AddSplit[SplitT] | SendEvent | None:
+    def peek(self) -> AddSplit[SplitT] | None:
         """The first item of the outbox."""
         return self._outbox[0] if self._outbox else None
 
-    def take(self) -> AddSplit[SplitT] | SendEvent:
+    def take(self) -> AddSplit[SplitT]:
         """Remove the first item of the outbox: it is in the plan now."""
         return self._outbox.popleft()
 
-    def waiting(self) -> Iterator[AddSplit[SplitT] | SendEvent]:
+    def waiting(self) -> Iterator[AddSplit[SplitT]]:
         """Everything that was sent and is in no plan yet, in order."""
         yield from self._outbox
         yield from self._held_back

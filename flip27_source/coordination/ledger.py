@@ -7,7 +7,7 @@ the enumerator owns it, afterwards the ledger (Flink SplitAssignmentTracker). Pu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Generic
 
 from ..errors import ContractError, ProtocolError
@@ -17,10 +17,17 @@ from ..split import SplitT
 class Ledger(Generic[SplitT]):
     """Accounts of the splits that are in flight; finished ones are only counted."""
 
-    __slots__ = ("_in_flight", "_live", "_planned", "_planned_id", "finished")
+    __slots__ = ("_in_flight", "_live", "_pins", "_planned", "_planned_id", "finished")
 
-    def __init__(self, *, live: Iterable[SplitT] = (), finished: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        live: Iterable[SplitT] = (),
+        pins: Mapping[str, int] | None = None,
+        finished: int = 0,
+    ) -> None:
         self._live: dict[str, SplitT] = {split.split_id: split for split in live}
+        self._pins: dict[str, int] = dict(pins or {})
         self._in_flight: set[str] = set(self._live)
         self._planned: tuple[str, ...] = ()
         self._planned_id: int | None = None
@@ -30,6 +37,15 @@ class Ledger(Generic[SplitT]):
     def live(self) -> tuple[SplitT, ...]:
         """Unbounded splits, at the position from which they go on."""
         return tuple(self._live.values())
+
+    @property
+    def pins(self) -> dict[str, int]:
+        """The subtask that a live split stays with, for those that were assigned unasked."""
+        return dict(self._pins)
+
+    def pin_of(self, split_id: str) -> int | None:
+        """The subtask that a live split stays with, if it stays with one."""
+        return self._pins.get(split_id)
 
     def assigned(self, split: SplitT) -> None:
         """The enumerator handed ``split`` out.
@@ -45,20 +61,30 @@ class Ledger(Generic[SplitT]):
             )
         self._in_flight.add(split_id)
 
-    def lives_on(self, split: SplitT) -> None:
-        """An unbounded split goes on from this position after the batch."""
+    def begins(self, split: SplitT, subtask_id: int | None) -> None:
+        """An unbounded split lives from now on; ``subtask_id`` when it stays with one."""
         self._live[split.split_id] = split
+        if subtask_id is not None:
+            self._pins[split.split_id] = subtask_id
 
-    def ends(self, split_id: str) -> None:
-        """An unbounded split has no rest: its last range is in the plan."""
+    def moved(self, split_id: str, rest: SplitT | None) -> None:
+        """A range of an unbounded split is in the plan; ``rest`` None when that was its last.
+
+        What goes on takes its place at the end of the queue: when limits end a batch early, the
+        next one begins elsewhere.
+        """
         self._live.pop(split_id, None)
+        if rest is None:
+            self._pins.pop(split_id, None)
+        else:
+            self._live[split_id] = rest
 
-    def planned(self, checkpoint_id: int, splits: Iterable[SplitT]) -> None:
-        """These splits are the plan of ``checkpoint_id``."""
+    def planned(self, checkpoint_id: int, split_ids: Iterable[str]) -> None:
+        """These splits, or ranges of them, are the plan of ``checkpoint_id``."""
         if self._planned_id is not None:
             raise ProtocolError(f"checkpoint {checkpoint_id} was planned while {self._planned_id} is pending")
         self._planned_id = checkpoint_id
-        self._planned = tuple(split.split_id for split in splits)
+        self._planned = tuple(split_ids)
         self.finished += sum(split_id not in self._live for split_id in self._planned)
 
     def completed(self, checkpoint_id: int) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Generic
 
 from ..enumerator import Budget
-from ..events import SourceEvent
 from ..split import SplitSize, SplitT, size_of
 
 FILE_COST_BYTES = 32 * 1024
@@ -107,7 +107,6 @@ class Assignment(Generic[SplitT]):
 
     subtask_id: int
     splits: tuple[SplitT, ...] = ()
-    events: tuple[SourceEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,25 +154,28 @@ def pack(
 
     ``pinned`` splits stay with their subtask. ``free`` splits go, largest first, to the subtask
     with the least cost so far (the classic longest-processing-time rule, within 4/3 of the
-    best); equal costs keep their order. Within a subtask, splits keep the order they came in.
+    best); equal costs keep their order. Within a subtask, pinned splits come first, and each kind
+    keeps the order it came in.
     """
     costs = [cost_bytes(split) for split in free]
-    held: dict[int, list[tuple[int, SplitT]]] = {}
+    held: dict[int, list[tuple[bool, int, SplitT]]] = {}
     load: dict[int, int] = {}
     for index, (subtask, split) in enumerate(pinned):
         target = subtask % parallelism
-        held.setdefault(target, []).append((index - len(costs), split))
+        held.setdefault(target, []).append((False, index, split))
         load[target] = load.get(target, 0) + cost_bytes(split)
     total = sum(costs) + sum(load.values())
     count = subtask_count(total, parallelism=parallelism, max_partition_bytes=max_partition_bytes)
-    heap = [(load.get(subtask, 0), subtask) for subtask in range(max(count, *load, 1))]
-    heap = heap[:count] if not load else heap
+    # Subtasks that run anyway take their share first; others join only where the work deserves it.
+    others = (subtask for subtask in range(max(parallelism, count)) if subtask not in load)
+    running = [*load, *islice(others, max(0, count - len(load)))]
+    heap = [(load.get(subtask, 0), subtask) for subtask in running]
     heapq.heapify(heap)
     for index in sorted(range(len(free)), key=lambda i: (-costs[i], i)):
         cost, subtask = heap[0]
-        held.setdefault(subtask, []).append((index, free[index]))
+        held.setdefault(subtask, []).append((True, index, free[index]))
         heapq.heapreplace(heap, (cost + costs[index], subtask))
     return {
-        subtask: [split for _, split in sorted(items, key=lambda item: item[0])]
+        subtask: [split for _, _, split in sorted(items, key=lambda item: item[:2])]
         for subtask, items in sorted(held.items())
     }

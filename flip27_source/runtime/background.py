@@ -90,9 +90,9 @@ class BackgroundRunner:
         while True:
             try:
                 return work(), None
-            except Exception as error:  # noqa: BLE001 - it is handed on, not swallowed
+            except BaseException as error:  # noqa: BLE001 - handed on, not swallowed; a thread has no caller
                 failures += 1
-                if failures > retry.retries:
+                if failures > retry.retries or not isinstance(error, Exception):
                     return None, error
                 pause_s = retry.pause_s(failures)
                 _log.warning(

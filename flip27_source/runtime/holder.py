@@ -103,15 +103,15 @@ class CoordinatorHolder:
         if limits is None:
             self._runner.wait_for_first_rounds()
         # Asked before the mailbox is emptied: a round that ends in between is not overlooked.
-        more_to_come = self._runner.in_first_rounds
-        pending = self._checkpoint(coordinator, bounds)
-        if pending is None and more_to_come:
-            self._runner.wait_for_first_rounds()
+        while True:
+            more_to_come = self._runner.in_first_rounds
             pending = self._checkpoint(coordinator, bounds)
-        if pending is None:
-            return start
-        self._at = self._storage.write(pending, parent=offset)
-        return self._at.to_json()
+            if pending is not None:
+                return self._written(pending, offset).to_json()
+            # A handler may have begun a further call, whose first round counts too.
+            if not more_to_come and not self._runner.in_first_rounds:
+                return start
+            self._runner.wait_for_first_rounds()
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
         """What the tasks of the batch ``(start, end]`` read; the same at every call (R3)."""
@@ -158,6 +158,19 @@ class CoordinatorHolder:
         )
         return coordinator.checkpoint(metadata, limits)
 
+    def _written(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
+        """Make the checkpoint durable; where that fails, the coordinator stands nowhere any more."""
+        try:
+            self._at = self._storage.write(pending, parent=parent)
+        except BaseException:
+            self._start_over()
+            raise
+        return self._at
+
+    def _start_over(self) -> None:
+        self.close()
+        self._runner = BackgroundRunner()
+
     def _coordinator_at(self, offset: Offset) -> SourceCoordinator[Any]:
         """The coordinator, standing at ``offset``: made or reset (R8) where it is not."""
         if self._coordinator is not None and offset == self._at:
@@ -168,8 +181,7 @@ class CoordinatorHolder:
                 self._source.uid, self._at.checkpoint_id, offset.checkpoint_id,
             )  # fmt: skip
             self._coordinator.enumerator.notify_checkpoint_aborted(self._at.checkpoint_id)
-            self.close()
-            self._runner = BackgroundRunner()
+            self._start_over()
         coordinator: SourceCoordinator[Any] = SourceCoordinator(
             self._source.enumerator_type,
             self._settings(),
@@ -216,7 +228,7 @@ class CoordinatorHolder:
         if self._cleaning is not None and self._cleaning.is_alive():
             return
         self._cleaned_at = name.checkpoint_id
-        if self._cleaner is None:
+        if self._cleaner is None or self._cleaner.lineage != lineage:
             retained = self._source.options[RETAINED_CHECKPOINTS]
             self._cleaner = Cleaner(store, lineage, retained, self._storage.in_use)
         self._cleaning = threading.Thread(

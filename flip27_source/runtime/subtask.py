@@ -5,7 +5,7 @@ Runs on executors. A task may be repeated or killed at any point: nothing here o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,24 +52,26 @@ def read_subtask(
     reader.open(context)
     try:
         if isinstance(reader, ReadsTogether):
-            yield from _conformed(reader.read_together(splits), splits, context)
+            yield from _conformed(reader.read_together, splits, splits, context)
         else:
             for split in splits:
-                yield from _conformed(reader.read(split), [split], context)
+                yield from _conformed(reader.read, split, [split], context)
     finally:
         reader.close()
 
 
 def _conformed(
-    output: Iterator[Any], splits: Sequence[Any], context: SourceReaderContext
+    read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
 ) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
+    """What ``read(what)`` yields, in the schema; an error names the ``splits`` it was reading."""
     try:
-        for item in output:
+        for item in read(what):
             if isinstance(item, pa.RecordBatch):
                 yield conform(item, context.schema)
             elif isinstance(item, Progress):
                 raise ContractError(
-                    "the reader yielded Progress; reader-bounded splits are not supported yet"
+                    "the reader yielded Progress; reader-bounded splits are not supported yet",
+                    remedy="let the enumerator bound the splits (bound_split)",
                 )
             else:
                 yield item

@@ -77,7 +77,7 @@ class Cleaner:
 
     def __init__(self, store: Store, lineage: str, retained: int, in_use: InUse) -> None:
         self._store = store
-        self._lineage = lineage
+        self.lineage = lineage
         self._retained = retained
         self._in_use = in_use
         self._known: dict[CheckpointName, KnownDocument] = {}
@@ -85,7 +85,7 @@ class Cleaner:
 
     def clean(self, committed: CheckpointName) -> CleanupPlan:
         """Delete what the retained checkpoints cannot reach; what was deleted."""
-        segments = self._store.list(f"{self._lineage}/{layout.SEGMENTS}")
+        segments = self._store.list(f"{self.lineage}/{layout.SEGMENTS}")
         plan = plan_cleanup(
             committed=committed,
             documents=self._documents(),
@@ -95,20 +95,20 @@ class Cleaner:
         )
         self._suspects = plan.suspects
         for name in plan.documents:
-            self._store.delete(layout.checkpoint_file(self._lineage, name))
+            self._store.delete(layout.checkpoint_file(self.lineage, name))
             self._known.pop(name, None)
         for segment in plan.segments:
             with self._in_use.lock:
                 if segment not in self._in_use:
-                    self._store.delete(layout.segment_file(self._lineage, segment))
+                    self._store.delete(layout.segment_file(self.lineage, segment))
         return plan
 
     def _documents(self) -> dict[CheckpointName, KnownDocument]:
-        found = self._store.list(f"{self._lineage}/{layout.CHECKPOINTS}")
+        found = self._store.list(f"{self.lineage}/{layout.CHECKPOINTS}")
         names = [name for text in found if (name := CheckpointName.parse(text)) is not None]
         for name in names:
             if name not in self._known:
-                data = self._store.read(layout.checkpoint_file(self._lineage, name))
+                data = self._store.read(layout.checkpoint_file(self.lineage, name))
                 self._known[name] = KnownDocument.of(decode_document(data, name))
         self._known = {name: self._known[name] for name in names}
         return dict(self._known)

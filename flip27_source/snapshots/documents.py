@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-from collections.abc import Callable, Mapping
+import itertools
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -28,8 +30,12 @@ from ..segment import Segment, content_digest
 from .layout import CheckpointName, checked_segment_name
 
 FORMAT = 1
-INLINE_SEGMENT_BYTES = 4 * 1024
+INLINE_SEGMENT_BYTES = 1024
 """Segments up to this size are kept inside the document: a file costs more than they do."""
+
+
+WAITING_BLOCK_SPLITS = 512
+"""How many waiting splits are stored together, on average."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +68,14 @@ class _Segment(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Waiting(msgspec.Struct, frozen=True):
-    split: msgspec.Raw
+    splits: str
     subtask: int | None
 
 
 class _Ledger(msgspec.Struct, frozen=True):
     finished: int
     live: list[msgspec.Raw]
+    pins: dict[str, int]
     waiting: list[_Waiting]
 
 
@@ -162,23 +169,17 @@ class SnapshotCodec:
         encode = functools.partial(self._encode_value, collected=collected)
         plan = []
         for assignment in snapshot.plan.assignments:
-            if assignment.events:
-                raise ContractError(
-                    f"{type(assignment.events[0]).__name__} was sent to subtask "
-                    f"{assignment.subtask_id}: events to readers are not supported yet"
-                )
-            segment = Segment.of_values("plan", assignment.splits)
+            segment = self._encode_splits("plan", assignment.splits)
             collected[segment.name] = segment
             plan.append(_Assignment(splits=segment.name, subtask=assignment.subtask_id))
         ledger = _Ledger(
             finished=snapshot.ledger.finished,
             live=[encode(split) for split in snapshot.ledger.live],
-            waiting=[
-                _Waiting(split=encode(item.split), subtask=item.subtask_id)
-                for item in snapshot.ledger.waiting
-            ],
+            pins=snapshot.ledger.pins,
+            waiting=self._encode_waiting(snapshot.ledger.waiting, collected),
         )
         state = encode(snapshot.enumerator_state)
+        self._check_state(state, collected)
         inside, beside = _placed(collected, inline_all)
         document = _Document(
             format=FORMAT,
@@ -220,8 +221,11 @@ class SnapshotCodec:
 
         ledger: LedgerState[Any] = LedgerState(
             live=tuple(split(value) for value in raw.ledger.live),
+            pins=raw.ledger.pins,
             waiting=tuple(
-                WaitingSplit(split=split(item.split), subtask_id=item.subtask) for item in raw.ledger.waiting
+                WaitingSplit(split=waiting, subtask_id=block.subtask)
+                for block in raw.ledger.waiting
+                for waiting in self.decode_splits(versions.split_version, find(block.splits))
             ),
             finished=raw.ledger.finished,
         )
@@ -246,6 +250,52 @@ class SnapshotCodec:
     def _split_rule(self) -> tuple[int, Callable[[int, Any], Any]]:
         return self._enumerator_type.split_version, self._enumerator_type.upgrade_split
 
+    def _encode_splits(self, kind: str, splits: Sequence[Any]) -> Segment:
+        try:
+            return Segment.of_values(kind, splits)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise self._not_storable(splits[0], error) from error
+
+    def _encode_waiting(
+        self, waiting: Sequence[WaitingSplit[Any]], collected: dict[str, Segment]
+    ) -> list[_Waiting]:
+        """Waiting splits in blocks whose ends depend on their content.
+
+        So splits that are taken from the front or added at the back change one block each; the
+        others keep their names and are not written again.
+        """
+        blocks = []
+        for subtask_id, items in itertools.groupby(waiting, key=lambda item: item.subtask_id):
+            for splits in _cut_by_content([item.split for item in items]):
+                segment = self._encode_splits("waiting", splits)
+                collected[segment.name] = segment
+                blocks.append(_Waiting(splits=segment.name, subtask=subtask_id))
+        return blocks
+
+    def _check_state(self, state: msgspec.Raw, collected: Mapping[str, Segment]) -> None:
+        """What is stored must be readable at the restart: it is read once before it is stored."""
+
+        def known(_kind: type, name: Any) -> Segment:
+            return collected[name]
+
+        try:
+            msgspec.json.decode(state, type=self._state_type, dec_hook=known)
+        except msgspec.MsgspecError as error:
+            raise ContractError(
+                f"the state of {self._enumerator_type.__qualname__} does not fit its type "
+                f"{self._state_type}: {error}",
+                remedy="return what the annotation of snapshot_state (or discover) promises; NaN and "
+                "infinity have no form in JSON",
+            ) from error
+
+    def _not_storable(self, value: Any, error: Exception) -> ContractError:
+        return ContractError(
+            f"a {type(value).__name__} of {self._enumerator_type.__qualname__} cannot be "
+            f"stored as JSON: {error} ({value!r:.200})",
+            remedy="use fields of types that JSON can carry (str, int, float, bool, bytes, "
+            "datetime, list, tuple, dict, dataclass), or a Segment for bulk data; text has to be Unicode",
+        )
+
     def _encode_value(self, value: Any, *, collected: dict[str, Segment]) -> msgspec.Raw:
         def collect(item: Any) -> Any:
             if isinstance(item, Segment):
@@ -255,13 +305,8 @@ class SnapshotCodec:
 
         try:
             return msgspec.Raw(msgspec.json.encode(value, enc_hook=collect, order="sorted"))
-        except (TypeError, NotImplementedError, msgspec.MsgspecError) as error:
-            raise ContractError(
-                f"a {type(value).__name__} of {self._enumerator_type.__qualname__} cannot be "
-                f"stored as JSON: {error}",
-                remedy="use fields of types that JSON can carry (str, int, float, bool, bytes, "
-                "datetime, list, tuple, dict, dataclass), or a Segment for bulk data",
-            ) from error
+        except (TypeError, ValueError, NotImplementedError, msgspec.MsgspecError) as error:
+            raise self._not_storable(value, error) from error
 
     def _decode_value(
         self,
@@ -354,6 +399,16 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         segments=frozenset(checked_segment_name(n) for n in beside),
         _raw=raw,
     )
+
+
+def _cut_by_content(splits: list[Any]) -> Iterator[list[Any]]:
+    start = 0
+    for index, split in enumerate(splits, 1):
+        if zlib.crc32(str(split.split_id).encode("utf-8", "replace")) % WAITING_BLOCK_SPLITS == 0:
+            yield splits[start:index]
+            start = index
+    if start < len(splits):
+        yield splits[start:]
 
 
 def _placed(

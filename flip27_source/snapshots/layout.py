@@ -46,7 +46,8 @@ class CheckpointName:
 
 def lineage_name(uid: str, random_hex: str) -> str:
     """The directory of a lineage: the uid in safe characters, and 16 random hex digits."""
-    return f"{re.sub(r'[^A-Za-z0-9_.-]', '_', uid)[:80].lstrip('.') or 'source'}-{random_hex}"
+    safe = re.sub(r"\.{2,}|[^A-Za-z0-9_.-]", "_", uid)[:80].lstrip(".")
+    return f"{safe or 'source'}-{random_hex}"
 
 
 def checked_lineage_name(text: str) -> str:

@@ -67,6 +67,8 @@ class CheckpointStorage:
         self._inline_limit_bytes = inline_limit_bytes
         self._new_random = new_random
         self._newest: _Newest | None = None
+        self._durable: frozenset[str] = frozenset()
+        self._durable_in: str | None = None
         self.in_use = InUse()
 
     def write(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
@@ -120,6 +122,7 @@ class CheckpointStorage:
             return None
         document = self.read(offset)
         self.in_use.add(document.segments)
+        self._durable, self._durable_in = document.segments, offset.lineage
         return self._codec.decode(document, self.segment_loader(offset))
 
     def plans_between(self, start: Offset, end: Offset) -> Iterator[tuple[Offset, CheckpointDocument]]:
@@ -138,9 +141,14 @@ class CheckpointStorage:
                 at = INITIAL_OFFSET
                 break
             at = Offset(checkpoint_id=parent.checkpoint_id, lineage=end.lineage, name=parent)
-        inline_step = start.name is None and end.name is None and len(chain) == 1
-        reached = at.checkpoint_id == start.checkpoint_id and at.name == start.name
-        if not reached and not (inline_step and _follows(chain[0][1], start)):
+        if not chain:
+            reached = start.name == end.name
+        elif chain[-1][1].parent is None:
+            # Inline documents have no name to be found by: the id has to be the next one.
+            reached = start.name is None and chain[-1][1].checkpoint_id == start.checkpoint_id + 1
+        else:
+            reached = at.name == start.name
+        if not reached:
             raise CorruptStateError(
                 f"checkpoint {start.checkpoint_id} is not an ancestor of {end.checkpoint_id}: "
                 "the offsets in the query's checkpoint do not belong together",
@@ -165,9 +173,7 @@ class CheckpointStorage:
     def _write_segments(self, store: Store, offset: Offset, encoded: EncodedDocument) -> None:
         """Write the segments that the checkpoint before did not have."""
         self.in_use.add(frozenset(encoded.segments))
-        newest = self._newest
-        same_lineage = newest is not None and newest.offset.lineage == offset.lineage
-        durable = newest.document.segments if newest is not None and same_lineage else frozenset()
+        durable = self._durable if self._durable_in == offset.lineage else frozenset()
         load = self.segment_loader(offset)
         for name, segment in encoded.segments.items():
             if name not in durable:
@@ -178,7 +184,6 @@ class CheckpointStorage:
         """Keep what Spark asks for next, the plan; the bytes of other segments can be fetched again."""
         document = decode_document(encoded.data)
         plan = {name for _, name in document.plan}
-        before = frozenset() if self._newest is None else self._newest.document.segments
         self._newest = _Newest(
             offset=offset,
             document=document,
@@ -186,7 +191,8 @@ class CheckpointStorage:
         )
         for segment in encoded.segments.values():
             segment.forget()
-        self.in_use.keep_only(before | document.segments)
+        self.in_use.keep_only(self._durable | document.segments)
+        self._durable, self._durable_in = document.segments, offset.lineage
 
     def _inline(self, encoded: EncodedDocument, summary: dict[str, int | float]) -> Offset:
         if len(encoded.data) > self._inline_limit_bytes:
@@ -262,11 +268,6 @@ class InUse:
         return name in self._names
 
 
-def _follows(document: CheckpointDocument, start: Offset) -> bool:
-    """Inline documents have no named parent: the id has to be the next one."""
-    return document.checkpoint_id == start.checkpoint_id + 1
-
-
 def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
     metrics = pending.metrics
     numbers: dict[str, int | float] = {
@@ -279,6 +280,7 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
         "finishedSplits": metrics.finished_splits,
     }
     known = {name: value for name, value in numbers.items() if value or name == "splits"}
-    # Few and short: the offset stays under 4 KiB whatever an enumerator publishes.
+    # Few and short: the offset stays under 4 KiB whatever an enumerator publishes. Spark's JSON
+    # writes a character that is not ASCII as six or twelve.
     gauges = sorted(pending.metrics.gauges.items())[:20]
-    return known | {name[:60]: value for name, value in gauges}
+    return known | {ascii(name)[1:61]: value for name, value in gauges}

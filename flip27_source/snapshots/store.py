@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingStateError, StateLocationError
+from ..urls import error_text, is_object_store, local_path, redacted
 
 
 class Store(ABC):
@@ -62,7 +63,10 @@ class MemoryStore(Store):
         return self.files[name]
 
     def create(self, name: str, data: bytes) -> bool:
-        return self.files.setdefault(name, data) is data
+        if name in self.files:
+            return False
+        self.files[name] = data
+        return True
 
     def replace(self, name: str, data: bytes) -> None:
         self.files[name] = data
@@ -103,9 +107,9 @@ class LocalStore(Store):
             except FileExistsError:
                 return False
             except OSError as error:
-                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
                     raise
-                return self._create_without_links(target, data)
+                return _claim(temporary, target)
         return True
 
     def replace(self, name: str, data: bytes) -> None:
@@ -144,16 +148,6 @@ class LocalStore(Store):
             with contextlib.suppress(OSError):
                 temporary.unlink()
 
-    def _create_without_links(self, target: Path, data: bytes) -> bool:
-        """O_EXCL only: for file systems without hard links, such as some network mounts."""
-        try:
-            with open(target, "xb", buffering=0) as file:
-                file.write(data)
-                os.fsync(file.fileno())
-        except FileExistsError:
-            return False
-        return True
-
     def _make_folder(self, folder: Path) -> None:
         if folder in self._known_folders:
             return
@@ -183,7 +177,7 @@ class FsspecStore(Store):
     def create(self, name: str, data: bytes) -> bool:
         path = self._path(name)
         try:
-            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._make_folder(path)
             # s3fs, gcsfs and adlfs turn this into a conditional put.
             self._fs.pipe_file(path, data, mode="create")
         except FileExistsError:
@@ -198,7 +192,7 @@ class FsspecStore(Store):
 
     def replace(self, name: str, data: bytes) -> None:
         try:
-            self._fs.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+            self._make_folder(self._path(name))
         except Exception as error:
             raise _failed("write", self.location, name, error) from error
         self._pipe(name, data)
@@ -222,6 +216,11 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("delete", self.location, name, error) from error
 
+    def _make_folder(self, path: str) -> None:
+        # Object stores have no folders; asked for one, some make a bucket of a misspelled name.
+        if not is_object_store(self._fs):
+            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+
     def _pipe(self, name: str, data: bytes) -> None:
         try:
             self._fs.pipe_file(self._path(name), data)
@@ -238,30 +237,41 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
     Raises:
         StateLocationError: the URL's file system is unknown or cannot be reached.
     """
-    if "://" not in location:
-        return LocalStore(os.path.abspath(location))
-    if location.startswith("file://"):
-        return LocalStore(location.removeprefix("file://"))
+    local = local_path(location)
+    if local is not None:
+        return LocalStore(local)
     import fsspec
 
     try:
         file_system, root = fsspec.core.url_to_fs(location, **storage_options)
-    except (ImportError, ValueError) as error:
+    except Exception as error:
         raise StateLocationError(
-            f"stateLocation {redacted(location)} cannot be opened: {error}",
+            f"stateLocation {redacted(location)} cannot be opened: {error_text(error, location)}",
             remedy="check the URL's protocol, and install what it needs "
             "(for example pip install 'flip27-source[s3]')",
         ) from error
     return FsspecStore(file_system, root, redacted(location))
 
 
-def redacted(url: str) -> str:
-    """The URL without user name and password."""
-    protocol, mark, rest = url.partition("://")
-    if not mark:
-        return url
-    host, slash, path = rest.partition("/")
-    return f"{protocol}://{host.rpartition('@')[2]}{slash}{path}"
+def _claim(temporary: Path, target: Path) -> bool:
+    """For file systems without hard links, such as some network mounts: claim, then move over.
+
+    Who makes the empty claim beside the target first moves its file to the target, which is
+    whole from the start. A claim whose owner died is taken over: names of documents and
+    segments are digests of their content, so both would have moved the same bytes.
+    """
+    if target.exists():
+        return False
+    claim = target.with_name(f".tmp-claim-{target.name}")
+    try:
+        os.close(os.open(claim, os.O_CREAT | os.O_EXCL))
+        first = True
+    except FileExistsError:
+        first = not target.exists()
+    if first:
+        temporary.replace(target)
+    claim.unlink(missing_ok=True)
+    return first
 
 
 def _sync_folder(folder: Path) -> None:

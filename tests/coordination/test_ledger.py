@@ -177,7 +177,7 @@ def test_a_split_stays_in_flight_until_its_batch_is_complete() -> None:
     ledger: Ledger[Item] = Ledger()
     a = Item(split_id="a")
     ledger.assigned(a)
-    ledger.planned(1, [a])
+    ledger.planned(1, [a.split_id])
     assert ledger.finished == 1
     with pytest.raises(ContractError):
         ledger.assigned(a)
@@ -188,7 +188,7 @@ def test_a_split_stays_in_flight_until_its_batch_is_complete() -> None:
 def test_completing_an_older_checkpoint_leaves_the_pending_plan_alone() -> None:
     ledger: Ledger[Item] = Ledger()
     ledger.assigned(Item(split_id="a"))
-    ledger.planned(2, items("a"))
+    ledger.planned(2, ["a"])
     ledger.completed(1)
     with pytest.raises(ContractError):
         ledger.assigned(Item(split_id="a"))
@@ -196,15 +196,15 @@ def test_completing_an_older_checkpoint_leaves_the_pending_plan_alone() -> None:
 
 def test_there_is_one_plan_at_a_time() -> None:
     ledger: Ledger[Item] = Ledger()
-    ledger.planned(1, items("a"))
+    ledger.planned(1, ["a"])
     with pytest.raises(ProtocolError, match="checkpoint 2 was planned while 1 is pending"):
-        ledger.planned(2, items("b"))
+        ledger.planned(2, ["b"])
 
 
 def test_a_live_split_is_not_finished_and_keeps_its_newest_position() -> None:
     ledger: Ledger[Item] = Ledger(live=[Item(split_id="topic-0", rows=1)])
-    ledger.lives_on(Item(split_id="topic-0", rows=2))
-    ledger.planned(1, items("topic-0"))
+    ledger.moved("topic-0", Item(split_id="topic-0", rows=2))
+    ledger.planned(1, ["topic-0"])
     ledger.completed(1)
     assert ledger.live == (Item(split_id="topic-0", rows=2),)
     assert ledger.finished == 0
@@ -214,8 +214,8 @@ def test_a_live_split_is_not_finished_and_keeps_its_newest_position() -> None:
 
 def test_a_live_split_that_ends_is_finished_with_its_last_batch() -> None:
     ledger: Ledger[Item] = Ledger(live=items("topic-0"), finished=7)
-    ledger.ends("topic-0")
-    ledger.planned(1, items("topic-0"))
+    ledger.moved("topic-0", None)
+    ledger.planned(1, ["topic-0"])
     ledger.completed(1)
     assert (ledger.live, ledger.finished) == ((), 8)
     ledger.assigned(Item(split_id="topic-0"))

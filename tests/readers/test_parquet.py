@@ -198,21 +198,15 @@ def test_a_range_gives_the_row_groups_that_spark_gives_for_it(spark: SparkSessio
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"n": list(range(5000))}), path, row_group_size=500)
     length = path.stat().st_size
+    n_long = arrow_schema("n long")
     for size in (length // 2, length // 3, length // 5 + 100):
         spark.conf.set("spark.sql.files.maxPartitionBytes", str(size))
         spark.conf.set("spark.sql.files.openCostInBytes", str(size))
         theirs = spark.read.parquet(str(path)).selectExpr("n", "spark_partition_id() as p").collect()
-        starts = range(0, length, size)
-        ours = [
-            [
-                n
-                for batch in read_batches(ParquetReader(), [split], arrow_schema("n long"))
-                for n in batch["n"]
-            ]
-            for split in (split_of(path, start, start + size) for start in starts)
-        ]
+        splits = [split_of(path, start, start + size) for start in range(0, length, size)]
+        ours = [read_batches(ParquetReader(), [split], n_long) for split in splits]
         partitions = {row["p"]: [other["n"] for other in theirs if other["p"] == row["p"]] for row in theirs}
-        found = [[value.as_py() for value in part] for part in ours if part]
+        found = [[n for batch in part for n in batch["n"].to_pylist()] for part in ours if part]
         assert sorted(found) == sorted(partitions.values())
     spark.conf.unset("spark.sql.files.maxPartitionBytes")
     spark.conf.unset("spark.sql.files.openCostInBytes")
