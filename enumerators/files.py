@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, ClassVar
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator import SplitEnumeratorContext
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.listing import open_lister
 from flip27_source.enumerators.seen_files import SeenFiles, path_hash
+from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options, boolean, optional, text
 from flip27_source.reader import ReadsRanges
 from flip27_source.segment import Segment
@@ -94,6 +95,7 @@ class FilesEnumerator(DiscoveringEnumerator[FileSplit]):
         zone = options[TIME_ZONE]
         self._after_us = _epoch_us(options[MODIFIED_AFTER], zone, default=float("-inf"))
         self._before_us = _epoch_us(options[MODIFIED_BEFORE], zone, default=float("inf"))
+        self._has_time_filter = self._after_us > float("-inf") or self._before_us < float("inf")
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
         self._seen: SeenFiles | None = None
         self._seen_at: FilesPosition | None = None
@@ -116,7 +118,7 @@ class FilesEnumerator(DiscoveringEnumerator[FileSplit]):
             hashed = path_hash(path)
             if hashed in seen or (found := info()) is None:
                 continue
-            if self._after_us < found.modified_us < self._before_us:
+            if self._is_in_time(path, found.modified_us):
                 hashes.append(hashed)
                 files.append(FileSplit(path=path, length=found.length, modified_us=found.modified_us))
         if hashes or position is None:
@@ -126,6 +128,16 @@ class FilesEnumerator(DiscoveringEnumerator[FileSplit]):
         self._seen, self._seen_at = seen, position
         files.sort(key=lambda file: (file.modified_us, file.path))
         return Discovery([split for file in files for split in self._ranges(file)], position)
+
+    def _is_in_time(self, path: str, modified_us: int) -> bool:
+        if not self._has_time_filter:
+            return True
+        if modified_us == 0:
+            raise DiscoveryError(
+                f"the file system does not say when {path} was modified",
+                remedy="leave modifiedAfter and modifiedBefore out",
+            )
+        return self._after_us < modified_us < self._before_us
 
     def _ranges(self, file: FileSplit) -> Iterator[FileSplit]:
         reader = self.context.reader_type
@@ -153,15 +165,27 @@ def _epoch_us(moment: datetime | None, zone: str | None, *, default: float) -> f
     if moment is None:
         return default
     if moment.tzinfo is None:
-        local: tzinfo | None = ZoneInfo(zone) if zone else None
+        local = None if zone is None else _zone(zone)
         moment = moment.replace(tzinfo=local) if local else moment.astimezone()
     return moment.timestamp() * 1_000_000
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise OptionError(
+            f"option timeZone has the value {name!r}, which is no time zone",
+            remedy="use an IANA name such as Europe/Berlin or UTC",
+        ) from None
 
 
 def _glob(pattern: str | None) -> Any:
     if pattern is None:
         return lambda _name: True
-    expressions = [fnmatch.translate(part) for part in _expand_braces(pattern)]
+    # Hadoop writes [^a] for what fnmatch writes [!a].
+    parts = _expand_braces(pattern.replace("[^", "[!"))
+    expressions = [fnmatch.translate(part) for part in parts]
     return re.compile("|".join(f"(?:{expression})" for expression in expressions)).match
 
 

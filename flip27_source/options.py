@@ -21,6 +21,8 @@ T = TypeVar("T")
 PASS_THROUGH_PREFIXES = ("storage.", "enumerator.", "reader.")
 """Options that start so are handed to the file system, the enumerator or the reader unchecked."""
 
+_TEXT_ENDINGS = ("key", "secret", "token", "password", "passphrase", "user", "username", "name")
+
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DURATION_UNITS_S = {
     **dict.fromkeys(("us", "microsecond", "microseconds"), 1e-6),
@@ -89,11 +91,9 @@ class Options:
                 values[key] = option.parse(text)
             except ValueError as error:
                 # A parser's own words may quote the value.
-                said = (
-                    "has a value that cannot be used" if option.secret else f"has the value {text!r}: {error}"
-                )
+                said = "(not shown) cannot be used" if option.secret else f"{text!r}: {error}"
                 raise OptionError(
-                    f"option {option.name} {said}", remedy=f"{option.name}: {option.doc}"
+                    f"option {option.name} has the value {said}", remedy=f"{option.name}: {option.doc}"
                 ) from None
         return cls(lowered, table, values)
 
@@ -134,11 +134,16 @@ class Options:
         return value
 
     def with_prefix(self, prefix: str) -> dict[str, Any]:
-        """The pass-through options under ``prefix``, prefix removed; JSON values are decoded."""
+        """The pass-through options under ``prefix``, prefix removed.
+
+        JSON values (numbers, true, objects) are decoded, but for names and credentials: a
+        password of digits is a text.
+        """
         found: dict[str, Any] = {}
         for key, text in self._raw.items():
             if key.startswith(prefix):
-                found[key[len(prefix) :]] = _maybe_json(text)
+                name = key[len(prefix) :]
+                found[name] = text if name.endswith(_TEXT_ENDINGS) else _maybe_json(text)
         return found
 
     def first_start_values(self) -> dict[str, str]:

@@ -15,7 +15,8 @@ from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator import Boundedness
 from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
-from flip27_source.snapshots.documents import EncodedDocument, SnapshotCodec, SourceIdentity, decode_document
+from flip27_source.snapshots.codec import EncodedDocument, SnapshotCodec
+from flip27_source.snapshots.documents import SourceIdentity, decode_document
 from flip27_source.source_options import CORE_OPTIONS
 from tests.toy_sources import Works, all_ids, coordinator_of, freeze, frozen
 

@@ -176,3 +176,12 @@ def test_every_core_option_is_documented_and_named_in_camel_case() -> None:
         assert option.name[0].islower()
         assert option.name.isalnum()
     assert {MAX_FILES_PER_TRIGGER.name, STATE_LOCATION.name} <= set(names)
+
+
+def test_a_password_of_digits_stays_a_text_and_a_port_becomes_a_number() -> None:
+    raw = {"storage.password": "12345", "storage.port": "22", "storage.client_kwargs": '{"a": 1}'}
+    assert Options.parse(raw, ()).with_prefix("storage.") == {
+        "password": "12345",
+        "port": 22,
+        "client_kwargs": {"a": 1},
+    }

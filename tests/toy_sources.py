@@ -17,7 +17,7 @@ from flip27_source.reader import SplitReader
 from flip27_source.runtime.holder import CoordinatorHolder, Surroundings
 from flip27_source.runtime.subtask import PlannedSubtask
 from flip27_source.segment import Segment
-from flip27_source.snapshots.documents import SnapshotCodec
+from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.source import Source

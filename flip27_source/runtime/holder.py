@@ -23,7 +23,8 @@ from ..coordination.planning import UNLIMITED, Limits
 from ..enumerator import Boundedness
 from ..errors import StateError
 from ..snapshots.cleanup import Cleaner
-from ..snapshots.documents import SnapshotCodec, SourceIdentity
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.documents import SourceIdentity
 from ..snapshots.layout import CheckpointName
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..snapshots.storage import CheckpointStorage

@@ -16,7 +16,7 @@ from ..errors import ContractError, Flip27Error, IncompatibleStateError, SplitRe
 from ..events import Progress
 from ..reader import ReadsTogether, SourceReaderContext
 from ..segment import Segment
-from ..snapshots.documents import SnapshotCodec
+from ..snapshots.codec import SnapshotCodec
 from ..source import Source
 from .conform import conform
 

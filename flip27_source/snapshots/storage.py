@@ -22,13 +22,8 @@ from ..errors import (
     StateLocationError,
 )
 from . import layout
-from .documents import (
-    CheckpointDocument,
-    EncodedDocument,
-    SnapshotCodec,
-    SourceIdentity,
-    decode_document,
-)
+from .codec import EncodedDocument, SnapshotCodec
+from .documents import CheckpointDocument, SourceIdentity, decode_document
 from .offsets import INITIAL_OFFSET, Offset
 from .segments import pack_segment, unpack_segment
 from .store import Store

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from flip27_source.errors import Flip27Error
 from flip27_source.segment import content_digest
 from flip27_source.snapshots.cleanup import Cleaner, CleanupPlan, KnownDocument, plan_cleanup
-from flip27_source.snapshots.documents import SnapshotCodec, SourceIdentity
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.documents import SourceIdentity
 from flip27_source.snapshots.layout import CheckpointName
 from flip27_source.snapshots.offsets import INITIAL_OFFSET, Offset
 from flip27_source.snapshots.storage import CheckpointStorage, InUse

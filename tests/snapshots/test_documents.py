@@ -15,14 +15,8 @@ from flip27_source.coordination.planning import Assignment, Plan
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.errors import ContractError, CorruptStateError, Flip27Error, IncompatibleStateError
 from flip27_source.segment import Segment
-from flip27_source.snapshots.documents import (
-    INLINE_SEGMENT_BYTES,
-    CheckpointDocument,
-    EncodedDocument,
-    SnapshotCodec,
-    SourceIdentity,
-    decode_document,
-)
+from flip27_source.snapshots.codec import INLINE_SEGMENT_BYTES, EncodedDocument, SnapshotCodec
+from flip27_source.snapshots.documents import CheckpointDocument, SourceIdentity, decode_document
 from flip27_source.snapshots.layout import CheckpointName
 from tests.toy_sources import Item, Shelf, coordinator_of, freeze, frozen, items
 

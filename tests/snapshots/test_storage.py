@@ -17,7 +17,8 @@ from flip27_source.errors import (
     MissingStateError,
     StateLocationError,
 )
-from flip27_source.snapshots.documents import SnapshotCodec, SourceIdentity
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.documents import SourceIdentity
 from flip27_source.snapshots.offsets import INITIAL_OFFSET, Offset
 from flip27_source.snapshots.storage import CheckpointStorage
 from flip27_source.snapshots.store import MemoryStore, Store

@@ -1,0 +1,283 @@
+"""SnapshotCodec: turns the snapshots of one enumerator type into documents and back.
+
+Values of authors are stored through their types (msgspec), each with a version and an upgrade
+hook. What is stored is checked to be readable before it is stored. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import itertools
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot, WaitingSplit
+from ..coordination.planning import Plan
+from ..enumerator import SplitEnumerator
+from ..errors import ContractError, CorruptStateError, IncompatibleStateError
+from ..segment import Segment, content_digest
+from .documents import (
+    FORMAT,
+    CheckpointDocument,
+    SegmentFinder,
+    SourceIdentity,
+    StoredAssignment,
+    StoredDocument,
+    StoredLedger,
+    StoredSegment,
+    StoredState,
+    StoredWaiting,
+)
+from .layout import CheckpointName
+
+INLINE_SEGMENT_BYTES = 1024
+"""Segments up to this size are kept inside the document: a file costs more than they do."""
+
+
+WAITING_BLOCK_SPLITS = 512
+"""How many waiting splits are stored together, on average."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedDocument:
+    """A document in its stored form.
+
+    Attributes:
+        name: id and digest.
+        data: canonical JSON.
+        segments: the segments that do not live inside it, by name.
+    """
+
+    name: CheckpointName
+    data: bytes
+    segments: Mapping[str, Segment]
+
+
+class SnapshotCodec:
+    """Turns snapshots of one enumerator type into documents and back."""
+
+    def __init__(self, enumerator_type: type[SplitEnumerator[Any]]) -> None:
+        self._enumerator_type = enumerator_type
+        self._split_type = enumerator_type.resolve_split_type()
+        self._state_type = enumerator_type.resolve_state_type()
+
+    def encode(
+        self,
+        snapshot: Snapshot[Any],
+        *,
+        source: SourceIdentity,
+        parent: CheckpointName | None,
+        inline_all: bool,
+    ) -> EncodedDocument:
+        """The document of ``snapshot``; with ``inline_all`` every segment lives inside it."""
+        collected: dict[str, Segment] = {}
+        encode = functools.partial(self._encode_value, collected=collected)
+        plan = []
+        for assignment in snapshot.plan.assignments:
+            segment = self._encode_splits("plan", assignment.splits)
+            collected[segment.name] = segment
+            plan.append(StoredAssignment(splits=segment.name, subtask=assignment.subtask_id))
+        ledger = StoredLedger(
+            finished=snapshot.ledger.finished,
+            live=[encode(split) for split in snapshot.ledger.live],
+            pins=snapshot.ledger.pins,
+            waiting=self._encode_waiting(snapshot.ledger.waiting, collected),
+        )
+        state = encode(snapshot.enumerator_state)
+        self._check_state(state, collected)
+        inside, beside = _placed(collected, inline_all)
+        document = StoredDocument(
+            format=FORMAT,
+            id=snapshot.metadata.checkpoint_id,
+            parent=None if parent is None else str(parent),
+            timestamp=snapshot.metadata.timestamp_ms,
+            kind="savepoint" if snapshot.metadata.is_savepoint else "checkpoint",
+            source=source,
+            enumerator=StoredState(state=state, version=self._enumerator_type.state_version),
+            ledger=ledger,
+            plan=plan,
+            segments=inside,
+        )
+        data = msgspec.json.encode(document, order="sorted")
+        name = CheckpointName(document.id, content_digest(data))
+        return EncodedDocument(name=name, data=data, segments=beside)
+
+    def decode(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Snapshot[Any]:
+        """The snapshot in a document, but for its plan: that is read by who reads the batch.
+
+        Raises:
+            IncompatibleStateError: it is of a newer state or split version.
+            CorruptStateError: a value does not have the shape of its type.
+        """
+        raw = document.raw
+        find = SegmentFinder(raw.segments, load)
+        versions = document.source
+        kind = self._enumerator_type
+        state = self._decode_value(
+            raw.enumerator.state,
+            self._state_type,
+            find,
+            ("state", raw.enumerator.version, kind.state_version, kind.upgrade_state),
+        )
+        split_rule = ("split", versions.split_version, *self._split_rule())
+
+        def split(value: msgspec.Raw) -> Any:
+            return self._decode_value(value, self._split_type, find, split_rule)
+
+        ledger: LedgerState[Any] = LedgerState(
+            live=tuple(split(value) for value in raw.ledger.live),
+            pins=raw.ledger.pins,
+            waiting=tuple(
+                WaitingSplit(split=waiting, subtask_id=block.subtask)
+                for block in raw.ledger.waiting
+                for waiting in self.decode_splits(versions.split_version, find(block.splits))
+            ),
+            finished=raw.ledger.finished,
+        )
+        metadata = CheckpointMetadata(
+            checkpoint_id=raw.id,
+            timestamp_ms=raw.timestamp,
+            is_savepoint=raw.kind == "savepoint",
+        )
+        return Snapshot(metadata=metadata, enumerator_state=state, ledger=ledger, plan=Plan())
+
+    def decode_splits(self, version: int, segment: Segment) -> list[Any]:
+        """The splits that a plan gives to one subtask; ``version`` is their split version."""
+        rule = ("split", version, *self._split_rule())
+        no_segments = SegmentFinder({}, _no_segments_in_splits)
+        if version == self._enumerator_type.split_version:
+            return segment.values(self._split_type)
+        return [
+            self._decode_value(raw, self._split_type, no_segments, rule)
+            for raw in segment.values(msgspec.Raw)
+        ]
+
+    def _split_rule(self) -> tuple[int, Callable[[int, Any], Any]]:
+        return self._enumerator_type.split_version, self._enumerator_type.upgrade_split
+
+    def _encode_splits(self, kind: str, splits: Sequence[Any]) -> Segment:
+        try:
+            return Segment.of_values(kind, splits)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise self._not_storable(splits[0], error) from error
+
+    def _encode_waiting(
+        self, waiting: Sequence[WaitingSplit[Any]], collected: dict[str, Segment]
+    ) -> list[StoredWaiting]:
+        """Waiting splits in blocks whose ends depend on their content.
+
+        So splits that are taken from the front or added at the back change one block each; the
+        others keep their names and are not written again.
+        """
+        blocks = []
+        for subtask_id, items in itertools.groupby(waiting, key=lambda item: item.subtask_id):
+            for splits in _cut_by_content([item.split for item in items]):
+                segment = self._encode_splits("waiting", splits)
+                collected[segment.name] = segment
+                blocks.append(StoredWaiting(splits=segment.name, subtask=subtask_id))
+        return blocks
+
+    def _check_state(self, state: msgspec.Raw, collected: Mapping[str, Segment]) -> None:
+        """What is stored must be readable at the restart: it is read once before it is stored."""
+
+        def known(_kind: type, name: Any) -> Segment:
+            return collected[name]
+
+        try:
+            msgspec.json.decode(state, type=self._state_type, dec_hook=known)
+        except msgspec.MsgspecError as error:
+            raise ContractError(
+                f"the state of {self._enumerator_type.__qualname__} does not fit its type "
+                f"{self._state_type}: {error}",
+                remedy="return what the annotation of snapshot_state (or discover) promises; NaN and "
+                "infinity have no form in JSON",
+            ) from error
+
+    def _not_storable(self, value: Any, error: Exception) -> ContractError:
+        return ContractError(
+            f"a {type(value).__name__} of {self._enumerator_type.__qualname__} cannot be "
+            f"stored as JSON: {error} ({value!r:.200})",
+            remedy="use fields of types that JSON can carry (str, int, float, bool, bytes, "
+            "datetime, list, tuple, dict, dataclass), or a Segment for bulk data; text has to be Unicode",
+        )
+
+    def _encode_value(self, value: Any, *, collected: dict[str, Segment]) -> msgspec.Raw:
+        def collect(item: Any) -> Any:
+            if isinstance(item, Segment):
+                collected[item.name] = item
+                return item.name
+            raise NotImplementedError
+
+        try:
+            return msgspec.Raw(msgspec.json.encode(value, enc_hook=collect, order="sorted"))
+        except (TypeError, ValueError, NotImplementedError, msgspec.MsgspecError) as error:
+            raise self._not_storable(value, error) from error
+
+    def _decode_value(
+        self,
+        raw: msgspec.Raw,
+        wanted: Any,
+        find: SegmentFinder,
+        rule: tuple[str, int, int, Callable[[int, Any], Any]],
+    ) -> Any:
+        what, stored, current, upgrade = rule
+
+        def segment(kind: type, name: Any) -> Any:
+            if kind is Segment:
+                return find(name)
+            raise NotImplementedError
+
+        if stored > current:
+            raise IncompatibleStateError(
+                f"the stored {what} of {self._enumerator_type.__qualname__} has version {stored}; "
+                f"this code knows version {current}",
+                remedy="deploy the code that wrote it, or newer code",
+            )
+        try:
+            if stored == current:
+                return msgspec.json.decode(raw, type=wanted, dec_hook=segment)
+            upgraded = upgrade(stored, msgspec.json.decode(raw))
+            return msgspec.convert(upgraded, type=wanted, dec_hook=segment)
+        except msgspec.MsgspecError as error:
+            raise CorruptStateError(
+                f"the stored {what} of {self._enumerator_type.__qualname__} does not fit its type: {error}",
+                remedy=f"if the type was changed, raise {what}_version and define "
+                f"upgrade_{what}; if not, restore the state location from a backup",
+            ) from error
+
+
+def _cut_by_content(splits: list[Any]) -> Iterator[list[Any]]:
+    start = 0
+    for index, split in enumerate(splits, 1):
+        if zlib.crc32(str(split.split_id).encode("utf-8", "replace")) % WAITING_BLOCK_SPLITS == 0:
+            yield splits[start:index]
+            start = index
+    if start < len(splits):
+        yield splits[start:]
+
+
+def _placed(
+    collected: Mapping[str, Segment], inline_all: bool
+) -> tuple[dict[str, StoredSegment], dict[str, Segment]]:
+    """Which segments live inside the document, and which beside it."""
+    inside: dict[str, StoredSegment] = {}
+    beside: dict[str, Segment] = {}
+    for name, segment in collected.items():
+        size = len(segment.data) if segment.size is None else segment.size
+        if not inline_all and size > INLINE_SEGMENT_BYTES:
+            inside[name] = StoredSegment(bytes=size)
+            beside[name] = segment
+        elif segment.holds_json:
+            inside[name] = StoredSegment(json=msgspec.Raw(segment.data))
+        else:
+            inside[name] = StoredSegment(base64=base64.b64encode(segment.data).decode())
+    return inside, beside
+
+
+def _no_segments_in_splits(name: str) -> bytes:
+    raise CorruptStateError(f"a split refers to segment {name}; splits hold no segments")
