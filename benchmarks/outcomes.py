@@ -153,7 +153,7 @@ def known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
             rounds=(0, len(measured.latest_offset_ms)),
             note=measured.listing if number == 0 else "",
             known_files=measured if number == 0 else None,
-            flip27_memory=Memory(coordinator=measured.coordinator_mb),
+            flip27_memory=Memory(coordinator=measured.coordinator_mb) if number == 0 else None,
         )
         for number, (what, spread, held, target) in enumerate(values)
     ]

@@ -23,7 +23,7 @@ _NAIVE = pa.timestamp("us")
 _UTC = pa.timestamp("us", "UTC")
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _DAYS_IN_400_YEARS = 146_097
-_ARROW_KNOWS_UNTIL = pa.scalar(2_114_380_800_000_000, pa.timestamp("us"))
+_ARROW_KNOWS_UNTIL_US = 2_114_380_800_000_000
 """1 January 2037: Arrow reads the transitions of a zone, but not the rule that holds after the last."""
 _INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
@@ -149,7 +149,9 @@ def _localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
         return times.cast(_UTC)
     instants = pc.assume_timezone(times, zone.key, ambiguous="earliest", nonexistent="earliest")
     in_gap = pc.not_equal(pc.local_timestamp(instants), times)
-    by_python = pc.fill_null(pc.or_(in_gap, pc.greater_equal(times, _ARROW_KNOWS_UNTIL)), False)
+    by_python = pc.fill_null(
+        pc.or_(in_gap, pc.greater_equal(times, pa.scalar(_ARROW_KNOWS_UNTIL_US, _NAIVE))), False
+    )
     instants = instants.cast(_UTC)
     if not pc.any(by_python, min_count=0).as_py():
         return instants

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Self, cast
 
-import fsspec
-import fsspec.core
 import pyarrow as pa
 
 from flip27_source.enumerators.file_split import FileSplit
@@ -145,6 +143,8 @@ def file_system(path: str, options: Options) -> tuple[Any, str]:
     key = (os.getpid(), protocol, rest.partition("/")[0], json.dumps(storage, sort_keys=True, default=str))
     fs = _file_systems.get(key)
     if fs is None:
+        import fsspec
+
         fs, name = fsspec.core.url_to_fs(path, **storage)
         if "::" not in path:
             _file_systems[key] = fs

@@ -6,15 +6,17 @@ Runs in planning processes and must stay cheap: no I/O, no threads, no state of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from flip27_source.enumerator import SplitEnumerator
 from flip27_source.errors import SchemaError
-from flip27_source.reader import SplitReader
-from flip27_source.source import Source
+
+if TYPE_CHECKING:
+    from flip27_source.enumerator import SplitEnumerator
+    from flip27_source.reader import SplitReader
+    from flip27_source.source import Source
 
 
 class Flip27DataSource(DataSource):
@@ -58,5 +60,7 @@ class Flip27DataSource(DataSource):
         return Flip27StreamReader(self, schema)
 
     def source(self) -> Source:
-        """The checked source; every process makes its own."""
+        """The checked source; every process that needs it makes its own."""
+        from flip27_source.source import Source
+
         return Source.resolve(self.options, enumerator=self.enumerator, reader=self.reader_type)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,6 @@ from pyspark.sql.types import StructType
 
 from flip27_source.coordination.planning import Limits
 from flip27_source.enumerator import Boundedness
-from flip27_source.runtime.holder import CoordinatorHolder
-from flip27_source.snapshots.offsets import INITIAL_OFFSET
 from flip27_source.source_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
@@ -37,6 +36,9 @@ from flip27_source.source_options import (
 from .task import SubtaskPartition, read_partition
 
 if TYPE_CHECKING:
+    from flip27_source.runtime.holder import CoordinatorHolder
+    from flip27_source.source import Source
+
     from .data_source import Flip27DataSource
 
 
@@ -45,7 +47,6 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, data_source: Flip27DataSource, schema: StructType) -> None:
         self._data_source = data_source
-        self._source = data_source.source()
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
         self._holder: CoordinatorHolder | None = None
@@ -55,8 +56,13 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._source = self._data_source.source()
+        self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
         self._holder = None
+
+    @cached_property
+    def _source(self) -> Source:
+        """Made where it is needed: the planning process has no use for it, and waits for imports."""
+        return self._data_source.source()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What exists now is the whole of this run."""
@@ -75,6 +81,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """A constant: Spark stores the start of batch 0 nowhere and asks again at a replay."""
+        from flip27_source.snapshots.offsets import INITIAL_OFFSET
+
         return INITIAL_OFFSET.to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -104,6 +112,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _coordinating(self) -> CoordinatorHolder:
         if self._holder is None:
+            from flip27_source.runtime.holder import CoordinatorHolder
+
             self._holder = CoordinatorHolder(self._source, self._boundedness)
             _stop_on_sigterm()
         return self._holder

@@ -5,16 +5,19 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
 from flip27_source.reader import SourceReaderContext
-from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
-from flip27_source.source import Source
 from flip27_source.source_options import TIME_ZONE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flip27_source.runtime.subtask import PlannedSubtask
+    from flip27_source.source import Source
 
 _SESSION_TIME_ZONE = "spark.sql.session.timeZone"
 
@@ -30,6 +33,9 @@ def read_partition(
     source: Source, schema: pa.Schema, partition: InputPartition
 ) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
     """The rows of a partition; none for the empty partition that Spark makes up."""
+    # Imported here, not in the planning process, which hands this module over and never reads.
+    from flip27_source.runtime.subtask import read_subtask
+
     _freeze_garbage_collector()
     if not isinstance(partition, SubtaskPartition):
         return iter(())
