@@ -40,7 +40,7 @@ format: setup ## Format the code and mend what ruff can mend
 types: setup ## Check types (mypy, strict)
 	@$(PY) -m mypy
 
-bench: setup ## Compare with Spark's own file source: takes a while and about 6 GB of disk
+bench: setup ## Compare with Spark's own file source: ten to twenty minutes and 4 GB of disk
 	@$(PY) -m benchmarks $(ARGS)
 
 bench-quick: setup ## The same, small: shows that it runs, says little about speed

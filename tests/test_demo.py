@@ -119,10 +119,14 @@ def test_the_exit_code_tells_of_lost_and_duplicated_rows(
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_however_the_demo_ends_none_of_its_processes_is_left(tmp_path: Path, ending: signal.Signals) -> None:
     command = [sys.executable, "-m", "flip27_source.cli.demo", "--parent", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=spark_environment()) as demo:
+    environment = spark_environment() | {"TMPDIR": str(tmp_path)}  # SIGKILL leaves its scratch behind
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as demo:
         try:
             sessions = set(process_numbers(demo))
-            until(lambda: len(processes_of(sessions)) >= 3, "writer, driver and JVM run")
+            until(
+                lambda: len(processes_of(sessions)) >= 3,
+                "writer, driver and what the driver starts are there",
+            )
             demo.send_signal(ending)
             demo.wait(30)
             until(lambda: not processes_of(sessions), "they are gone")
