@@ -137,10 +137,11 @@ def subtask_count(total_cost: int, *, parallelism: int, max_partition_bytes: int
     With ``max_partition_bytes`` more are allowed, so that none gets more than that.
     """
     wanted = -(-total_cost // MIN_PARTITION_COST_BYTES)
-    most = parallelism
+    rounds = 1
     if max_partition_bytes is not None:
-        most = max(most, -(-total_cost // max_partition_bytes))
-    return max(1, min(wanted, most))
+        # Whole rounds: three subtasks on two cores take as long as four.
+        rounds = max(1, -(-total_cost // (max_partition_bytes * parallelism)))
+    return max(1, min(wanted, rounds * parallelism))
 
 
 def pack(

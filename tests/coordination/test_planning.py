@@ -142,6 +142,10 @@ def test_more_subtasks_than_parallelism_are_made_for_batches_of_many_partitions(
     assert len(packed) == 10
 
 
+def test_subtasks_come_in_whole_rounds_so_that_no_core_waits_for_the_last_one() -> None:
+    assert subtask_count(90 * MIB, parallelism=2, max_partition_bytes=40 * MIB) == 4
+
+
 def test_a_split_of_unknown_size_counts_as_some_work() -> None:
     assert cost_bytes(Item(split_id="unknown")) > cost_bytes(Item(split_id="small", bytes=1000))
     assert cost_bytes(Item(split_id="rows", rows=10)) > cost_bytes(Item(split_id="rows", rows=1))
