@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from flip27_source.errors import DiscoveryError, OptionError
-from flip27_source.urls import error_text, is_object_store, local_path, redacted
+from flip27_source.file_systems import is_object_store, local_path, open_file_system, redacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,7 @@ def open_lister(path: str, storage_options: Mapping[str, Any]) -> Lister:
     local = local_path(path)
     if local is not None:
         return LocalLister(local)
-    import fsspec
-
-    try:
-        file_system, root = fsspec.core.url_to_fs(path, **storage_options)
-    except Exception as error:
-        raise OptionError(
-            f"path {redacted(path)} cannot be opened: {error_text(error, path)}",
-            remedy="check the URL's protocol, and install what it needs "
-            "(for example pip install 'flip27-source[s3]')",
-        ) from error
+    file_system, root = open_file_system(path, storage_options, what="path", error_type=OptionError)
     return FsspecLister(file_system, root, redacted(path))
 
 

@@ -23,6 +23,7 @@ from flip27_source.readers.delimited_tokens import NONE, Dialect
 from flip27_source.readers.file_input import is_splittable
 from flip27_source.readers.line_blocks import LineBlock, as_array, line_blocks
 from flip27_source.readers.text_values import converter
+from flip27_source.source_options import TIME_ZONE
 
 _BATCH_ROWS = 1 << 18
 _BLOCK_BYTES = 8 << 20
@@ -76,13 +77,6 @@ CORRUPT_RECORD = Option(
     parse=text,
     default="_corrupt_record",
     doc="Name of the string column that holds malformed lines, when the schema has it.",
-)
-TIME_ZONE: Option[str | None] = Option(
-    name="timeZone",
-    parse=optional(text),
-    default=None,
-    default_text="the session's time zone",
-    doc="Time zone of timestamps that name none.",
 )
 
 

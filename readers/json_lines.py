@@ -18,7 +18,7 @@ import pyarrow.types as pt
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.options import Option, Options, one_of, optional, text
+from flip27_source.options import Option, Options, one_of, text
 from flip27_source.reader import Output, ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.datetimes import java_zone
 from flip27_source.readers.file_input import is_splittable
@@ -27,6 +27,7 @@ from flip27_source.readers.json_columns import JsonColumnsParser, Parsed
 from flip27_source.readers.json_values import JsonLineParser, Row
 from flip27_source.readers.line_blocks import LineBlock, line_blocks
 from flip27_source.readers.not_null import first_forbidden_null, has_not_null
+from flip27_source.source_options import TIME_ZONE
 
 MODE = Option(
     name="mode",
@@ -40,13 +41,6 @@ CORRUPT_RECORD_COLUMN = Option(
     parse=text,
     default="_corrupt_record",
     doc="String column that PERMISSIVE puts malformed lines into; only filled when the schema has it.",
-)
-TIME_ZONE = Option(
-    name="timeZone",
-    parse=optional(text),
-    default=None,
-    doc="Time zone of timestamps that name none, such as Europe/Berlin or +01:00.",
-    default_text="the session's time zone",
 )
 
 _MAX_BATCH_ROWS = 262_144

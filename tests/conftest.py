@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
+
 # Workers run in the interpreter of the tests, also where the virtual environment is not activated.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
@@ -39,3 +41,15 @@ def spark(_session: SparkSession) -> Iterator[SparkSession]:
     _session.conf.set("spark.sql.session.timeZone", "UTC")
     yield _session
     _session.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.fixture(scope="session")
+def _s3_endpoint() -> Iterator[str]:
+    with s3_endpoint() as url:
+        yield url
+
+
+@pytest.fixture
+def s3_bucket(_s3_endpoint: str) -> S3Bucket:
+    """An empty bucket of its own for each test, on an S3 server of this machine."""
+    return new_bucket(_s3_endpoint)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingStateError, StateLocationError
-from ..urls import error_text, is_object_store, local_path, redacted
+from ..file_systems import is_object_store, local_path, open_file_system, redacted
 
 
 class Store(ABC):
@@ -240,16 +240,9 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
     local = local_path(location)
     if local is not None:
         return LocalStore(local)
-    import fsspec
-
-    try:
-        file_system, root = fsspec.core.url_to_fs(location, **storage_options)
-    except Exception as error:
-        raise StateLocationError(
-            f"stateLocation {redacted(location)} cannot be opened: {error_text(error, location)}",
-            remedy="check the URL's protocol, and install what it needs "
-            "(for example pip install 'flip27-source[s3]')",
-        ) from error
+    file_system, root = open_file_system(
+        location, storage_options, what="stateLocation", error_type=StateLocationError
+    )
     return FsspecStore(file_system, root, redacted(location))
 
 

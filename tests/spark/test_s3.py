@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
-from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
+from tests.s3_server import S3Bucket
 
 from .streams import Folders, lake_lines, run_to_end, to_lake
 
 
-@pytest.fixture
-def bucket() -> Iterator[S3Bucket]:
-    with s3_endpoint() as url:
-        yield new_bucket(url)
-
-
 def test_a_stream_whose_files_and_state_are_on_s3_goes_on_after_a_restart(
-    spark: SparkSession, tmp_path: Path, bucket: S3Bucket
+    spark: SparkSession, tmp_path: Path, s3_bucket: S3Bucket
 ) -> None:
-    folders = Folders(tmp_path)
+    folders, bucket = Folders(tmp_path), s3_bucket
     storage = bucket.options | {"storage.secret": "not-to-be-stored"}
 
     def run() -> None:

@@ -1,9 +1,12 @@
-"""URLs of file systems: what is local, what may be shown. Pure: no I/O."""
+"""File systems by URL: what is local, how others are opened through fsspec, what may be shown."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
+
+from .errors import Flip27Error
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
 
@@ -13,6 +16,31 @@ def local_path(url: str) -> str | None:
     if url.startswith("file:"):
         return os.path.abspath("/" + url.removeprefix("file:").lstrip("/"))
     return os.path.abspath(url) if "://" not in url and "::" not in url else None
+
+
+def open_file_system(
+    url: str, storage_options: Mapping[str, Any], *, what: str, error_type: type[Flip27Error]
+) -> tuple[Any, str]:
+    """The fsspec file system of a URL that is not local, and the path in it.
+
+    Args:
+        what: what the URL is, for the message: ``path`` or ``stateLocation``.
+
+    Raises:
+        Flip27Error: an ``error_type``; the protocol is unknown, its package is missing, or the
+            server cannot be reached.
+    """
+    import fsspec
+
+    try:
+        file_system, root = fsspec.core.url_to_fs(url, **storage_options)
+    except Exception as error:
+        raise error_type(
+            f"{what} {redacted(url)} cannot be opened: {error_text(error, url)}",
+            remedy="check the URL's protocol, and install what it needs "
+            "(for example pip install 'flip27-source[s3]')",
+        ) from error
+    return file_system, root
 
 
 def redacted(url: str) -> str:
