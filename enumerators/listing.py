@@ -46,7 +46,7 @@ def open_lister(path: str, storage_options: Mapping[str, Any]) -> Lister:
     """The lister for a path or fsspec URL."""
     local = local_path(path)
     if local is not None:
-        return LocalLister(local)
+        return LocalLister(os.path.abspath(local))
     file_system, root = open_file_system(path, storage_options, what="path", error_type=OptionError)
     return FsspecLister(file_system, root, redacted(path))
 

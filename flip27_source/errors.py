@@ -74,7 +74,3 @@ class MissingStateError(StateError):
 
 class IncompatibleStateError(StateError):
     """Stored state belongs to another source, or to a version that this library cannot read."""
-
-
-class StaleDriverError(StateError):
-    """Another living driver works on the same state; this one has no effect any more."""

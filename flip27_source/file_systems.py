@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +11,11 @@ _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "os
 
 
 def local_path(url: str) -> str | None:
-    """The absolute path on local disk, or None when the URL is of another file system."""
+    """The path on local disk, or None when the URL is of another file system."""
     if url.startswith("file:"):
-        return os.path.abspath("/" + url.removeprefix("file:").lstrip("/"))
-    return os.path.abspath(url) if "://" not in url and "::" not in url else None
+        rest = url.removeprefix("file:")
+        return "/" + rest.lstrip("/") if rest.startswith("//") else rest
+    return url if "://" not in url and "::" not in url else None
 
 
 def open_file_system(

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.file_systems import local_path
 from flip27_source.options import Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
-from flip27_source.readers.file_input import local_path, read_whole
+from flip27_source.readers.file_input import read_whole
 
 _SCHEMA = pa.schema(
     [

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SplitReadError
+from flip27_source.file_systems import local_path
 from flip27_source.options import Options
 
 _STORAGE = "storage."
@@ -48,14 +49,6 @@ def refuse_unknown_compression(path: str) -> None:
             f"{path} is compressed in a way that flip27 does not read",
             remedy="compress with gzip, bzip2 or zstd (.gz, .bz2, .zst), or move it out of the source's path",
         )
-
-
-def local_path(path: str) -> str | None:
-    """The path on the local disk, or None when the file is somewhere else."""
-    if path.startswith("file:"):
-        rest = path[len("file:") :]
-        return "/" + rest.lstrip("/") if rest.startswith("//") else rest
-    return path if "://" not in path and "::" not in path else None
 
 
 def open_file(path: str, options: Options) -> BinaryIO:

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError
+from flip27_source.file_systems import local_path
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges, SourceReaderContext, SplitReader
-from flip27_source.readers.file_input import check_length, local_path, open_raw, reading
+from flip27_source.readers.file_input import check_length, open_raw, reading
 from flip27_source.readers.parquet_columns import MismatchError, converted, nulls, refuse_old_calendar
 
 _BATCH_ROWS = 1 << 18

@@ -239,7 +239,7 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
     """
     local = local_path(location)
     if local is not None:
-        return LocalStore(local)
+        return LocalStore(os.path.abspath(local))
     file_system, root = open_file_system(
         location, storage_options, what="stateLocation", error_type=StateLocationError
     )
