@@ -9,15 +9,16 @@ from .enumerator import (
     Boundedness,
     BoundedRange,
     Budget,
+    PerformsActions,
     ReaderInfo,
     RetryPolicy,
     SplitEnumerator,
     SplitEnumeratorContext,
 )
 from .errors import Flip27Error
-from .events import Progress, SourceEvent
+from .events import Progress, ReturnSplit, SourceEvent
 from .options import Option, Options
-from .reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
+from .reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from .segment import Segment
 from .spark.registration import register
 from .split import SourceSplit, SplitSize
@@ -31,11 +32,13 @@ __all__ = [
     "Flip27Error",
     "Option",
     "Options",
+    "PerformsActions",
     "Progress",
     "ReaderInfo",
     "ReadsRanges",
     "ReadsTogether",
     "RetryPolicy",
+    "ReturnSplit",
     "Segment",
     "SourceEvent",
     "SourceReaderContext",
@@ -44,6 +47,7 @@ __all__ = [
     "SplitEnumeratorContext",
     "SplitReader",
     "SplitSize",
+    "YieldsProgress",
     "__version__",
     "register",
 ]

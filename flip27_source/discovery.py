@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from .annotations import annotation_of
 from .enumerator import (
     Boundedness,
     RetryPolicy,
     SplitEnumerator,
     SplitEnumeratorContext,
-    annotation_of,
 )
 from .errors import DiscoveryError
 from .options import Options

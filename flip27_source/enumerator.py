@@ -9,8 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
+from .annotations import annotation_of, handled_events
 from .errors import ContractError
 from .events import SourceEvent
 from .options import Option, Options
@@ -18,6 +19,7 @@ from .reader import SplitReader
 from .split import SplitT
 
 ResultT = TypeVar("ResultT")
+ActionT = TypeVar("ActionT")
 
 
 class Boundedness(Enum):
@@ -157,7 +159,20 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        """Send an event that reaches the subtask with its next batch, exactly once."""
+        """Send an event that reaches the subtask with its next batch, exactly once.
+
+        Events to one subtask arrive in the order they were sent, before the splits of the batch;
+        an event by itself makes a batch. The reader defines ``handle_source_event``.
+        """
+
+    @abstractmethod
+    def perform_after_completion(self, action: Any) -> None:
+        """Have :meth:`PerformsActions.perform` called with ``action`` once all so far is durable.
+
+        That is after the checkpoint that is being completed, where this is called from a
+        ``notify_...`` method or ``handle_source_event``; otherwise after the next one. The action
+        is stored in the state until it is done: it is performed at least once.
+        """
 
 
 class SplitEnumerator(ABC, Generic[SplitT]):
@@ -176,6 +191,8 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     """Type of the splits; taken from the class's type argument when None."""
     state_type: ClassVar[Any] = None
     """Type of the state; taken from the annotation of ``snapshot_state`` when None."""
+    event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
+    """Events it takes; from the annotation of ``handle_source_event`` when None."""
 
     def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
         """``state`` is None on the very first start only. No I/O here: that belongs in start()."""
@@ -204,8 +221,11 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def add_reader(self, subtask_id: int) -> None:
         """A reader can be assigned to from now on."""
 
-    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """An event of a reader, after the checkpoint it was sent in is complete."""
+    def handle_source_event(self, subtask_id: int, event: Any) -> None:
+        """An event of a reader, after the checkpoint it was sent in is complete.
+
+        The annotation of ``event`` says which types it takes: ``event: PageSeen | Throttled``.
+        """
         raise ContractError(
             f"{type(self).__name__} got a {type(event).__name__} from subtask {subtask_id} but "
             "does not define handle_source_event",
@@ -217,6 +237,20 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint will never complete; an earlier one is gone back to."""
+
+    def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[SplitT]) -> None:
+        """These splits of the batch were read for good; before ``notify_checkpoint_complete``.
+
+        Only told where it is overridden. May be told again after a restart.
+        """
+
+    def subtask_reset(self, subtask_id: int, checkpoint_id: int) -> None:
+        """A subtask's first attempt failed and another did its work (OperatorCoordinator.subtaskReset).
+
+        Told when the batch is complete, before its events, where subtasks report.
+        ``checkpoint_id`` is the checkpoint that the subtask went back to, 0 when there is none.
+        The splits need no care: the later attempt has read them.
+        """
 
     def bound_split(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
         """Cut a split for this batch (for unbounded splits); None when it has nothing to read now.
@@ -256,6 +290,11 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         )
 
     @classmethod
+    def resolve_event_types(cls) -> tuple[type[SourceEvent], ...]:
+        """``event_types``, or those that ``handle_source_event`` is annotated with."""
+        return handled_events(cls, SplitEnumerator)
+
+    @classmethod
     def resolve_state_type(cls) -> Any:
         """``state_type``, or the return annotation of ``snapshot_state``."""
         if cls.state_type is not None:
@@ -263,28 +302,29 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         return annotation_of(cls, "snapshot_state", "return", "state_type")
 
 
-def annotation_of(cls: type, method: str, name: str, attribute: str) -> Any:
-    """The annotation ``name`` of a method, from the nearest class that says more than Any.
+class PerformsActions(ABC, Generic[ActionT]):
+    """Optional power of an enumerator: side effects once a checkpoint is complete (R7).
 
-    Raises:
-        ContractError: the annotation names something that cannot be found.
+    To archive files, acknowledge messages, commit positions elsewhere. Actions are asked for with
+    ``context.perform_after_completion``; each is a value that can be stored as JSON.
     """
-    for klass in cls.__mro__:
-        function = klass.__dict__.get(method)
-        if function is None or name not in function.__annotations__:
-            continue
-        # Only this annotation: the others may name what is not to be found where this runs.
-        only = type("only", (), {"__annotations__": {name: function.__annotations__[name]}})
-        try:
-            found = get_type_hints(only, function.__globals__, dict(vars(klass)))[name]
-        except NameError as error:
-            raise ContractError(
-                f"the annotation of {klass.__qualname__}.{method} cannot be resolved: {error}",
-                remedy=f"set {attribute} = TheType in the body of {cls.__name__}",
-            ) from error
-        if found is not Any:
-            return found
-    return Any
+
+    action_type: ClassVar[Any] = None
+    """Type of the actions; taken from the annotation of ``perform`` when None."""
+
+    @abstractmethod
+    def perform(self, action: ActionT) -> None:
+        """Do it. Runs on a thread, beside others; must be idempotent: it may be done again.
+
+        Raising has it tried again at the next completion, up to ``maxActionAttempts`` times.
+        """
+
+    @classmethod
+    def resolve_action_type(cls) -> Any:
+        """``action_type``, or the annotation of ``perform``."""
+        if cls.action_type is not None:
+            return cls.action_type
+        return annotation_of(cls, "perform", "action", "action_type")
 
 
 def _generic_bases(cls: type) -> list[Any]:

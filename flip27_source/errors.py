@@ -56,6 +56,18 @@ class SplitReadError(Flip27Error):
     """A split cannot be read; the message names it (for files: the path and the position)."""
 
 
+class AttemptError(Flip27Error):
+    """Another attempt of the same subtask reported first, and this one did not read the same rows."""
+
+
+class QuarantineError(Flip27Error):
+    """More splits cannot be read than ``maxQuarantinedSplits`` allows."""
+
+
+class ActionError(Flip27Error):
+    """A side effect that is due after a checkpoint failed more often than ``maxActionAttempts``."""
+
+
 class StateError(Flip27Error):
     """Base of errors about stored state: documents, segments and the state location."""
 
@@ -74,3 +86,11 @@ class MissingStateError(StateError):
 
 class IncompatibleStateError(StateError):
     """Stored state belongs to another source, or to a version that this library cannot read."""
+
+
+class MissingReportError(StateError):
+    """A batch is complete and a subtask of it, whose report is required, has written none."""
+
+
+class StaleDriverError(StateError):
+    """Another driver has taken over; this one must not go on."""

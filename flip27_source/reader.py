@@ -6,18 +6,27 @@ Pure: no pyspark, no I/O.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeAlias
 
 import pyarrow as pa
 
-from .events import Progress
+from .annotations import handled_events
+from .errors import ContractError
+from .events import Progress, SourceEvent
 from .options import Option, Options
 from .split import SplitT
 
 Output: TypeAlias = "Iterator[pa.RecordBatch | tuple[Any, ...] | Progress[Any]]"
 """What a reader yields: Arrow batches (fast), or tuples in schema order (not both)."""
+
+
+def _nowhere(event: SourceEvent) -> None:
+    raise ContractError(
+        f"{type(event).__name__} was sent outside a batch: there is no coordinator to send it to",
+        remedy="send events while a split is read",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +42,9 @@ class SourceReaderContext:
         subtask_id: number of this subtask within its batch, from 0.
         checkpoint_id: id of the checkpoint whose plan is being read.
         attempt_number: 0 for the first attempt of the task, then 1, 2, ...
+        end_positions: for readers that yield Progress, by split id: where another attempt of
+            this very subtask ended. This one must come by the same position and ends there; a
+            reader may use it to ask for no more than that.
     """
 
     options: Options
@@ -41,6 +53,18 @@ class SourceReaderContext:
     subtask_id: int = 0
     checkpoint_id: int = 0
     attempt_number: int = 0
+    end_positions: Mapping[str, Any] = field(default_factory=dict)
+    event_sender: Callable[[SourceEvent], None] = field(default=_nowhere, repr=False, compare=False)
+
+    def send_event_to_coordinator(self, event: SourceEvent) -> None:
+        """Send an event to the enumerator (FLIP-27 sendSourceEventToCoordinator).
+
+        It is stored in the report of this subtask and reaches ``handle_source_event`` of the
+        enumerator exactly once, when the batch is complete, after the events of subtasks with
+        smaller numbers and in the order it was sent (FLINK-28639). Only for enumerators that
+        define ``handle_source_event``.
+        """
+        self.event_sender(event)
 
 
 class SplitReader(ABC, Generic[SplitT]):
@@ -53,6 +77,8 @@ class SplitReader(ABC, Generic[SplitT]):
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = ()
+    event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
+    """Events it takes; from the annotation of ``handle_source_event`` when None."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema | None:
@@ -66,6 +92,16 @@ class SplitReader(ABC, Generic[SplitT]):
         """Called once, before the first ``read``. The default keeps ``context``."""
         self.context = context
 
+    def handle_source_event(self, event: Any) -> None:
+        """An event of the enumerator, after ``open`` and before the first ``read`` of the batch.
+
+        The annotation of ``event`` says which types it takes: ``event: Pause | Resume``.
+        """
+        raise ContractError(
+            f"{type(self).__name__} got a {type(event).__name__} and does not define handle_source_event",
+            remedy="define handle_source_event, or do not send events to the readers",
+        )
+
     @abstractmethod
     def read(self, split: SplitT) -> Output:
         """Yield the rows of ``split``.
@@ -73,10 +109,33 @@ class SplitReader(ABC, Generic[SplitT]):
         Batches of 64k to 256k rows are fastest. Batches are cast to ``context.schema`` where
         they differ; it costs nothing where they do not. Raise SplitReadError (or anything) when
         the split cannot be read: the task fails, and with it the batch; no row is delivered.
+        Raise ReturnSplit before the first row to give the split back to the enumerator.
         """
 
     def close(self) -> None:
         """Called after the last split, unless the task is killed."""
+
+    @classmethod
+    def resolve_event_types(cls) -> tuple[type[SourceEvent], ...]:
+        """``event_types``, or those that ``handle_source_event`` is annotated with."""
+        return handled_events(cls, SplitReader)
+
+
+class YieldsProgress:
+    """Optional power of a reader: only reading tells where a split's share of a batch ends.
+
+    For paged APIs and queues. ``read`` begins at the position that the split says, and yields a
+    :class:`Progress` after every page of rows. The batch ends at one of them: when its budget
+    (``maxRowsPerSplit``, ``maxBytesPerSplit``, ``maxSplitDuration``) is used up, or when ``read``
+    returns because there is nothing more for now; the split is then read again from there, at
+    once or after ``pollInterval``. ``Progress(None)`` says that it is finished for good. Rows
+    after the last Progress are an error: nobody would know where to go on.
+
+    Where a batch is repeated (a retried task, a restart after a crash), ``read`` is called with
+    the same split again, must yield the same rows, and is ended at the position where the first
+    attempt ended. So positions have to be reproducible: tokens that the server makes up anew at
+    every request are not.
+    """
 
 
 class ReadsTogether(ABC, Generic[SplitT]):

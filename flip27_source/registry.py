@@ -20,11 +20,13 @@ READER_GROUP = "flip27_source.readers"
 _BUILT_IN = {
     ENUMERATOR_GROUP: {
         "files": "flip27_source.enumerators.files:FilesEnumerator",
+        "http": "flip27_source.enumerators.http_endpoints:HttpEnumerator",
         "sequence": "flip27_source.enumerators.sequence:SequenceEnumerator",
     },
     READER_GROUP: {
         "binary": "flip27_source.readers.binary:BinaryReader",
         "csv": "flip27_source.readers.delimited:DelimitedReader",
+        "http": "flip27_source.readers.http_pages:HttpReader",
         "json": "flip27_source.readers.json_lines:JsonLinesReader",
         "parquet": "flip27_source.readers.parquet:ParquetReader",
         "sequence": "flip27_source.enumerators.sequence:SequenceReader",

@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from .discovery import DiscoveringEnumerator
-from .enumerator import SplitEnumerator
+from .enumerator import PerformsActions, SplitEnumerator
 from .errors import OptionError
 from .options import Option, Options
-from .reader import SplitReader
+from .reader import SplitReader, YieldsProgress
 from .registry import ENUMERATOR_GROUP, READER_GROUP, canonical_name, find_enumerator, find_reader
 from .source_options import (
+    ACTION_OPTIONS,
     CORE_OPTIONS,
     DISCOVERY_INTERVAL,
     DISCOVERY_RETRIES,
     ENUMERATOR,
     READER,
+    READER_BOUNDED_OPTIONS,
     UID,
 )
 
@@ -96,4 +98,8 @@ def declared_options(
     if not issubclass(enumerator, DiscoveringEnumerator):
         unused = (DISCOVERY_INTERVAL, DISCOVERY_RETRIES)
         core = tuple(option for option in core if option not in unused)
+    if issubclass(reader, YieldsProgress):
+        core = (*core, *READER_BOUNDED_OPTIONS)
+    if issubclass(enumerator, PerformsActions):
+        core = (*core, *ACTION_OPTIONS)
     return (*core, *enumerator.options, *reader.options)

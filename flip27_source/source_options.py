@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .options import Option, duration_s, integer, optional, size_bytes, text
+from .options import Option, duration_s, integer, one_of, optional, size_bytes, text
 
 PATH: Option[str | None] = Option(
     name="path", parse=optional(text), default=None, doc="Where the data is; set by load(path)."
@@ -104,6 +104,97 @@ TIME_ZONE: Option[str | None] = Option(
     doc="Time zone of timestamps that are written without one.",
 )
 
+TASK_REPORTS: Option[str] = Option(
+    name="taskReports",
+    parse=one_of("auto", "always"),
+    default="auto",
+    doc="auto: tasks write a report to the stateLocation only where the source needs one; always: "
+    "also for its numbers (rows, bytes, duration).",
+)
+ON_MISSING_REPORT: Option[str] = Option(
+    name="onMissingReport",
+    parse=one_of("fail", "repeat"),
+    default="fail",
+    doc="What to do when a batch is complete and a task that had to report has not (a foreachBatch that "
+    "took only a few rows): fail the query, or repeat the splits of that task in the next batch.",
+)
+EVENT_TIME_COLUMN: Option[str | None] = Option(
+    name="eventTimeColumn",
+    parse=optional(text),
+    default=None,
+    doc="Column whose largest value the tasks report, for the progress events of the query.",
+)
+ON_SPLIT_ERROR: Option[str] = Option(
+    name="onSplitError",
+    parse=one_of("fail", "quarantine"),
+    default="fail",
+    doc="What to do with a split (a file) that cannot be read: fail the query, or set the split aside, "
+    "with its error, in the state. Either all of its rows are delivered or none.",
+)
+MAX_SPLIT_ATTEMPTS: Option[int] = Option(
+    name="maxSplitAttempts",
+    parse=integer(minimum=1),
+    default=3,
+    doc="How many times reading a split is tried before it is quarantined; counted across restarts.",
+)
+MAX_QUARANTINED_SPLITS: Option[int] = Option(
+    name="maxQuarantinedSplits",
+    parse=integer(minimum=0),
+    default=100,
+    doc="More quarantined splits than this fail the query.",
+)
+MAX_ROWS_PER_SPLIT: Option[int | None] = Option(
+    name="maxRowsPerSplit",
+    parse=optional(integer(minimum=1)),
+    default=None,
+    doc="A split that the reader bounds (pages) ends its share of a batch at the first page that reaches "
+    "so many rows.",
+)
+MAX_BYTES_PER_SPLIT: Option[int | None] = Option(
+    name="maxBytesPerSplit",
+    parse=optional(size_bytes),
+    default=None,
+    doc="The same for bytes of Arrow data.",
+)
+MAX_SPLIT_DURATION: Option[float] = Option(
+    name="maxSplitDuration",
+    parse=duration_s,
+    default=60.0,
+    default_text="1 minute",
+    doc="The same for the time that the split has been read in this batch.",
+)
+POLL_INTERVAL: Option[float] = Option(
+    name="pollInterval",
+    parse=duration_s,
+    default=10.0,
+    default_text="10 seconds",
+    doc="Pause before a split whose reader had nothing more is read again.",
+)
+MAX_ACTION_ATTEMPTS: Option[int] = Option(
+    name="maxActionAttempts",
+    parse=integer(minimum=1),
+    default=5,
+    doc="How many times a side effect that is due after a batch (archive, delete, acknowledge) is tried.",
+)
+ON_ACTION_ERROR: Option[str] = Option(
+    name="onActionError",
+    parse=one_of("fail", "keep"),
+    default="fail",
+    doc="What to do when that fails as often: fail the query, or keep the action in the state and go on; "
+    "it is tried again when the query is restarted.",
+)
+
+READER_BOUNDED_OPTIONS: tuple[Option[Any], ...] = (
+    MAX_ROWS_PER_SPLIT,
+    MAX_BYTES_PER_SPLIT,
+    MAX_SPLIT_DURATION,
+    POLL_INTERVAL,
+)
+"""Only for readers that yield Progress."""
+
+ACTION_OPTIONS: tuple[Option[Any], ...] = (MAX_ACTION_ATTEMPTS, ON_ACTION_ERROR)
+"""Only for enumerators that perform actions."""
+
 CORE_OPTIONS: tuple[Option[Any], ...] = (
     PATH,
     ENUMERATOR,
@@ -120,4 +211,10 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     DISCOVERY_INTERVAL,
     DISCOVERY_RETRIES,
     TIME_ZONE,
+    TASK_REPORTS,
+    ON_MISSING_REPORT,
+    EVENT_TIME_COLUMN,
+    ON_SPLIT_ERROR,
+    MAX_SPLIT_ATTEMPTS,
+    MAX_QUARANTINED_SPLITS,
 )

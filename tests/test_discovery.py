@@ -232,7 +232,7 @@ def test_the_backlog_is_published() -> None:
     coordinator, works = started()
     works.run(coordinator)
     assert coordinator.gauges["pendingSplits"] == 3
-    assert frozen(coordinator, Limits(files=1)).metrics.gauges["pendingSplits"] in (1, 2)
+    assert frozen(coordinator, Limits(files=1)).summary.gauges["pendingSplits"] in (1, 2)
     coordinator.complete(1)
     frozen(coordinator)
     assert coordinator.gauges["pendingSplits"] == 0

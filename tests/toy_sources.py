@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from flip27_source.coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
-from flip27_source.coordination.coordinator import CoordinatorSettings, Handler, SourceCoordinator
+from flip27_source.coordination.context import CoordinatorSettings, Handler
+from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.planning import UNLIMITED, Limits, Plan
 from flip27_source.enumerator import Boundedness, RetryPolicy, SplitEnumerator
 from flip27_source.options import Option, Options, text
@@ -125,6 +126,8 @@ def coordinator_of(
     made: SourceCoordinator[Any] = SourceCoordinator(enumerator_type, settings, runner or Works(), restored)
     if start:
         made.start()
+        # As the holder does: a checkpoint that is restored is complete.
+        made.complete(made.last_checkpoint_id)
     return made
 
 

@@ -1,74 +1,38 @@
 """SourceCoordinator: drives one enumerator through checkpoints (FLIP-27, OperatorCoordinator).
 
 Facts in, decisions out: callers tell it that asynchronous work ended, that a checkpoint is
-triggered or complete; it answers with values to be made durable. It does no I/O, has no clock,
-starts no thread, and is called from one thread only. A reset (rules R7, R8) is a new instance
-made from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
+triggered, acknowledged or complete; it answers with values to be made durable. It does no I/O, has
+no clock, starts no thread, and is called from one thread only. A reset (rules R7, R8) is a new
+instance made from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from typing import Any, Generic
 
-from ..enumerator import (
-    Boundedness,
-    BoundedRange,
-    MetricGroup,
-    ReaderInfo,
-    RetryPolicy,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-)
+from ..enumerator import Boundedness, BoundedRange, SplitEnumerator
 from ..errors import ContractError, ProtocolError
 from ..events import SourceEvent
-from ..options import Options
-from ..reader import SplitReader
-from ..split import SplitSize, SplitT, size_of
+from ..split import SplitT, size_of
+from .actions import PendingActions
+from .batch import Batch
 from .checkpoints import (
     INITIAL_CHECKPOINT_ID,
     CheckpointMetadata,
-    CheckpointMetrics,
+    CheckpointSummary,
     CompletedCheckpoint,
     LedgerState,
     PendingCheckpoint,
     Snapshot,
+    WaitingEvent,
     WaitingSplit,
 )
+from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
+from .folding import Folding
 from .gateway import AddSplit, SubtaskGateway
 from .ledger import Ledger
-from .planning import Assignment, BatchBudget, Limits, Plan, pack
-
-Handler = Callable[[Any, BaseException | None], None]
-
-
-class AsyncRunner(Protocol):
-    """Runs asynchronous work somewhere else; its results come back by ``handle_result``."""
-
-    def submit(
-        self,
-        work: Callable[[], Any],
-        handler: Handler,
-        period_s: float | None,
-        retry: RetryPolicy,
-    ) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings:
-    """What does not change while a coordinator lives.
-
-    Attributes:
-        parallelism: most subtasks of a batch.
-        max_partition_bytes: where set, parallelism may be exceeded so that no subtask gets more.
-    """
-
-    boundedness: Boundedness
-    parallelism: int
-    max_partition_bytes: int | None
-    reader_type: type[SplitReader[Any]]
-    options: Options
+from .planning import BatchBudget, Limits
+from .reports import AcknowledgeResult, SubtaskReport
 
 
 class SourceCoordinator(Generic[SplitT]):
@@ -81,23 +45,35 @@ class SourceCoordinator(Generic[SplitT]):
         runner: AsyncRunner,
         restored: Snapshot[SplitT] | None = None,
     ) -> None:
-        self._settings = settings
-        self._gateways = {i: SubtaskGateway[SplitT](i) for i in range(settings.parallelism)}
-        self._pending: PendingCheckpoint[SplitT] | None = None
-        ledger: LedgerState[SplitT] = LedgerState() if restored is None else restored.ledger
-        self._ledger = Ledger(live=ledger.live, pins=ledger.pins, finished=ledger.finished)
+        self.settings = settings
+        self._last_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
+        self._gateways = {
+            i: SubtaskGateway[SplitT](i, last_closed=self._last_id) for i in range(settings.parallelism)
+        }
         # Gateways whose outbox holds something: a request must not cost a look at all of them.
         self._ready: set[int] = set()
-        self._last_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
-        self._context = _Context(self, runner)
-        for item in ledger.waiting:
-            # A restart may have fewer subtasks than the run that pinned the split.
-            subtask_id = (item.subtask_id or 0) % settings.parallelism
-            self._send_split(item.split, subtask_id, pinned=item.subtask_id is not None)
-        self._bounds_splits = enumerator_type.bound_split is not SplitEnumerator.bound_split
-        state = None if restored is None else restored.enumerator_state
+        self._ledger = Ledger(None if restored is None else restored.ledger)
+        self._actions = PendingActions(settings.action_policy, () if restored is None else restored.actions)
+        # Splits that a reader has caught up with: when they are read again, None for "not in this run".
+        self._resting: dict[str, int | None] = {}
+        self._context = CoordinatorContext(self, runner)
+        self._cuts_splits = enumerator_type.bound_split is not SplitEnumerator.bound_split
+        if self._cuts_splits and settings.reader_bounds_splits:
+            raise ContractError(
+                f"{enumerator_type.__qualname__} cuts splits by bound_split and "
+                f"{settings.reader_type.__qualname__} ends them by Progress",
+                remedy="let one of the two say where a batch ends",
+            )
+        # Restoring N implies that its batch is complete (R7): it is pending until the caller says so.
+        self._pending: PendingCheckpoint[SplitT] | None = None
+        self._restored = restored is not None
+        state = None
+        if restored is not None:
+            state = restored.enumerator_state
+            self._restore(restored)
         self.enumerator = enumerator_type(self._context, settings.options, state)
         self._started = False
+        self._completing: int | None = None
 
     @property
     def last_checkpoint_id(self) -> int:
@@ -110,9 +86,13 @@ class SourceCoordinator(Generic[SplitT]):
         return self._pending
 
     @property
-    def gauges(self) -> Mapping[str, int | float]:
-        """The numbers that the enumerator publishes."""
-        return self._context.metrics.gauges
+    def gauges(self) -> dict[str, int | float]:
+        """The numbers that the enumerator publishes, and our own of what went wrong."""
+        own = {
+            "quarantinedSplits": len(self._ledger.quarantined),
+            "actionsGivenUp": self._actions.given_up,
+        }
+        return {**self._context.metrics.gauges, **{name: value for name, value in own.items() if value}}
 
     def start(self) -> None:
         """Start the enumerator and register the subtasks as its readers."""
@@ -143,30 +123,63 @@ class SourceCoordinator(Generic[SplitT]):
             )
         if metadata.checkpoint_id != self._last_id + 1:
             raise ProtocolError(f"checkpoint {metadata.checkpoint_id} was triggered after {self._last_id}")
-        batch = _Batch[SplitT](BatchBudget(limits))
+        batch = Batch[SplitT](BatchBudget(limits))
         self._drain_gateways(batch)
         self._request_splits(batch)
         for split in self._ledger.live:
-            self._bound(split, batch)
+            self._read_on(split, batch, metadata.timestamp_ms)
         if not batch:
             return None
         for gateway in self._gateways.values():
             gateway.mark_for_checkpoint(metadata.checkpoint_id)
-        plan = self._plan(batch)
+        plan = batch.plan(
+            parallelism=self.settings.parallelism,
+            max_partition_bytes=self.settings.max_partition_bytes,
+            reports=self.settings.reports,
+        )
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
         state = self.enumerator.snapshot_state(metadata.checkpoint_id)
         for gateway in self._gateways.values():
             gateway.try_close(metadata.checkpoint_id)
         ledger = self._ledger_state()
         self._last_id = metadata.checkpoint_id
-        self._pending = PendingCheckpoint(
-            snapshot=Snapshot(metadata=metadata, enumerator_state=state, ledger=ledger, plan=plan),
-            metrics=self._metrics(batch.budget, ledger),
+        snapshot = Snapshot(
+            metadata=metadata,
+            enumerator_state=state,
+            ledger=ledger,
+            plan=plan,
+            actions=self._actions.pending,
         )
+        self._pending = PendingCheckpoint(snapshot=snapshot, summary=self._summary(batch.budget, ledger))
         return self._pending
 
-    def complete(self, checkpoint_id: int) -> CompletedCheckpoint | None:
+    def acknowledge(self, report: SubtaskReport[SplitT]) -> AcknowledgeResult:
+        """A subtask has done its share: its gateway opens, its report waits for the completion (R4)."""
+        self._check_started()
+        if self._pending is None:
+            return AcknowledgeResult.DISCARDED
+        result, self._pending = self._pending.acknowledged(report)
+        if result is AcknowledgeResult.SUCCESS:
+            self._open(report.subtask_id, report.checkpoint_id)
+        return result
+
+    def repeat(self, subtask_id: int) -> None:
+        """A required report is missing, and by policy the subtask's share is read once more (R6)."""
+        if self._pending is None:
+            raise ProtocolError(f"subtask {subtask_id} cannot repeat: no checkpoint is pending")
+        if self._cuts_splits:
+            raise ContractError(
+                f"subtask {subtask_id} has written no report, and ranges that bound_split has cut "
+                "cannot be read again",
+                remedy="set onMissingReport=fail and let every batch be read to its end",
+            )
+        self._pending = self._pending.repeated(subtask_id)
+
+    def complete(self, checkpoint_id: int) -> CompletedCheckpoint[SplitT] | None:
         """The batch of ``checkpoint_id`` is in the commit log. Idempotent (R7).
+
+        Folds the reports in, once and in order (R4), tells the enumerator, and says which actions
+        are due.
 
         Returns:
             The checkpoint when this call completed it, None when there was nothing to complete.
@@ -179,57 +192,113 @@ class SourceCoordinator(Generic[SplitT]):
         pending = self._pending
         if pending is None or pending.checkpoint_id != checkpoint_id:
             return None
+        if pending.not_yet_acknowledged:
+            raise ProtocolError(
+                f"checkpoint {checkpoint_id} cannot be complete: subtasks "
+                f"{sorted(pending.not_yet_acknowledged)} have not acknowledged it"
+            )
         self._pending = None
+        self._completing = checkpoint_id
+        folding = Folding(pending, self._ledger, self.enumerator, self.settings)
+        folding.fold_splits(resend=self._resend, cuts_splits=self._cuts_splits)
+        self._rest(folding.caught_up, pending.snapshot.metadata.timestamp_ms)
         self._ledger.completed(checkpoint_id)
-        for gateway in self._gateways.values():
-            gateway.open_after(checkpoint_id)
-            if len(gateway):
-                self._ready.add(gateway.subtask_id)
-        self.enumerator.notify_checkpoint_complete(checkpoint_id)
-        return CompletedCheckpoint(checkpoint_id=checkpoint_id)
+        for subtask_id in self._gateways:
+            self._open(subtask_id, checkpoint_id)
+        folding.tell()
+        self._completing = None
+        self._restored = False
+        return CompletedCheckpoint(
+            checkpoint_id=checkpoint_id,
+            reports=folding.reports,
+            due_actions=tuple(self._actions.take_due(checkpoint_id)),
+        )
+
+    def action_ended(self, number: int, error: str | None) -> None:
+        """An action of a completed checkpoint is done (error None) or has failed."""
+        self._actions.ended(number, error)
 
     def close(self) -> None:
         """The run ends."""
         self.enumerator.close()
 
+    def send_split(self, split: SplitT, subtask_id: int, *, pinned: bool) -> None:
+        """Send a split to a subtask; not ``pinned``: to any subtask."""
+        self._ledger.assigned(split)
+        self._send(subtask_id if pinned else 0, AddSplit(split, pinned))
+
+    def send_event(self, subtask_id: int, event: SourceEvent) -> None:
+        """Send an event to a subtask."""
+        self._send(subtask_id, event)
+
+    def add_action(self, action: Any) -> None:
+        """To be performed once what is known now is durable and complete."""
+        self._actions.add(action, self._last_id + 1 if self._completing is None else self._completing)
+
+    def _send(self, subtask_id: int, item: AddSplit[SplitT] | SourceEvent) -> None:
+        gateway = self._gateways[subtask_id]
+        gateway.send(item)
+        if len(gateway):
+            self._ready.add(subtask_id)
+
+    def _open(self, subtask_id: int, checkpoint_id: int) -> None:
+        # Large batches have more subtasks than gateways: those are sent to in no other way.
+        gateway = self._gateways.get(subtask_id)
+        if gateway is not None:
+            gateway.open_after(checkpoint_id)
+            if len(gateway):
+                self._ready.add(subtask_id)
+
     def _check_started(self) -> None:
         if not self._started:
             raise ProtocolError("the coordinator was used before it was started")
 
-    def _send_split(self, split: SplitT, subtask_id: int, *, pinned: bool) -> None:
-        self._ledger.assigned(split)
-        gateway = self._gateway(subtask_id if pinned else 0)
-        gateway.send(AddSplit(split, pinned))
-        if len(gateway):
-            self._ready.add(gateway.subtask_id)
+    def _restore(self, restored: Snapshot[SplitT]) -> None:
+        # A restart may have fewer subtasks than the run that sent to them.
+        parallelism = self.settings.parallelism
+        for waiting in restored.ledger.waiting:
+            subtask_id = (waiting.subtask_id or 0) % parallelism
+            self.send_split(waiting.split, subtask_id, pinned=waiting.subtask_id is not None)
+        for item in restored.ledger.events:
+            self.send_event(item.subtask_id % parallelism, item.event)
+        planned = [split.split_id for item in restored.plan.assignments for split in item.splits]
+        self._ledger.restores_plan(self._last_id, planned)
+        self._pending = PendingCheckpoint(snapshot=restored)
 
-    def _gateway(self, subtask_id: int) -> SubtaskGateway[SplitT]:
-        gateway = self._gateways.get(subtask_id)
-        if gateway is None:
-            raise ContractError(
-                f"subtask {subtask_id} is not registered: there are {len(self._gateways)}, numbered from 0",
-                remedy="assign to a subtask of context.registered_readers",
-            )
-        return gateway
+    def _drain_gateways(self, batch: Batch[SplitT]) -> int:
+        """Move what fits from the outboxes into the batch; the number of splits that moved.
 
-    def _drain_gateways(self, batch: _Batch[SplitT]) -> None:
-        """Move what fits from the outboxes into the batch; unbounded splits begin to live."""
+        Splits that go on from batch to batch begin to live.
+        """
+        moved = 0
+        lives_on = self._cuts_splits or self.settings.reader_bounds_splits
         for subtask_id in sorted(self._ready):
             gateway = self._gateways[subtask_id]
+            batch.add_events(subtask_id, gateway.take_events())
             while (item := gateway.peek()) is not None:
                 pinned_to = subtask_id if item.pinned else None
-                if self._bounds_splits:
+                if lives_on:
                     self._ledger.begins(item.split, pinned_to)
                 elif batch.budget.fits(size := size_of(item.split)):
                     batch.add(item.split, size, pinned_to, item.split.split_id)
                 else:
                     break
                 gateway.take()
+                moved += 1
             else:
                 self._ready.discard(subtask_id)
+        return moved
 
-    def _bound(self, split: SplitT, batch: _Batch[SplitT]) -> None:
+    def _read_on(self, split: SplitT, batch: Batch[SplitT], now_ms: int) -> None:
+        """Put the next range of a live split into the batch, if there is one and room for it."""
         if batch.budget.exhausted:
+            return
+        pinned_to = self._ledger.pin_of(split.split_id)
+        if self.settings.reader_bounds_splits:
+            rests_until = self._resting.get(split.split_id, 0)
+            if rests_until is not None and rests_until <= now_ms:
+                self._resting.pop(split.split_id, None)
+                batch.add(split, size_of(split), pinned_to, split.split_id)
             return
         cut: BoundedRange[SplitT] | None = self.enumerator.bound_split(split, batch.budget.left())
         if cut is None:
@@ -239,11 +308,10 @@ class SourceCoordinator(Generic[SplitT]):
                 f"bound_split of split {split.split_id!r} returned a rest with the id {cut.rest.split_id!r}",
                 remedy="keep split_id; only the position changes",
             )
-        pinned_to = self._ledger.pin_of(split.split_id)
         batch.add(cut.read, size_of(cut.read), pinned_to, split.split_id)
         self._ledger.moved(split.split_id, cut.rest)
 
-    def _request_splits(self, batch: _Batch[SplitT]) -> None:
+    def _request_splits(self, batch: Batch[SplitT]) -> None:
         """Ask on behalf of each subtask in turn, until the budget is used up or none gets any.
 
         Unbounded splits cost nothing before they are cut: all of them are asked for, so that
@@ -260,40 +328,47 @@ class SourceCoordinator(Generic[SplitT]):
                     self.enumerator.handle_split_request(subtask_id)
                 finally:
                     self._context.requesting = False
-                if self._ready:
+                if self._ready and self._drain_gateways(batch):
                     got_some.append(subtask_id)
-                    self._drain_gateways(batch)
             asking = got_some
 
-    def _plan(self, batch: _Batch[SplitT]) -> Plan[SplitT]:
-        packed = pack(
-            batch.free,
-            batch.pinned,
-            parallelism=self._settings.parallelism,
-            max_partition_bytes=self._settings.max_partition_bytes,
-        )
-        return Plan(
-            assignments=tuple(
-                Assignment(subtask_id=subtask_id, splits=tuple(splits))
-                for subtask_id, splits in packed.items()
-            )
-        )
+    def _resend(self, split: SplitT | None, subtask_id: int, events: tuple[SourceEvent, ...]) -> None:
+        """What a subtask that gave no report was sent goes out once more."""
+        if split is not None:
+            self._ledger.taken_back(split.split_id)
+            self.send_split(split, 0, pinned=False)
+        for event in events:
+            self.send_event(subtask_id % self.settings.parallelism, event)
+
+    def _rest(self, caught_up: list[str], triggered_ms: int) -> None:
+        # A restart is a new run: it looks once more at what an earlier run had caught up with.
+        if self._restored:
+            return
+        bounded = self.settings.boundedness is Boundedness.BOUNDED
+        until = None if bounded else triggered_ms + self.settings.poll_interval_ms
+        self._resting.update(dict.fromkeys(caught_up, until))
 
     def _ledger_state(self) -> LedgerState[SplitT]:
-        waiting = tuple(
-            WaitingSplit(split=item.split, subtask_id=gateway.subtask_id if item.pinned else None)
-            for gateway in self._gateways.values()
-            for item in gateway.waiting()
-        )
+        gateways = self._gateways.values()
         return LedgerState(
             live=self._ledger.live,
             pins=self._ledger.pins,
-            waiting=waiting,
+            waiting=tuple(
+                WaitingSplit(split=item.split, subtask_id=gateway.subtask_id if item.pinned else None)
+                for gateway in gateways
+                for item in gateway.waiting()
+            ),
+            events=tuple(
+                WaitingEvent(event=event, subtask_id=gateway.subtask_id)
+                for gateway in gateways
+                for event in gateway.waiting_events()
+            ),
+            quarantined=tuple(self._ledger.quarantined),
             finished=self._ledger.finished,
         )
 
-    def _metrics(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointMetrics:
-        return CheckpointMetrics(
+    def _summary(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointSummary:
+        return CheckpointSummary(
             splits=budget.splits,
             files=budget.files,
             rows=budget.rows,
@@ -301,88 +376,6 @@ class SourceCoordinator(Generic[SplitT]):
             live_splits=len(ledger.live),
             finished_splits=ledger.finished,
             waiting_splits=len(ledger.waiting),
+            quarantined_splits=len(ledger.quarantined),
             gauges=dict(self._context.metrics.gauges),
-        )
-
-
-class _Batch(Generic[SplitT]):
-    """What is collected for the plan of one checkpoint; ``owners`` are the ids of the splits."""
-
-    __slots__ = ("budget", "free", "owners", "pinned")
-
-    def __init__(self, budget: BatchBudget) -> None:
-        self.budget = budget
-        self.free: list[SplitT] = []
-        self.pinned: list[tuple[int, SplitT]] = []
-        self.owners: list[str] = []
-
-    def add(self, split: SplitT, size: SplitSize, subtask_id: int | None, owner: str) -> None:
-        self.budget.take(size)
-        self.owners.append(owner)
-        if subtask_id is None:
-            self.free.append(split)
-        else:
-            self.pinned.append((subtask_id, split))
-
-    def __bool__(self) -> bool:
-        return bool(self.free or self.pinned)
-
-
-class _Context(SplitEnumeratorContext[SplitT]):
-    """What the enumerator sees of its coordinator."""
-
-    def __init__(self, coordinator: SourceCoordinator[SplitT], runner: AsyncRunner) -> None:
-        self._coordinator = coordinator
-        self._runner = runner
-        self._metrics = MetricGroup()
-        self.requesting = False
-
-    @property
-    def boundedness(self) -> Boundedness:
-        return self._coordinator._settings.boundedness
-
-    @property
-    def current_parallelism(self) -> int:
-        return self._coordinator._settings.parallelism
-
-    @property
-    def registered_readers(self) -> Mapping[int, ReaderInfo]:
-        return {i: ReaderInfo(subtask_id=i) for i in self._coordinator._gateways}
-
-    @property
-    def reader_type(self) -> type[SplitReader[Any]]:
-        return self._coordinator._settings.reader_type
-
-    @property
-    def metrics(self) -> MetricGroup:
-        return self._metrics
-
-    def assign_split(self, split: SplitT, subtask_id: int) -> None:
-        self._coordinator._gateway(subtask_id)
-        self._coordinator._send_split(split, subtask_id, pinned=not self.requesting)
-
-    def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
-        for subtask_id, splits in assignments.items():
-            for split in splits:
-                self.assign_split(split, subtask_id)
-
-    def signal_no_more_splits(self, subtask_id: int) -> None:
-        self._coordinator._gateway(subtask_id)
-
-    def call_async(
-        self,
-        work: Callable[[], Any],
-        handler: Handler,
-        *,
-        period_s: float | None = None,
-        retry: RetryPolicy | None = None,
-    ) -> None:
-        self._runner.submit(work, handler, period_s, retry or RetryPolicy())
-
-    def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        self._coordinator._gateway(subtask_id)
-        raise ContractError(
-            f"{type(event).__name__} was sent to subtask {subtask_id}: events to readers are not "
-            "supported by this version",
-            remedy="carry what the reader has to know in the fields of its splits",
         )

@@ -7,8 +7,9 @@
     closed(n)        | held back     | error        | no (False)     | flush, open    | flush, open
 
 The outbox is what the next plan is made from; what is held back joins it when the gateway opens.
-So whatever is sent after the freeze of checkpoint n waits for the batch after n (rule R4, first
-half). Source: FLIP-27, FLINK-21996, FLINK-26029 (SubtaskGatewayImpl). Pure; single-threaded.
+So whatever is sent, split or event, after the freeze of checkpoint n waits for the batch after n
+(rule R4, first half). Events keep their order among themselves, and splits theirs.
+Source: FLIP-27, FLINK-21996, FLINK-26029 (SubtaskGatewayImpl). Pure; single-threaded.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from enum import Enum
 from typing import Generic
 
 from ..errors import ProtocolError
+from ..events import SourceEvent
 from ..split import SplitT
 
 
@@ -40,27 +42,34 @@ class AddSplit(Generic[SplitT]):
 class SubtaskGateway(Generic[SplitT]):
     """The gateway of one subtask."""
 
-    __slots__ = ("_checkpoint_id", "_held_back", "_last_closed", "_outbox", "_state", "subtask_id")
+    __slots__ = (
+        "_checkpoint_id", "_events", "_events_held_back", "_held_back", "_last_closed", "_outbox",
+        "_state", "subtask_id",
+    )  # fmt: skip
 
-    def __init__(self, subtask_id: int) -> None:
+    def __init__(self, subtask_id: int, *, last_closed: int = 0) -> None:
+        """``last_closed``: the checkpoint that the coordinator was restored from."""
         self.subtask_id = subtask_id
         self._state = GatewayState.OPEN
-        self._checkpoint_id = 0
-        self._last_closed = 0
+        self._checkpoint_id = last_closed
+        self._last_closed = last_closed
         self._outbox: deque[AddSplit[SplitT]] = deque()
         self._held_back: list[AddSplit[SplitT]] = []
+        self._events: list[SourceEvent] = []
+        self._events_held_back: list[SourceEvent] = []
 
     @property
     def state(self) -> GatewayState:
         """Whether it is open, marked or closed."""
         return self._state
 
-    def send(self, item: AddSplit[SplitT]) -> None:
+    def send(self, item: AddSplit[SplitT] | SourceEvent) -> None:
         """Send to the subtask: into the next plan, or held back while closed."""
-        if self._state is GatewayState.CLOSED:
-            self._held_back.append(item)
+        closed = self._state is GatewayState.CLOSED
+        if isinstance(item, AddSplit):
+            (self._held_back if closed else self._outbox).append(item)
         else:
-            self._outbox.append(item)
+            (self._events_held_back if closed else self._events).append(item)
 
     def mark_for_checkpoint(self, checkpoint_id: int) -> None:
         """Checkpoint ``checkpoint_id`` has been triggered; its freeze is to come."""
@@ -102,20 +111,33 @@ class SubtaskGateway(Generic[SplitT]):
         """Open, whatever the state: after an abort, a reset, or a completion."""
         self._outbox.extend(self._held_back)
         self._held_back.clear()
+        self._events.extend(self._events_held_back)
+        self._events_held_back.clear()
         self._state = GatewayState.OPEN
 
+    def take_events(self) -> list[SourceEvent]:
+        """Remove all events of the outbox: they are in the plan now."""
+        taken, self._events = self._events, []
+        return taken
+
     def peek(self) -> AddSplit[SplitT] | None:
-        """The first item of the outbox."""
+        """The first split of the outbox."""
         return self._outbox[0] if self._outbox else None
 
     def take(self) -> AddSplit[SplitT]:
-        """Remove the first item of the outbox: it is in the plan now."""
+        """Remove the first split of the outbox: it is in the plan now."""
         return self._outbox.popleft()
 
     def waiting(self) -> Iterator[AddSplit[SplitT]]:
-        """Everything that was sent and is in no plan yet, in order."""
+        """The splits that were sent and are in no plan yet, in order."""
         yield from self._outbox
         yield from self._held_back
 
+    def waiting_events(self) -> Iterator[SourceEvent]:
+        """The events that were sent and are in no plan yet, in order."""
+        yield from self._events
+        yield from self._events_held_back
+
     def __len__(self) -> int:
-        return len(self._outbox)
+        """How much the next plan can be made from."""
+        return len(self._outbox) + len(self._events)

@@ -1,37 +1,34 @@
 """The ledger: where every split is, from its assignment on.
 
 A split is in exactly one place: unknown to us, with the enumerator, waiting in a gateway, in the
-plan of the pending checkpoint, live (unbounded, position known), or finished. Before assignment
-the enumerator owns it, afterwards the ledger (Flink SplitAssignmentTracker). Pure.
+plan of the pending checkpoint, live (unbounded, position known), quarantined, or finished. Before
+assignment the enumerator owns it, afterwards the ledger (Flink SplitAssignmentTracker). Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Generic
 
 from ..errors import ContractError, ProtocolError
 from ..split import SplitT
+from .checkpoints import LedgerState, QuarantinedSplit
 
 
 class Ledger(Generic[SplitT]):
     """Accounts of the splits that are in flight; finished ones are only counted."""
 
-    __slots__ = ("_in_flight", "_live", "_pins", "_planned", "_planned_id", "finished")
+    __slots__ = ("_in_flight", "_live", "_pins", "_planned", "_planned_id", "finished", "quarantined")
 
-    def __init__(
-        self,
-        *,
-        live: Iterable[SplitT] = (),
-        pins: Mapping[str, int] | None = None,
-        finished: int = 0,
-    ) -> None:
-        self._live: dict[str, SplitT] = {split.split_id: split for split in live}
-        self._pins: dict[str, int] = dict(pins or {})
+    def __init__(self, restored: LedgerState[SplitT] | None = None) -> None:
+        state: LedgerState[SplitT] = restored or LedgerState()
+        self._live: dict[str, SplitT] = {split.split_id: split for split in state.live}
+        self._pins: dict[str, int] = dict(state.pins)
         self._in_flight: set[str] = set(self._live)
         self._planned: tuple[str, ...] = ()
         self._planned_id: int | None = None
-        self.finished = finished
+        self.quarantined: list[QuarantinedSplit[SplitT]] = list(state.quarantined)
+        self.finished = state.finished
 
     @property
     def live(self) -> tuple[SplitT, ...]:
@@ -83,9 +80,36 @@ class Ledger(Generic[SplitT]):
         """These splits, or ranges of them, are the plan of ``checkpoint_id``."""
         if self._planned_id is not None:
             raise ProtocolError(f"checkpoint {checkpoint_id} was planned while {self._planned_id} is pending")
+        self.restores_plan(checkpoint_id, split_ids)
+        self.finished += sum(split_id not in self._live for split_id in self._planned)
+
+    def restores_plan(self, checkpoint_id: int, split_ids: Iterable[str]) -> None:
+        """The plan of a checkpoint that this ledger was restored from: counted already."""
         self._planned_id = checkpoint_id
         self._planned = tuple(split_ids)
-        self.finished += sum(split_id not in self._live for split_id in self._planned)
+        self._in_flight.update(self._planned)
+
+    def ended(self, split_id: str) -> None:
+        """A live split is finished for good."""
+        self.moved(split_id, None)
+        self.finished += 1
+
+    def taken_back(self, split_id: str) -> None:
+        """A split of the plan was not read: it is no longer in flight, nor finished."""
+        if split_id in self._live:
+            self.moved(split_id, None)
+        else:
+            self.finished -= 1
+        self._in_flight.discard(split_id)
+
+    def set_aside(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
+        """A split of the plan cannot be read, or a range of one that the enumerator has cut.
+
+        The split that a range was cut from goes on behind it.
+        """
+        if not is_range:
+            self.taken_back(item.split.split_id)
+        self.quarantined.append(item)
 
     def completed(self, checkpoint_id: int) -> None:
         """The batch of ``checkpoint_id`` is done: its splits are finished, live ones go on."""

@@ -13,7 +13,9 @@ from itertools import islice
 from typing import Generic
 
 from ..enumerator import Budget
+from ..events import SourceEvent
 from ..split import SplitSize, SplitT, size_of
+from .reports import ReportDemand
 
 FILE_COST_BYTES = 32 * 1024
 """What opening a file costs, expressed in bytes read: about 0.1 ms at 300 MB/s."""
@@ -103,17 +105,22 @@ class BatchBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment(Generic[SplitT]):
-    """What one subtask gets in one batch."""
+    """What one subtask gets in one batch: events first, then splits, each in order."""
 
     subtask_id: int
     splits: tuple[SplitT, ...] = ()
+    events: tuple[SourceEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Generic[SplitT]):
-    """The assignment of a batch: one entry per subtask that has something to do."""
+    """The assignment of a batch: one entry per subtask that has something to do.
+
+    ``reports`` says whether each of these subtasks acknowledges the checkpoint.
+    """
 
     assignments: tuple[Assignment[SplitT], ...] = ()
+    reports: ReportDemand = ReportDemand.NONE
 
     def __bool__(self) -> bool:
         return bool(self.assignments)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..coordination.coordinator import Handler
+from ..coordination.context import Handler
 from ..enumerator import RetryPolicy
 
 _log = logging.getLogger("flip27_source")

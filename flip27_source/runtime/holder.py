@@ -17,14 +17,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
+from ..coordination.actions import ActionPolicy
 from ..coordination.checkpoints import CheckpointMetadata, PendingCheckpoint
-from ..coordination.coordinator import CoordinatorSettings, SourceCoordinator
+from ..coordination.context import CoordinatorSettings
+from ..coordination.coordinator import SourceCoordinator
 from ..coordination.planning import UNLIMITED, Limits
-from ..enumerator import Boundedness
-from ..errors import StateError
+from ..coordination.reports import ReportDemand
+from ..enumerator import Boundedness, PerformsActions, SplitEnumerator
+from ..errors import ProtocolError, StateError, StateLocationError
+from ..reader import YieldsProgress
 from ..snapshots.cleanup import Cleaner
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
+from ..snapshots.drivers import DriverEpoch
 from ..snapshots.layout import CheckpointName
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..snapshots.storage import CheckpointStorage
@@ -32,14 +37,20 @@ from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import (
     INLINE_STATE_LIMIT,
+    MAX_ACTION_ATTEMPTS,
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
     MAX_PARTITION_BYTES,
+    MAX_QUARANTINED_SPLITS,
     MAX_ROWS_PER_TRIGGER,
+    ON_ACTION_ERROR,
     PARALLELISM,
+    POLL_INTERVAL,
     RETAINED_CHECKPOINTS,
     STATE_LOCATION,
 )
+from .acknowledgements import Acknowledgements, report_demand, report_place
+from .actions import ActionRunner
 from .background import BackgroundRunner
 from .subtask import PlannedSubtask
 
@@ -68,16 +79,27 @@ class CoordinatorHolder:
         *,
         store: Store | None = None,
         surroundings: Surroundings | None = None,
+        one_batch: bool = False,
     ) -> None:
+        """``one_batch``: nothing follows the first checkpoint, so nobody has to report."""
         self._source = source
         self._boundedness = boundedness
+        self._one_batch = one_batch
+        self._reports = ReportDemand.NONE if one_batch else report_demand(source)
         self._surroundings = surroundings or Surroundings()
         options = source.options
         location = options[STATE_LOCATION]
         if store is None and location is not None:
             store = open_store(location, options.with_prefix("storage."))
+        if store is None and self._reports is not ReportDemand.NONE:
+            raise StateLocationError(
+                f"the tasks of source {source.uid} write reports, and option stateLocation is not set",
+                remedy='set .option("stateLocation", "<checkpointLocation>/flip27") to a directory that '
+                "the driver and the executors can write to",
+            )
+        codec = SnapshotCodec(source.enumerator_type, source.reader_type)
         self._storage = CheckpointStorage(
-            SnapshotCodec(source.enumerator_type),
+            codec,
             identity_of(source),
             store=store,
             inline_limit_bytes=options[INLINE_STATE_LIMIT],
@@ -85,6 +107,9 @@ class CoordinatorHolder:
         )
         self._coordinator: SourceCoordinator[Any] | None = None
         self._runner = BackgroundRunner()
+        self._acknowledgements = None if store is None else Acknowledgements(source, store, codec)
+        self._actions = self._new_actions()
+        self._epoch: DriverEpoch | None = None
         self._at = INITIAL_OFFSET
         self._cleaner: Cleaner | None = None
         self._cleaning: threading.Thread | None = None
@@ -99,7 +124,9 @@ class CoordinatorHolder:
         """
         offset = self._offset(start)
         coordinator = self._coordinator_at(offset)
-        coordinator.complete(offset.checkpoint_id)
+        self._complete(coordinator, offset)
+        for number, error in self._actions.drain():
+            coordinator.action_ended(number, error)
         bounds = UNLIMITED if limits is None else limits.tightened_by(self._own_limits())
         if limits is None:
             self._runner.wait_for_first_rounds()
@@ -121,31 +148,45 @@ class CoordinatorHolder:
             PlannedSubtask(
                 library=__version__,
                 checkpoint_id=document.checkpoint_id,
-                subtask_id=subtask_id,
+                subtask_id=stored.subtask,
                 split_version=document.source.split_version,
                 splits=segment.data,
+                events=tuple(bytes(event) for event in stored.events),
+                report=report_place(offset, document.reports, stored.subtask),
             )
             for offset, document in self._storage.plans_between(first, last)
-            for subtask_id, segment in document.plan_segments(self._storage.segment_loader(offset))
+            for stored, segment in document.plan_segments(self._storage.segment_loader(offset))
         ]
+
+    def coordinator_at(self, start: dict[str, Any]) -> SourceCoordinator[Any]:
+        """The coordinator as it stands at an offset: made or restored where it is not."""
+        return self._coordinator_at(self._offset(start))
+
+    def wait_for_clean_up(self) -> None:
+        """Block until no clean-up is under way."""
+        if self._cleaning is not None:
+            self._cleaning.join()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's commit log holds ``end``. May be told late, twice, or never."""
         offset = self._offset(end)
         if self._coordinator is not None and offset == self._at:
-            self._coordinator.complete(offset.checkpoint_id)
+            self._complete(self._coordinator, offset)
         self._clean(offset)
 
     def report(self) -> dict[str, Any] | None:
         """The backlog, for Spark's progress events; None before the first checkpoint."""
         if self._coordinator is None:
             return None
-        gauges = self._coordinator.gauges
-        return {"checkpoint": self._at.checkpoint_id, **dict(sorted(gauges.items()))}
+        numbers: dict[str, Any] = {**self._coordinator.gauges}
+        if self._acknowledgements is not None:
+            numbers |= self._acknowledgements.numbers
+        return {"checkpoint": self._at.checkpoint_id, **dict(sorted(numbers.items()))}
 
     def close(self) -> None:
         """The run ends."""
         self._runner.close()
+        self._actions.close()
         if self._coordinator is not None:
             self._coordinator.close()
             self._coordinator = None
@@ -162,15 +203,51 @@ class CoordinatorHolder:
     def _written(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
         """Make the checkpoint durable; where that fails, the coordinator stands nowhere any more."""
         try:
+            if self._epoch is not None:
+                self._epoch.check()
             self._at = self._storage.write(pending, parent=parent)
         except BaseException:
             self._start_over()
             raise
+        self._drive(self._at)
         return self._at
 
     def _start_over(self) -> None:
         self.close()
         self._runner = BackgroundRunner()
+        self._actions = self._new_actions()
+
+    def _new_actions(self) -> ActionRunner:
+        def perform(action: Any) -> None:
+            enumerator: Any = None if self._coordinator is None else self._coordinator.enumerator
+            if not isinstance(enumerator, PerformsActions):
+                raise ProtocolError("there is nobody to perform the action")
+            enumerator.perform(action)
+
+        return ActionRunner(perform)
+
+    def _complete(self, coordinator: SourceCoordinator[Any], offset: Offset) -> None:
+        """The batch of ``offset`` is in the commit log: fold its reports in, once (R4, R7)."""
+        pending = coordinator.pending
+        if pending is None or pending.checkpoint_id != offset.checkpoint_id:
+            return
+        try:
+            if self._acknowledgements is not None:
+                self._acknowledgements.collect(coordinator, pending, offset)
+            completed = coordinator.complete(offset.checkpoint_id)
+        except BaseException:
+            self._start_over()
+            raise
+        if completed is not None:
+            self._actions.submit(completed.due_actions)
+
+    def _drive(self, offset: Offset) -> None:
+        """Say that this driver drives the lineage of ``offset`` from now on (R9)."""
+        store, lineage = self._storage.store, offset.lineage
+        if self._one_batch or store is None or lineage is None:
+            return
+        if self._epoch is None or self._epoch.lineage != lineage:
+            self._epoch = DriverEpoch(store, lineage, self._surroundings.now_ms())
 
     def _coordinator_at(self, offset: Offset) -> SourceCoordinator[Any]:
         """The coordinator, standing at ``offset``: made or reset (R8) where it is not."""
@@ -187,11 +264,16 @@ class CoordinatorHolder:
             self._source.enumerator_type,
             self._settings(),
             self._runner,
-            self._storage.restore(offset),
+            self._storage.restore(offset, with_plan=self._wants_finished_splits()),
         )
-        coordinator.start()
+        # Actions of the restored state are performed by the enumerator from here on.
         self._coordinator, self._at = coordinator, offset
+        coordinator.start()
         return coordinator
+
+    def _wants_finished_splits(self) -> bool:
+        kind = self._source.enumerator_type
+        return kind.notify_splits_finished is not SplitEnumerator.notify_splits_finished
 
     def _settings(self) -> CoordinatorSettings:
         options = self._source.options
@@ -203,6 +285,13 @@ class CoordinatorHolder:
             max_partition_bytes=None if chosen else options[MAX_PARTITION_BYTES],
             reader_type=self._source.reader_type,
             options=options,
+            reports=self._reports,
+            reader_bounds_splits=issubclass(self._source.reader_type, YieldsProgress) and not self._one_batch,
+            poll_interval_ms=round(options[POLL_INTERVAL] * 1000),
+            max_quarantined_splits=options[MAX_QUARANTINED_SPLITS],
+            action_policy=ActionPolicy(
+                max_attempts=options[MAX_ACTION_ATTEMPTS], fail=options[ON_ACTION_ERROR] == "fail"
+            ),
         )
 
     def _own_limits(self) -> Limits:

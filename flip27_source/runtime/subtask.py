@@ -1,24 +1,24 @@
 """A subtask: what one Spark task reads of a batch, and the reading of it.
 
-Runs on executors. A task may be repeated or killed at any point: nothing here outlives it.
+Runs on executors. A task may be repeated or killed at any point: nothing here outlives it but the
+report, where one is asked for (see ``reporting``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from .._version import __version__
-from ..errors import ContractError, Flip27Error, IncompatibleStateError, SplitReadError
-from ..events import Progress
-from ..reader import ReadsTogether, SourceReaderContext
+from ..errors import IncompatibleStateError
+from ..reader import ReadsTogether, SourceReaderContext, SplitReader
 from ..segment import Segment
 from ..snapshots.codec import SnapshotCodec
+from ..snapshots.reports import ReportPlace
+from ..snapshots.store import Store
 from ..source import Source
-from .conform import conform
+from .reading import Item, conformed, unmarked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class PlannedSubtask:
     Attributes:
         library: version of flip27-source on the driver.
         splits: the splits as JSON, in the form of the plan.
+        events: what the enumerator has sent, as JSON, in order.
+        report: where its report goes; None when it writes none.
     """
 
     library: str
@@ -35,53 +37,44 @@ class PlannedSubtask:
     subtask_id: int
     split_version: int
     splits: bytes
+    events: tuple[bytes, ...] = ()
+    report: ReportPlace | None = None
 
 
 def read_subtask(
-    source: Source, planned: PlannedSubtask, context: SourceReaderContext
-) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
-    """The rows of one subtask, in the exact schema of ``context``."""
+    source: Source, planned: PlannedSubtask, context: SourceReaderContext, store: Store | None = None
+) -> Iterator[Item]:
+    """The rows of one subtask, in the exact schema of ``context``.
+
+    Args:
+        store: where reports go; the state location of the source when None.
+    """
     if planned.library != __version__:
         raise IncompatibleStateError(
             f"the driver has flip27-source {planned.library}, this executor has {__version__}",
             remedy="install the same version on all nodes",
         )
-    codec = SnapshotCodec(source.enumerator_type)
+    codec = SnapshotCodec(source.enumerator_type, source.reader_type)
     splits = codec.decode_splits(planned.split_version, Segment("splits", data=planned.splits))
     reader = source.reader_type()
+    if planned.report is not None:
+        from .reporting import ReportingSubtask
+
+        subtask = ReportingSubtask(source, planned.report, context, codec, store)
+        yield from subtask.read(reader, splits, planned.events)
+        return
     reader.open(context)
     try:
-        if isinstance(reader, ReadsTogether):
-            yield from _conformed(reader.read_together, splits, splits, context)
-        else:
-            for split in splits:
-                yield from _conformed(reader.read, split, [split], context)
+        for event in planned.events:
+            reader.handle_source_event(codec.events_to_readers.decode(event))
+        yield from _all(reader, splits, context)
     finally:
         reader.close()
 
 
-def _conformed(
-    read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
-) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
-    """What ``read(what)`` yields, in the schema; an error names the ``splits`` it was reading."""
-    try:
-        for item in read(what):
-            if isinstance(item, pa.RecordBatch):
-                yield conform(item, context.schema)
-            elif isinstance(item, Progress):
-                raise ContractError(
-                    "the reader yielded Progress; reader-bounded splits are not supported yet",
-                    remedy="let the enumerator bound the splits (bound_split)",
-                )
-            else:
-                yield item
-    except Flip27Error:
-        raise
-    except Exception as error:
-        named = ", ".join(repr(split.split_id) for split in splits[:3])
-        more = f" and {len(splits) - 3} more" if len(splits) > 3 else ""
-        raise SplitReadError(
-            f"reading split {named}{more} failed: {type(error).__name__}: {error}",
-            remedy="mend the split or the reader; the batch is tried again when the query is "
-            "restarted, and no row of it was delivered",
-        ) from error
+def _all(reader: SplitReader[Any], splits: list[Any], context: SourceReaderContext) -> Iterator[Item]:
+    if isinstance(reader, ReadsTogether):
+        yield from unmarked(conformed(reader.read_together, splits, splits, context))
+    else:
+        for split in splits:
+            yield from unmarked(conformed(reader.read, split, [split], context), reader=reader)

@@ -3,7 +3,7 @@
 Kept are the newest ``retained`` checkpoints on the way from the committed one to the root,
 everything younger than the oldest of those, and every segment that a kept document names.
 A segment that no document names is deleted only after two clean-ups in a row have found it so:
-its document may be about to be written.
+its document may be about to be written. Reports and failures go with their documents.
 """
 
 from __future__ import annotations
@@ -101,7 +101,17 @@ class Cleaner:
             with self._in_use.lock:
                 if segment not in self._in_use:
                     self._store.delete(layout.segment_file(self.lineage, segment))
+        self._clean_reports(committed.checkpoint_id)
         return plan
+
+    def _clean_reports(self, committed_id: int) -> None:
+        """Reports and failures go after the document that they belong to."""
+        oldest = min((name.checkpoint_id for name in self._known), default=committed_id)
+        for folder in (layout.REPORTS, layout.FAILURES):
+            for file_name in self._store.list(f"{self.lineage}/{folder}"):
+                name = layout.belongs_to(file_name)
+                if name is not None and name.checkpoint_id < min(oldest, committed_id):
+                    self._store.delete(f"{self.lineage}/{folder}/{file_name}")
 
     def _documents(self) -> dict[CheckpointName, KnownDocument]:
         found = self._store.list(f"{self.lineage}/{layout.CHECKPOINTS}")

@@ -16,11 +16,20 @@ from typing import Any
 
 import msgspec
 
-from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot, WaitingSplit
-from ..coordination.planning import Plan
+from ..coordination.checkpoints import (
+    CheckpointMetadata,
+    LedgerState,
+    QuarantinedSplit,
+    Snapshot,
+    WaitingEvent,
+    WaitingSplit,
+)
+from ..coordination.planning import Assignment, Plan
 from ..enumerator import SplitEnumerator
 from ..errors import ContractError, CorruptStateError, IncompatibleStateError
+from ..reader import SplitReader
 from ..segment import Segment, content_digest
+from .action_codec import decode_actions, encode_actions
 from .documents import (
     FORMAT,
     CheckpointDocument,
@@ -29,10 +38,13 @@ from .documents import (
     StoredAssignment,
     StoredDocument,
     StoredLedger,
+    StoredQuarantined,
     StoredSegment,
     StoredState,
     StoredWaiting,
+    StoredWaitingEvent,
 )
+from .event_codec import EventCodec
 from .layout import CheckpointName
 
 INLINE_SEGMENT_BYTES = 1024
@@ -59,12 +71,17 @@ class EncodedDocument:
 
 
 class SnapshotCodec:
-    """Turns snapshots of one enumerator type into documents and back."""
+    """Turns snapshots of one enumerator type, and what its subtasks are sent, into JSON and back."""
 
-    def __init__(self, enumerator_type: type[SplitEnumerator[Any]]) -> None:
+    def __init__(
+        self,
+        enumerator_type: type[SplitEnumerator[Any]],
+        reader_type: type[SplitReader[Any]] = SplitReader,
+    ) -> None:
         self._enumerator_type = enumerator_type
         self._split_type = enumerator_type.resolve_split_type()
         self._state_type = enumerator_type.resolve_state_type()
+        self.events_to_readers = EventCodec(reader_type)
 
     def encode(
         self,
@@ -81,15 +98,37 @@ class SnapshotCodec:
         for assignment in snapshot.plan.assignments:
             segment = self._encode_splits("plan", assignment.splits)
             collected[segment.name] = segment
-            plan.append(StoredAssignment(splits=segment.name, subtask=assignment.subtask_id))
+            plan.append(
+                StoredAssignment(
+                    splits=segment.name,
+                    subtask=assignment.subtask_id,
+                    events=[self.events_to_readers.encode(event) for event in assignment.events],
+                )
+            )
         ledger = StoredLedger(
             finished=snapshot.ledger.finished,
             live=[encode(split) for split in snapshot.ledger.live],
             pins=snapshot.ledger.pins,
             waiting=self._encode_waiting(snapshot.ledger.waiting, collected),
+            events=[
+                StoredWaitingEvent(event=self.events_to_readers.encode(item.event), subtask=item.subtask_id)
+                for item in snapshot.ledger.events
+            ],
+            quarantined=[
+                StoredQuarantined(
+                    split=encode(item.split),
+                    checkpoint=item.checkpoint_id,
+                    attempts=item.attempts,
+                    error=item.error,
+                )
+                for item in snapshot.ledger.quarantined
+            ],
         )
         state = encode(snapshot.enumerator_state)
         self._check_state(state, collected)
+        actions = encode_actions(self._enumerator_type, snapshot.actions)
+        if actions is not None:
+            collected[actions.name] = actions
         inside, beside = _placed(collected, inline_all)
         document = StoredDocument(
             format=FORMAT,
@@ -102,13 +141,17 @@ class SnapshotCodec:
             ledger=ledger,
             plan=plan,
             segments=inside,
+            reports=snapshot.plan.reports.value,
+            actions=None if actions is None else actions.name,
         )
         data = msgspec.json.encode(document, order="sorted")
         name = CheckpointName(document.id, content_digest(data))
         return EncodedDocument(name=name, data=data, segments=beside)
 
-    def decode(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Snapshot[Any]:
-        """The snapshot in a document, but for its plan: that is read by who reads the batch.
+    def decode(
+        self, document: CheckpointDocument, load: Callable[[str], bytes], *, with_plan: bool = False
+    ) -> Snapshot[Any]:
+        """The snapshot in a document; its plan, which may be large, only ``with_plan``.
 
         Raises:
             IncompatibleStateError: it is of a newer state or split version.
@@ -137,6 +180,19 @@ class SnapshotCodec:
                 for block in raw.ledger.waiting
                 for waiting in self.decode_splits(versions.split_version, find(block.splits))
             ),
+            events=tuple(
+                WaitingEvent(event=self.events_to_readers.decode(item.event), subtask_id=item.subtask)
+                for item in raw.ledger.events
+            ),
+            quarantined=tuple(
+                QuarantinedSplit(
+                    split=split(item.split),
+                    checkpoint_id=item.checkpoint,
+                    attempts=item.attempts,
+                    error=item.error,
+                )
+                for item in raw.ledger.quarantined
+            ),
             finished=raw.ledger.finished,
         )
         metadata = CheckpointMetadata(
@@ -144,7 +200,22 @@ class SnapshotCodec:
             timestamp_ms=raw.timestamp,
             is_savepoint=raw.kind == "savepoint",
         )
-        return Snapshot(metadata=metadata, enumerator_state=state, ledger=ledger, plan=Plan())
+        return Snapshot(
+            metadata=metadata,
+            enumerator_state=state,
+            ledger=ledger,
+            plan=self._decode_plan(document, load) if with_plan else Plan(),
+            actions=() if raw.actions is None else decode_actions(self._enumerator_type, find(raw.actions)),
+        )
+
+    def decode_split(self, version: int, raw: msgspec.Raw) -> Any:
+        """One split, stored under split version ``version``."""
+        rule = ("split", version, *self._split_rule())
+        return self._decode_value(raw, self._split_type, SegmentFinder({}, _no_segments_in_splits), rule)
+
+    def encode_split(self, split: Any) -> msgspec.Raw:
+        """The JSON of one split."""
+        return self._encode_value(split, collected={})
 
     def decode_splits(self, version: int, segment: Segment) -> list[Any]:
         """The splits that a plan gives to one subtask; ``version`` is their split version."""
@@ -156,6 +227,20 @@ class SnapshotCodec:
             self._decode_value(raw, self._split_type, no_segments, rule)
             for raw in segment.values(msgspec.Raw)
         ]
+
+    def _decode_plan(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Plan[Any]:
+        version = document.source.split_version
+        return Plan(
+            assignments=tuple(
+                Assignment(
+                    subtask_id=stored.subtask,
+                    splits=tuple(self.decode_splits(version, segment)),
+                    events=tuple(self.events_to_readers.decode(event) for event in stored.events),
+                )
+                for stored, segment in document.plan_segments(load)
+            ),
+            reports=document.reports,
+        )
 
     def _split_rule(self) -> tuple[int, Callable[[int, Any], Any]]:
         return self._enumerator_type.split_version, self._enumerator_type.upgrade_split

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..coordination.reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import Segment, content_digest
 from .layout import CheckpointName, checked_segment_name
@@ -55,16 +56,31 @@ class StoredWaiting(msgspec.Struct, frozen=True):
     subtask: int | None
 
 
-class StoredLedger(msgspec.Struct, frozen=True):
+class StoredWaitingEvent(msgspec.Struct, frozen=True):
+    event: msgspec.Raw
+    subtask: int
+
+
+class StoredQuarantined(msgspec.Struct, frozen=True):
+    split: msgspec.Raw
+    checkpoint: int
+    attempts: int
+    error: str
+
+
+class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     finished: int
     live: list[msgspec.Raw]
     pins: dict[str, int]
     waiting: list[StoredWaiting]
+    events: list[StoredWaitingEvent] = []
+    quarantined: list[StoredQuarantined] = []
 
 
-class StoredAssignment(msgspec.Struct, frozen=True):
+class StoredAssignment(msgspec.Struct, frozen=True, omit_defaults=True):
     splits: str
     subtask: int
+    events: list[msgspec.Raw] = []
 
 
 class StoredState(msgspec.Struct, frozen=True):
@@ -72,7 +88,7 @@ class StoredState(msgspec.Struct, frozen=True):
     version: int
 
 
-class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
+class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: int
     id: int
     parent: str | None
@@ -83,6 +99,8 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
     ledger: StoredLedger
     plan: list[StoredAssignment]
     segments: dict[str, StoredSegment]
+    reports: Literal["none", "wanted", "required"] = "none"
+    actions: str | None = None
 
 
 class _Format(msgspec.Struct):
@@ -106,14 +124,14 @@ class CheckpointDocument:
     raw: StoredDocument
 
     @property
-    def plan(self) -> list[tuple[int, str]]:
-        """For each subtask of the plan the name of the segment with its splits."""
-        return [(item.subtask, item.splits) for item in self.raw.plan]
+    def reports(self) -> ReportDemand:
+        """Whether the subtasks of the plan report."""
+        return ReportDemand(self.raw.reports)
 
-    def plan_segments(self, load: Callable[[str], bytes]) -> list[tuple[int, Segment]]:
-        """The same, with the segments themselves."""
+    def plan_segments(self, load: Callable[[str], bytes]) -> list[tuple[StoredAssignment, Segment]]:
+        """Each assignment of the plan with the segment of its splits."""
         find = SegmentFinder(self.raw.segments, load)
-        return [(subtask, find(name)) for subtask, name in self.plan]
+        return [(item, find(item.splits)) for item in self.raw.plan]
 
 
 class SegmentFinder:

@@ -4,6 +4,9 @@
   source.json                        what the lineage belongs to
   checkpoints/<id>-<digest>.json     documents
   segments/<digest>.<kind>.<form>    immutable bulk state
+  reports/<id>-<digest>.<subtask>.json       acknowledgements of that document
+  failures/<id>-<digest>.<split>-<n>.json    n-th failure to read a split of that document
+  drivers/<epoch>.json                       who drove the lineage; the highest drives it now
 """
 
 from __future__ import annotations
@@ -12,10 +15,14 @@ import re
 from dataclasses import dataclass
 
 from ..errors import CorruptStateError
+from ..segment import content_digest
 
 SOURCE_FILE = "source.json"
 CHECKPOINTS = "checkpoints"
 SEGMENTS = "segments"
+REPORTS = "reports"
+FAILURES = "failures"
+DRIVERS = "drivers"
 
 _CHECKPOINT_NAME = re.compile(r"(\d{1,18})-([0-9a-f]{32})\.json")
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.[a-z0-9-]{1,32}\.(?:json|bin)")
@@ -77,3 +84,28 @@ def segment_file(lineage: str, name: str) -> str:
 def source_file(lineage: str) -> str:
     """Path of the file that says what the lineage belongs to."""
     return f"{lineage}/{SOURCE_FILE}"
+
+
+def report_file(lineage: str, name: CheckpointName, subtask_id: int) -> str:
+    """Path of the report of one subtask on one document."""
+    return f"{lineage}/{REPORTS}/{name}.{subtask_id}.json"
+
+
+def failure_file(lineage: str, name: CheckpointName, split_id: str, number: int) -> str:
+    """Path of the record of the ``number``-th failure, from 1, to read a split."""
+    return f"{lineage}/{FAILURES}/{name}.{split_digest(split_id)}-{number}.json"
+
+
+def belongs_to(file_name: str) -> CheckpointName | None:
+    """The document that a report or a failure belongs to; None when it is something else."""
+    return CheckpointName.parse(file_name.partition(".")[0])
+
+
+def split_digest(split_id: str) -> str:
+    """A split id, which may be any text, as a part of a file name."""
+    return content_digest(split_id.encode("utf-8", "surrogatepass"))
+
+
+def driver_file(lineage: str, epoch: int) -> str:
+    """Path of the file that says who drives the lineage in ``epoch``."""
+    return f"{lineage}/{DRIVERS}/{epoch}.json"

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
+from ..coordination.reports import ReportDemand
 from ..errors import (
     CorruptStateError,
     IncompatibleStateError,
@@ -111,14 +112,21 @@ class CheckpointStorage:
         self._check_source(document.source)
         return document
 
-    def restore(self, offset: Offset) -> Snapshot[Any] | None:
-        """The snapshot at an offset; None for the initial one."""
+    def restore(self, offset: Offset, *, with_plan: bool = False) -> Snapshot[Any] | None:
+        """The snapshot at an offset; None for the initial one.
+
+        Its plan is only read ``with_plan``, or where it says that subtasks report.
+        """
         if offset.is_initial:
             return None
         document = self.read(offset)
         self.in_use.add(document.segments)
         self._durable, self._durable_in = document.segments, offset.lineage
-        return self._codec.decode(document, self.segment_loader(offset))
+        return self._codec.decode(
+            document,
+            self.segment_loader(offset),
+            with_plan=with_plan or document.reports is not ReportDemand.NONE,
+        )
 
     def plans_between(self, start: Offset, end: Offset) -> Iterator[tuple[Offset, CheckpointDocument]]:
         """The documents whose plans make up ``(start, end]``, oldest first (R3).
@@ -178,7 +186,7 @@ class CheckpointStorage:
     def _remember(self, offset: Offset, encoded: EncodedDocument) -> None:
         """Keep what Spark asks for next, the plan; the bytes of other segments can be fetched again."""
         document = decode_document(encoded.data)
-        plan = {name for _, name in document.plan}
+        plan = {item.splits for item in document.raw.plan}
         self._newest = _Newest(
             offset=offset,
             document=document,
@@ -264,7 +272,7 @@ class InUse:
 
 
 def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
-    metrics = pending.metrics
+    metrics = pending.summary
     numbers: dict[str, int | float] = {
         "splits": metrics.splits,
         "files": metrics.files,
@@ -273,9 +281,10 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
         "liveSplits": metrics.live_splits,
         "waitingSplits": metrics.waiting_splits,
         "finishedSplits": metrics.finished_splits,
+        "quarantinedSplits": metrics.quarantined_splits,
     }
     known = {name: value for name, value in numbers.items() if value or name == "splits"}
     # Few and short: the offset stays under 4 KiB whatever an enumerator publishes. Spark's JSON
     # writes a character that is not ASCII as six or twelve.
-    gauges = sorted(pending.metrics.gauges.items())[:20]
+    gauges = sorted(pending.summary.gauges.items())[:20]
     return known | {ascii(name)[1:61]: value for name, value in gauges}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -34,8 +35,16 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def create(self, name: str, data: bytes) -> bool:
-        """Create ``name`` if it is absent; durable on return. False when it exists already."""
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        """Create ``name`` if it is absent; durable on return. False when it exists already.
+
+        Args:
+            exclusive: of two that create a name at once with different data, one must be told
+                False. Names that are digests of their data have no need of it.
+
+        Raises:
+            StateLocationError: the file system cannot do it, or cannot do it exclusively.
+        """
 
     @abstractmethod
     def replace(self, name: str, data: bytes) -> None:
@@ -56,17 +65,19 @@ class MemoryStore(Store):
     def __init__(self) -> None:
         self.location = "memory"
         self.files: dict[str, bytes] = {}
+        self._creating = threading.Lock()
 
     def read(self, name: str) -> bytes:
         if name not in self.files:
             raise _missing(self.location, name)
         return self.files[name]
 
-    def create(self, name: str, data: bytes) -> bool:
-        if name in self.files:
-            return False
-        self.files[name] = data
-        return True
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        with self._creating:
+            if name in self.files:
+                return False
+            self.files[name] = data
+            return True
 
     def replace(self, name: str, data: bytes) -> None:
         self.files[name] = data
@@ -100,7 +111,7 @@ class LocalStore(Store):
         except OSError as error:
             raise _failed("read", self.location, name, error) from error
 
-    def create(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         with self._written(name, data) as (temporary, target):
             try:
                 os.link(temporary, target)
@@ -109,6 +120,8 @@ class LocalStore(Store):
             except OSError as error:
                 if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
                     raise
+                if exclusive:
+                    raise _not_exclusive(self.location, name) from error
                 return _claim(temporary, target)
         return True
 
@@ -174,7 +187,7 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("read", self.location, name, error) from error
 
-    def create(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         path = self._path(name)
         try:
             self._make_folder(path)
@@ -182,7 +195,9 @@ class FsspecStore(Store):
             self._fs.pipe_file(path, data, mode="create")
         except FileExistsError:
             return False
-        except NotImplementedError:
+        except NotImplementedError as error:
+            if exclusive:
+                raise _not_exclusive(self.location, name) from error
             if self._fs.exists(path):
                 return False
             self._pipe(name, data)
@@ -273,6 +288,14 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _not_exclusive(location: str, name: str) -> StateLocationError:
+    return StateLocationError(
+        f"the file system of the state location {location} cannot create {name} only where it is absent, "
+        "and the reports of subtasks need that",
+        remedy="use a local disk with hard links, S3, GCS or Azure as stateLocation",
+    )
 
 
 def _missing(location: str, name: str) -> MissingStateError:

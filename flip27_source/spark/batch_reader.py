@@ -30,7 +30,7 @@ class Flip27BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The plan of one batch that holds all."""
         source = self._data_source.source()
-        holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore())
+        holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
         try:
             start = INITIAL_OFFSET.to_json()
             end = holder.latest_offset(start, None)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_source.coordination.checkpoints import Snapshot
+from flip27_source.coordination.checkpoints import LedgerState, Snapshot
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.ledger import Ledger
 from flip27_source.coordination.planning import UNLIMITED, Limits
@@ -202,7 +202,7 @@ def test_there_is_one_plan_at_a_time() -> None:
 
 
 def test_a_live_split_is_not_finished_and_keeps_its_newest_position() -> None:
-    ledger: Ledger[Item] = Ledger(live=[Item(split_id="topic-0", rows=1)])
+    ledger: Ledger[Item] = Ledger(LedgerState(live=(Item(split_id="topic-0", rows=1),)))
     ledger.moved("topic-0", Item(split_id="topic-0", rows=2))
     ledger.planned(1, ["topic-0"])
     ledger.completed(1)
@@ -213,7 +213,7 @@ def test_a_live_split_is_not_finished_and_keeps_its_newest_position() -> None:
 
 
 def test_a_live_split_that_ends_is_finished_with_its_last_batch() -> None:
-    ledger: Ledger[Item] = Ledger(live=items("topic-0"), finished=7)
+    ledger: Ledger[Item] = Ledger(LedgerState(live=tuple(items("topic-0")), finished=7))
     ledger.moved("topic-0", None)
     ledger.planned(1, ["topic-0"])
     ledger.completed(1)

@@ -12,7 +12,7 @@ import pytest
 from flip27_source import __version__
 from flip27_source.errors import ContractError, IncompatibleStateError, SchemaError, SplitReadError
 from flip27_source.events import Progress
-from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
 from flip27_source.segment import Segment
 from tests.toy_sources import EchoReader, Item, Shelf, items, source_of
@@ -141,14 +141,25 @@ def test_an_error_in_many_splits_names_the_first_and_counts_the_rest() -> None:
         rows(Together, "bad", "b", "c", "d", "e")
 
 
-def test_progress_is_refused_as_long_as_nothing_stores_it() -> None:
+def test_a_reader_that_yields_progress_has_to_say_so_in_its_class() -> None:
     class Paged(EchoReader):
         def read(self, split: Item) -> Iterator[Any]:
             yield (split.split_id,)
             yield Progress(split)
 
-    with pytest.raises(ContractError, match="reader-bounded splits are not supported yet"):
+    with pytest.raises(ContractError, match="Paged yielded Progress and does not declare it"):
         rows(Paged, "a")
+
+
+def test_without_a_report_a_paged_split_is_read_to_its_end() -> None:
+    class Paged(YieldsProgress, EchoReader):
+        def read(self, split: Item) -> Iterator[Any]:
+            yield (f"{split.split_id}-1",)
+            yield Progress(split)
+            yield (f"{split.split_id}-2",)
+            yield Progress(None)
+
+    assert rows(Paged, "a", "b") == [("a-1",), ("a-2",), ("b-1",), ("b-2",)]
 
 
 def test_an_executor_of_another_version_refuses_to_read() -> None:

@@ -1,0 +1,112 @@
+"""Pending actions: side effects that are due once a checkpoint is complete (R7). Pure.
+
+An action is stored in every checkpoint document from the one it was added for until it has been
+performed, so it happens at least once, whatever crashes: actions are idempotent. One that keeps
+failing stays in the state with its error, for all to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import ActionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingAction:
+    """An action that is not known to be done.
+
+    Attributes:
+        action: the author's value, handed to ``perform``.
+        due_checkpoint_id: it may be performed when this checkpoint is complete.
+        attempts: how many times it failed. error: how it failed last.
+    """
+
+    action: Any
+    due_checkpoint_id: int
+    attempts: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionPolicy:
+    """What becomes of actions that fail.
+
+    Attributes:
+        max_attempts: after so many failures an action is not tried again in this run.
+        fail: then the query fails; otherwise the action stays in the state as it is.
+    """
+
+    max_attempts: int = 5
+    fail: bool = True
+
+
+class PendingActions:
+    """The actions of one coordinator, in the order they were added."""
+
+    __slots__ = ("_actions", "_given_up", "_next", "_policy", "_running")
+
+    def __init__(self, policy: ActionPolicy, restored: Iterable[PendingAction] = ()) -> None:
+        self._policy = policy
+        self._next = 0
+        self._actions: dict[int, PendingAction] = {}
+        self._running: set[int] = set()
+        self._given_up: set[int] = set()
+        for action in restored:
+            # A restart is a new chance: somebody may have mended the cause.
+            self._add(replace(action, attempts=0))
+
+    @property
+    def pending(self) -> tuple[PendingAction, ...]:
+        """All that are not known to be done; they belong into the next document."""
+        return tuple(self._actions.values())
+
+    @property
+    def given_up(self) -> int:
+        """How many failed too often and are not tried again in this run."""
+        return len(self._given_up)
+
+    def add(self, action: Any, due_checkpoint_id: int) -> None:
+        """To be performed once ``due_checkpoint_id`` is complete."""
+        self._add(PendingAction(action=action, due_checkpoint_id=due_checkpoint_id))
+
+    def take_due(self, checkpoint_id: int) -> list[tuple[int, Any]]:
+        """What is due at the completion of ``checkpoint_id`` and not under way, with its number."""
+        due = [
+            (number, item.action)
+            for number, item in self._actions.items()
+            if item.due_checkpoint_id <= checkpoint_id
+            and number not in self._running
+            and number not in self._given_up
+        ]
+        self._running.update(number for number, _ in due)
+        return due
+
+    def ended(self, number: int, error: str | None) -> None:
+        """An action that was taken is done, or has failed.
+
+        Raises:
+            ActionError: it failed too often, and the policy is to fail.
+        """
+        self._running.discard(number)
+        if error is None:
+            del self._actions[number]
+            return
+        item = replace(self._actions[number], attempts=self._actions[number].attempts + 1, error=error)
+        self._actions[number] = item
+        if item.attempts < self._policy.max_attempts:
+            return
+        self._given_up.add(number)
+        if self._policy.fail:
+            raise ActionError(
+                f"action {item.action!r:.300} of checkpoint {item.due_checkpoint_id} failed "
+                f"{item.attempts} times: {error}",
+                remedy="mend the cause and restart the query: the action is in the state and is tried "
+                "again; with onActionError=keep the query goes on and the action stays listed",
+            )
+
+    def _add(self, action: PendingAction) -> None:
+        self._actions[self._next] = action
+        self._next += 1

@@ -1,0 +1,59 @@
+"""Batch: what is collected for the plan of one checkpoint. Pure."""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from ..events import SourceEvent
+from ..split import SplitSize, SplitT
+from .planning import Assignment, BatchBudget, Plan, pack
+from .reports import ReportDemand
+
+
+class Batch(Generic[SplitT]):
+    """Splits, free or bound to a subtask, and events; ``owners`` are the ids of the splits."""
+
+    __slots__ = ("_events", "_free", "_pinned", "budget", "owners")
+
+    def __init__(self, budget: BatchBudget) -> None:
+        self.budget = budget
+        self.owners: list[str] = []
+        self._free: list[SplitT] = []
+        self._pinned: list[tuple[int, SplitT]] = []
+        self._events: dict[int, list[SourceEvent]] = {}
+
+    def add(self, split: SplitT, size: SplitSize, subtask_id: int | None, owner: str) -> None:
+        """Add a split; ``subtask_id`` None when planning may place it anywhere."""
+        self.budget.take(size)
+        self.owners.append(owner)
+        if subtask_id is None:
+            self._free.append(split)
+        else:
+            self._pinned.append((subtask_id, split))
+
+    def add_events(self, subtask_id: int, events: list[SourceEvent]) -> None:
+        """Add events to a subtask, behind those that are there."""
+        if events:
+            self._events.setdefault(subtask_id, []).extend(events)
+
+    def plan(
+        self, *, parallelism: int, max_partition_bytes: int | None, reports: ReportDemand
+    ) -> Plan[SplitT]:
+        """Who reads what."""
+        packed = pack(
+            self._free, self._pinned, parallelism=parallelism, max_partition_bytes=max_partition_bytes
+        )
+        return Plan(
+            assignments=tuple(
+                Assignment(
+                    subtask_id=subtask_id,
+                    splits=tuple(packed.get(subtask_id, ())),
+                    events=tuple(self._events.get(subtask_id, ())),
+                )
+                for subtask_id in sorted(packed.keys() | self._events.keys())
+            ),
+            reports=reports,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._free or self._pinned or self._events)

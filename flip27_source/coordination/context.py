@@ -1,0 +1,148 @@
+"""CoordinatorContext: what an enumerator sees of its coordinator. Pure; single-threaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from ..enumerator import (
+    Boundedness,
+    MetricGroup,
+    ReaderInfo,
+    RetryPolicy,
+    SplitEnumeratorContext,
+)
+from ..errors import ContractError
+from ..events import SourceEvent
+from ..options import Options
+from ..reader import SplitReader
+from ..split import SplitT
+from .actions import ActionPolicy
+from .reports import ReportDemand
+
+SentT_contra = TypeVar("SentT_contra", contravariant=True)
+Handler = Callable[[Any, BaseException | None], None]
+
+
+class AsyncRunner(Protocol):
+    """Runs asynchronous work somewhere else; its results come back by ``handle_result``."""
+
+    def submit(
+        self,
+        work: Callable[[], Any],
+        handler: Handler,
+        period_s: float | None,
+        retry: RetryPolicy,
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """What does not change while a coordinator lives.
+
+    Attributes:
+        parallelism: most subtasks of a batch.
+        max_partition_bytes: where set, parallelism may be exceeded so that no subtask gets more.
+        reports: whether subtasks acknowledge.
+        reader_bounds_splits: splits live on until the reader says that they are finished.
+        poll_interval_ms: pause before a split that the reader had caught up with is read again.
+        max_quarantined_splits: more than so many fail the query.
+    """
+
+    boundedness: Boundedness
+    parallelism: int
+    max_partition_bytes: int | None
+    reader_type: type[SplitReader[Any]]
+    options: Options
+    reports: ReportDemand = ReportDemand.NONE
+    reader_bounds_splits: bool = False
+    poll_interval_ms: int = 0
+    max_quarantined_splits: int = 0
+    action_policy: ActionPolicy = field(default_factory=ActionPolicy)
+
+
+class Coordinator(Protocol[SentT_contra]):
+    """What the context needs of its coordinator."""
+
+    settings: CoordinatorSettings
+
+    def send_split(self, split: SentT_contra, subtask_id: int, *, pinned: bool) -> None: ...
+
+    def send_event(self, subtask_id: int, event: SourceEvent) -> None: ...
+
+    def add_action(self, action: Any) -> None: ...
+
+
+class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
+    """Passes on to the coordinator and the runner; ``requesting`` while a split request is answered."""
+
+    def __init__(self, coordinator: Coordinator[SplitT], runner: AsyncRunner) -> None:
+        self._coordinator = coordinator
+        self._runner = runner
+        self._metrics = MetricGroup()
+        self._event_types = coordinator.settings.reader_type.resolve_event_types()
+        self.requesting = False
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return self._coordinator.settings.boundedness
+
+    @property
+    def current_parallelism(self) -> int:
+        return self._coordinator.settings.parallelism
+
+    @property
+    def registered_readers(self) -> Mapping[int, ReaderInfo]:
+        return {i: ReaderInfo(subtask_id=i) for i in range(self.current_parallelism)}
+
+    @property
+    def reader_type(self) -> type[SplitReader[Any]]:
+        return self._coordinator.settings.reader_type
+
+    @property
+    def metrics(self) -> MetricGroup:
+        return self._metrics
+
+    def assign_split(self, split: SplitT, subtask_id: int) -> None:
+        self._check_registered(subtask_id)
+        self._coordinator.send_split(split, subtask_id, pinned=not self.requesting)
+
+    def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
+        for subtask_id, splits in assignments.items():
+            for split in splits:
+                self.assign_split(split, subtask_id)
+
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        self._check_registered(subtask_id)
+
+    def call_async(
+        self,
+        work: Callable[[], Any],
+        handler: Handler,
+        *,
+        period_s: float | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self._runner.submit(work, handler, period_s, retry or RetryPolicy())
+
+    def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        self._check_registered(subtask_id)
+        if type(event) not in self._event_types:
+            raise ContractError(
+                f"{self.reader_type.__qualname__} takes no {type(event).__name__}, which was sent to "
+                f"subtask {subtask_id}",
+                remedy=f"define handle_source_event(self, event: {type(event).__name__}) in the reader",
+            )
+        self._coordinator.send_event(subtask_id, event)
+
+    def perform_after_completion(self, action: Any) -> None:
+        self._coordinator.add_action(action)
+
+    def _check_registered(self, subtask_id: int) -> None:
+        if not 0 <= subtask_id < self.current_parallelism:
+            raise ContractError(
+                f"subtask {subtask_id} is not registered: there are {self.current_parallelism}, "
+                "numbered from 0",
+                remedy="assign to a subtask of context.registered_readers",
+            )

@@ -1,0 +1,59 @@
+"""ActionRunner: performs pending actions on threads; what came of them waits in a mailbox."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+THREADS = 8
+"""Actions are mostly one request to a file system or a service each."""
+
+LONGEST_ERROR = 2000
+"""Characters of an error that are kept in the state."""
+
+
+class ActionRunner:
+    """Performs actions beside the batches. Closed, it begins no further one."""
+
+    def __init__(self, perform: Callable[[Any], None], threads: int = THREADS) -> None:
+        self._perform = perform
+        self._threads = threads
+        self._started: list[threading.Thread] = []
+        self._due: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
+        self._closed = threading.Event()
+
+    def submit(self, actions: Iterable[tuple[int, Any]]) -> None:
+        """Have these performed, in any order."""
+        for item in actions:
+            self._due.put(item)
+            if len(self._started) < self._threads:
+                # Daemon threads: a process that ends does not wait for them; actions are idempotent.
+                thread = threading.Thread(target=self._run, name="flip27-action", daemon=True)
+                self._started.append(thread)
+                thread.start()
+
+    def drain(self) -> list[tuple[int, str | None]]:
+        """What has ended since the last call: the action's number, and its error if it failed."""
+        ended = []
+        while not self._ended.empty():
+            ended.append(self._ended.get())
+        return ended
+
+    def close(self) -> None:
+        """Begin no further action; those under way end by themselves."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        while True:
+            number, action = self._due.get()
+            if self._closed.is_set():
+                return
+            try:
+                self._perform(action)
+            except Exception as error:  # noqa: BLE001 - kept with the action, shown and retried
+                self._ended.put((number, f"{type(error).__name__}: {error}"[:LONGEST_ERROR]))
+            else:
+                self._ended.put((number, None))

@@ -1,0 +1,53 @@
+"""Failures: how often reading a split of one document has failed, across attempts and restarts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import msgspec
+
+from . import layout
+from .layout import CheckpointName
+from .store import Store
+
+_FAILURE = re.compile(r"(\d+-[0-9a-f]{32})\.([0-9a-f]{32})-(\d{1,9})\.json")
+
+
+class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One failure; for people, and counted."""
+
+    split: str
+    error: str
+    subtask: int
+    attempt: int
+    host: str
+
+
+class FailureLog:
+    """The failures to read splits of one document."""
+
+    def __init__(self, store: Store, lineage: str, name: CheckpointName) -> None:
+        self._store = store
+        self._lineage = lineage
+        self._name = name
+        self._counts: Counter[str] = Counter()
+        for text in store.list(f"{lineage}/{layout.FAILURES}"):
+            match = _FAILURE.fullmatch(text)
+            if match is not None and match[1] == str(name):
+                self._counts[match[2]] = max(self._counts[match[2]], int(match[3]))
+
+    def count(self, split_id: str) -> int:
+        """How often reading a split has failed."""
+        return self._counts[layout.split_digest(split_id)]
+
+    def add(self, record: FailureRecord) -> int:
+        """One more failure of a split; how many there are with it."""
+        digest = layout.split_digest(record.split)
+        data = msgspec.json.encode(record, order="sorted")
+        while True:
+            self._counts[digest] += 1
+            number = self._counts[digest]
+            file = layout.failure_file(self._lineage, self._name, record.split, number)
+            if self._store.create(file, data, exclusive=True):
+                return number

@@ -1,0 +1,196 @@
+"""Reports: what executors store of their share of a checkpoint, and how the driver reads it (R5).
+
+A report is created once and never replaced: the first one counts. It belongs to one document, by
+id and digest, so what a stale driver's tasks write is never mistaken for ours (R9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..coordination.reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
+from ..errors import AttemptError, CorruptStateError, IncompatibleStateError, MissingStateError
+from ..segment import content_digest
+from . import layout
+from .codec import SnapshotCodec
+from .event_codec import EventCodec
+from .layout import CheckpointName
+from .store import Store
+
+FORMAT = 1
+
+
+_ABSENT = msgspec.Raw()
+
+
+class _StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    split: str
+    status: str
+    position: msgspec.Raw = _ABSENT
+    caught_up: bool = False
+    error: str | None = None
+    attempts: int = 0
+
+
+class _StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    format: int
+    checkpoint: str
+    subtask: int
+    split_version: int
+    results: list[_StoredResult] = []
+    events: list[msgspec.Raw] = []
+    metrics: CheckpointMetrics = CheckpointMetrics()
+
+
+class _Sealed(msgspec.Struct, frozen=True):
+    digest: str
+    report: msgspec.Raw
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportPlace:
+    """Where the report of a subtask goes; travels to the executor.
+
+    Attributes:
+        required: it is an error when it cannot be written (R6).
+    """
+
+    lineage: str
+    name: CheckpointName
+    subtask_id: int
+    required: bool
+
+
+class ReportStorage:
+    """Writes and reads the reports of one source."""
+
+    def __init__(self, store: Store, codec: SnapshotCodec, events: EventCodec, split_version: int) -> None:
+        self._store = store
+        self._codec = codec
+        self._events = events
+        self._split_version = split_version
+
+    def read(self, place: ReportPlace) -> SubtaskReport[Any] | None:
+        """The report that counts; None when there is none yet.
+
+        Raises:
+            CorruptStateError: it is cut off or altered.
+        """
+        file = layout.report_file(place.lineage, place.name, place.subtask_id)
+        try:
+            data = self._store.read(file)
+        except MissingStateError:
+            return None
+        return self._decode(file, data)
+
+    def write(self, place: ReportPlace, report: SubtaskReport[Any]) -> SubtaskReport[Any]:
+        """Write a report; the one that counts, which may be another attempt's of the same ranges.
+
+        Raises:
+            AttemptError: another attempt was first, and has not read the same ranges.
+        """
+        file = layout.report_file(place.lineage, place.name, place.subtask_id)
+        if self._store.create(file, self._encode(place, report), exclusive=True):
+            return report
+        first = self._decode(file, self._store.read(file))
+        check_same_ranges(report, first)
+        return first
+
+    def _encode(self, place: ReportPlace, report: SubtaskReport[Any]) -> bytes:
+        stored = _StoredReport(
+            format=FORMAT,
+            checkpoint=str(place.name),
+            subtask=report.subtask_id,
+            split_version=self._split_version,
+            results=[
+                _StoredResult(
+                    split=item.split_id,
+                    status=item.status.value,
+                    position=_ABSENT if item.position is None else self._codec.encode_split(item.position),
+                    caught_up=item.caught_up,
+                    error=item.error,
+                    attempts=item.attempts,
+                )
+                for item in report.results
+            ],
+            events=[self._events.encode(event) for event in report.events],
+            metrics=report.metrics,
+        )
+        data = msgspec.json.encode(stored, order="sorted")
+        sealed = _Sealed(digest=content_digest(data), report=msgspec.Raw(data))
+        return msgspec.json.encode(sealed, order="sorted")
+
+    def _decode(self, file: str, data: bytes) -> SubtaskReport[Any]:
+        try:
+            sealed = msgspec.json.decode(data, type=_Sealed)
+            if content_digest(bytes(sealed.report)) != sealed.digest:
+                raise CorruptStateError(
+                    f"report {file} is not what its digest promises ({len(data)} bytes)",
+                    remedy="restore the file from a backup of the state location",
+                )
+            found = msgspec.json.decode(sealed.report, type=_Format).format
+            if found != FORMAT:
+                raise IncompatibleStateError(
+                    f"report {file} has format {found}; this library reads {FORMAT}",
+                    remedy="install the version of flip27-source that wrote it, or a newer one",
+                )
+            stored = msgspec.json.decode(sealed.report, type=_StoredReport)
+            results = tuple(self._result(stored.split_version, item) for item in stored.results)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise CorruptStateError(
+                f"report {file} cannot be read: {error}",
+                remedy="restore the file from a backup of the state location",
+            ) from error
+        name = CheckpointName.parse(stored.checkpoint)
+        return SubtaskReport(
+            checkpoint_id=0 if name is None else name.checkpoint_id,
+            subtask_id=stored.subtask,
+            results=results,
+            events=tuple(self._events.decode(event) for event in stored.events),
+            metrics=stored.metrics,
+        )
+
+    def _result(self, split_version: int, item: _StoredResult) -> SplitResult[Any]:
+        raw = item.position
+        return SplitResult(
+            split_id=item.split,
+            status=SplitStatus(item.status),
+            position=self._codec.decode_split(split_version, raw) if bytes(raw) else None,
+            caught_up=item.caught_up,
+            error=item.error,
+            attempts=item.attempts,
+        )
+
+
+def check_same_ranges(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
+    """Raises AttemptError unless both reports stand for exactly the same rows."""
+    if mine.same_ranges(first):
+        return
+    theirs: Mapping[str, SplitResult[Any]] = {item.split_id: item for item in first.results}
+    for item in mine.results:
+        other = theirs.get(item.split_id)
+        if other is None or not item.same_range(other):
+            said = "finished it" if other is None else f"said {_stand(other)}"
+            raise AttemptError(
+                f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} read split "
+                f"{item.split_id!r} and says {_stand(item)}; attempt {first.metrics.attempt_number} on "
+                f"{first.metrics.host or 'another host'} was first and {said}",
+                remedy="nothing is lost: this attempt's rows are thrown away and the task is tried again",
+            )
+    raise AttemptError(
+        f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} finished splits that "
+        f"attempt {first.metrics.attempt_number} did not, and the first report counts",
+        remedy="nothing is lost: this attempt's rows are thrown away and the task is tried again",
+    )
+
+
+def _stand(result: SplitResult[Any]) -> str:
+    return result.status.value + ("" if result.position is None else f" at {result.position!r:.200}")
