@@ -1,9 +1,10 @@
-"""Many lines of JSON as columns, by pyarrow's parser: the fast path of the JSON reader.
+"""Many lines of JSON as columns, without a parser or by pyarrow's: the fast path of the JSON reader.
 
-pyarrow is only believed where its result is known to be Spark's. It refuses most of what Spark
-reads in another way; what it accepts and Spark does not, or not so, is looked for here: more or
-fewer than one object on a line, bytes that are not UTF-8, numbers and levels beyond Jackson's
-limits, infinities, minus zeros, and texts that only Spark takes for a date. Whatever is found goes
+Blocks of lines of one layout are read by :mod:`flip27_source.readers.json_layout_columns`. For other
+lines there is pyarrow, which is only believed where its result is known to be Spark's. It refuses
+most of what Spark reads in another way; what it accepts and Spark does not, or not so, is looked for
+here: more or fewer than one object on a line, bytes that are not UTF-8, numbers and levels beyond
+Jackson's limits, infinities, minus zeros, and texts that only Spark takes for a date. What is found goes
 to :mod:`flip27_source.readers.json_values`.
 """
 
@@ -20,6 +21,8 @@ import pyarrow.json as pj
 import pyarrow.types as pt
 
 from flip27_source.readers.datetimes import parse_dates, parse_timestamps
+from flip27_source.readers.json_layout_columns import LayoutColumns
+from flip27_source.readers.json_scalars import NotProvedError
 from flip27_source.readers.json_strings import MAX_NAME_CHARS
 from flip27_source.readers.json_tokens import MAX_DEPTH, MAX_NUMBER_DIGITS
 
@@ -33,6 +36,10 @@ _LONG_NAME = re.compile(rb'"(?:[^"\\]|\\.){%d,}"[ \t]*:' % MAX_NAME_CHARS)
 _SAMPLE_STEP = 100
 _IS_NUMBER_CHAR = bytes(1 if byte in b"-+.eE0123456789" else 0 for byte in range(256))
 _LONG_LINE_BYTES = 2 * MAX_DEPTH
+_MOST_BLOCKS_TO_SKIP = 32
+
+LEAST_LAYOUT_BYTES = 1 << 17
+"""Fewer bytes are parsed in the time that it takes to learn their layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +69,40 @@ class Refused:
 class JsonColumnsParser:
     """Parses lines to the columns of ``schema``; ``time_zone`` is where timestamps are local."""
 
-    def __init__(self, schema: pa.Schema, time_zone: str) -> None:
+    def __init__(
+        self, schema: pa.Schema, time_zone: str, *, least_layout_bytes: int = LEAST_LAYOUT_BYTES
+    ) -> None:
         self._schema = schema
         self._time_zone = time_zone
         self._read_schema = pa.schema([_read_field(field) for field in schema])
+        self._least_layout_bytes = least_layout_bytes
+        self._by_layout = LayoutColumns(self._read_schema)
+        self._blocks_to_skip = self._blocks_refused = 0
         self._all_fields_known = True
         self._has_decimal = any(_any_type(field.type, pt.is_decimal) for field in schema)
         self.usable = len(schema) > 0 and not any(_any_type(field.type, pt.is_map) for field in schema)
         """False when pyarrow has no reader for some column: nothing can be parsed here then."""
+
+    def parse_layout(self, data: bytes) -> Parsed | None:
+        """Parse a block of lines of any kind; None unless they are of one layout.
+
+        After a block that is not, more and more of the next ones are not even tried.
+        """
+        if len(data) < self._least_layout_bytes or not (self.usable and self._by_layout.usable):
+            return None
+        if self._blocks_to_skip:
+            self._blocks_to_skip -= 1
+            return None
+        try:
+            parsed = self._converted(self._by_layout.read(data), data)
+        except NotProvedError:
+            parsed = Refused(None)
+        if isinstance(parsed, Parsed):
+            self._blocks_refused = 0
+            return parsed
+        self._blocks_refused += 1
+        self._blocks_to_skip = min(2**self._blocks_refused, _MOST_BLOCKS_TO_SKIP)
+        return None
 
     def parse(self, data: pa.Buffer, lines: int) -> Parsed | Refused:
         """Parse ``lines`` lines, of which each starts with ``{``, and ends with ``}`` and a newline."""
@@ -82,11 +115,13 @@ class JsonColumnsParser:
         # as many rows as lines are one object on each.
         if table.num_rows != lines:
             return Refused(None)
+        return self._converted([_one_chunk(table.column(field.name)) for field in self._schema], data)
+
+    def _converted(self, read_columns: list[pa.Array], data: pa.Buffer | bytes) -> Parsed | Refused:
         columns: list[pa.Array] = []
         doubtful: set[int] = set()
         minus_zeros = None
-        for field in self._schema:
-            read = _one_chunk(table.column(field.name))
+        for field, read in zip(self._schema, read_columns, strict=True):
             try:
                 converted = _Converted(self._time_zone, doubtful)
                 columns.append(converted.array(read, field.type))
@@ -176,7 +211,7 @@ class _Converted:
         return self._leaf(read, kind, rows)
 
     def _leaf(self, read: pa.Array, kind: pa.DataType, rows: pa.Array | None) -> pa.Array:
-        if pt.is_string(read.type) or pt.is_decimal(kind):
+        if pt.is_decimal(kind) or (pt.is_string(read.type) and not _is_ascii(read)):
             read.validate(full=True)
         if pt.is_floating(kind):
             self._check_floats(read, rows)
@@ -205,6 +240,11 @@ class _Converted:
                 pc.equal(read, 0), pc.equal(pc.divide(pa.scalar(1.0, read.type), read), float("-inf"))
             )
             self.minus_zeros |= _rows_where(minus, rows)
+
+
+def _is_ascii(texts: pa.Array) -> bool:
+    content = texts.buffers()[2]
+    return content is None or content.to_pybytes().isascii()
 
 
 def _nulls(array: pa.Array) -> pa.Array | None:

@@ -44,6 +44,8 @@ CORRUPT_RECORD_COLUMN = Option(
 )
 
 _MAX_BATCH_ROWS = 262_144
+_BLOCK_BYTES = 4 << 20
+"""What a processor's caches hold together with its columns."""
 _PARTS = 16
 _SHORT_RUN_LINES = 64
 _PATIENCE = 32
@@ -78,37 +80,50 @@ class JsonLinesReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRan
 
     def read_together(self, splits: Sequence[FileSplit]) -> Output:
         """The rows of all splits, in batches of the schema."""
-        for block in line_blocks(splits, self.context.options):
+        for block in line_blocks(splits, self.context.options, block_bytes=_BLOCK_BYTES):
             batch = self._batch(block)
             for start in range(0, batch.num_rows, _MAX_BATCH_ROWS):
                 yield batch.slice(start, _MAX_BATCH_ROWS)
 
     def _batch(self, block: LineBlock) -> pa.RecordBatch:
-        lines = block.data.count(b"\n")
-        if self._columns_parser.usable and _is_one_object_a_line(block.data, lines):
-            parsed = self._columns_parser.parse(pa.py_buffer(block.data), lines)
-            if isinstance(parsed, Parsed) and not parsed.doubtful:
-                return self._finished(block, parsed.columns, None, None)
-        return self._mixed_batch(block)
+        parsed = self._parsed(block.data)
+        if parsed is not None and not parsed.doubtful:
+            return self._finished(block, parsed.columns, None, None)
+        return self._mixed_batch(block, parsed)
 
-    def _mixed_batch(self, block: LineBlock) -> pa.RecordBatch:
-        """A block of which some lines are not for pyarrow."""
+    def _parsed(self, data: bytes) -> Parsed | None:
+        """The block as columns, where all lines are for the fast path, but for some doubtful ones."""
+        parsed = self._columns_parser.parse_layout(data)
+        if parsed is not None or not self._columns_parser.usable:
+            return parsed
+        lines = data.count(b"\n")
+        if not _is_one_object_a_line(data, lines):
+            return None
+        outcome = self._columns_parser.parse(pa.py_buffer(data), lines)
+        return outcome if isinstance(outcome, Parsed) else None
+
+    def _mixed_batch(self, block: LineBlock, parsed: Parsed | None) -> pa.RecordBatch:
+        """A block of which some lines are for the slow path."""
         lines = block.data.split(b"\n")[:-1]
-        fast, slow = self._sorted_out(lines)
+        if parsed is None:
+            fast, slow = self._sorted_out(lines)
+        else:
+            fast = [_without(parsed, pa.array(range(len(lines)), pa.int64()))]
+            slow = sorted(parsed.doubtful)
         rows: list[Row] = []
         row_lines: list[int] = []
         corrupt: list[bytes | None] = []
         for number in slow:
-            parsed = self._line_parser.parse(lines[number])
-            if parsed.malformed:
+            read = self._line_parser.parse(lines[number])
+            if read.malformed:
                 if self._mode == "FAILFAST":
                     raise _malformed(block, number, lines[number])
                 if self._mode == "DROPMALFORMED":
                     continue
-            found = parsed.rows or ([[None] * len(self._data_schema)] if parsed.malformed else [])
+            found = read.rows or ([[None] * len(self._data_schema)] if read.malformed else [])
             rows += found
             row_lines += [number] * len(found)
-            corrupt += [lines[number] if parsed.malformed else None] * len(found)
+            corrupt += [lines[number] if read.malformed else None] * len(found)
         pieces = [(numbers, columns) for numbers, columns in fast]
         pieces.append((pa.array(row_lines, pa.int64()), arrays_of_rows(rows, self._data_schema)))
         numbers = pa.concat_arrays([numbers for numbers, _ in pieces])
