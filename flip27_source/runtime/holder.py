@@ -7,12 +7,13 @@ checkpoint the coordinator stands at (R7, R8). Flink: OperatorCoordinatorHolder.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,24 +123,9 @@ class CoordinatorHolder:
             start: the newest offset in Spark's commit log, or the initial one.
             limits: further limits of this batch; None for "all that is available".
         """
-        offset = self._offset(start)
-        coordinator = self._coordinator_at(offset)
-        self._complete(coordinator, offset)
-        for number, error in self._actions.drain():
-            coordinator.action_ended(number, error)
-        bounds = UNLIMITED if limits is None else limits.tightened_by(self._own_limits())
-        if limits is None:
-            self._runner.wait_for_first_rounds()
-        # Asked before the mailbox is emptied: a round that ends in between is not overlooked.
-        while True:
-            more_to_come = self._runner.in_first_rounds
-            pending = self._checkpoint(coordinator, bounds)
-            if pending is not None:
-                return self._written(pending, offset).to_json()
-            # A handler may have begun a further call, whose first round counts too.
-            if not more_to_come and not self._runner.in_first_rounds:
-                return start
-            self._runner.wait_for_first_rounds()
+        with self._whole_or_not_at_all():
+            offset = self._next_after(self._offset(start), limits)
+        return start if offset is None else offset.to_json()
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
         """What the tasks of the batch ``(start, end]`` read; the same at every call (R3)."""
@@ -160,7 +146,8 @@ class CoordinatorHolder:
 
     def coordinator_at(self, start: dict[str, Any]) -> SourceCoordinator[Any]:
         """The coordinator as it stands at an offset: made or restored where it is not."""
-        return self._coordinator_at(self._offset(start))
+        with self._whole_or_not_at_all():
+            return self._coordinator_at(self._offset(start))
 
     def wait_for_clean_up(self) -> None:
         """Block until no clean-up is under way."""
@@ -171,7 +158,8 @@ class CoordinatorHolder:
         """Spark's commit log holds ``end``. May be told late, twice, or never."""
         offset = self._offset(end)
         if self._coordinator is not None and offset == self._at:
-            self._complete(self._coordinator, offset)
+            with self._whole_or_not_at_all():
+                self._complete(self._coordinator, offset)
         self._clean(offset)
 
     def report(self) -> dict[str, Any] | None:
@@ -191,6 +179,25 @@ class CoordinatorHolder:
             self._coordinator.close()
             self._coordinator = None
 
+    def _next_after(self, start: Offset, limits: Limits | None) -> Offset | None:
+        coordinator = self._coordinator_at(start)
+        self._complete(coordinator, start)
+        for number, error in self._actions.drain():
+            coordinator.action_ended(number, error)
+        bounds = UNLIMITED if limits is None else limits.tightened_by(self._own_limits())
+        if limits is None:
+            self._runner.wait_for_first_rounds()
+        # Asked before the mailbox is emptied: a round that ends in between is not overlooked.
+        while True:
+            more_to_come = self._runner.in_first_rounds
+            pending = self._checkpoint(coordinator, bounds)
+            if pending is not None:
+                return self._written(pending, start)
+            # A handler may have begun a further call, whose first round counts too.
+            if not more_to_come and not self._runner.in_first_rounds:
+                return None
+            self._runner.wait_for_first_rounds()
+
     def _checkpoint(
         self, coordinator: SourceCoordinator[Any], limits: Limits
     ) -> PendingCheckpoint[Any] | None:
@@ -201,16 +208,21 @@ class CoordinatorHolder:
         return coordinator.checkpoint(metadata, limits)
 
     def _written(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
-        """Make the checkpoint durable; where that fails, the coordinator stands nowhere any more."""
+        """Make the checkpoint durable."""
+        if self._epoch is not None:
+            self._epoch.check()
+        self._at = self._storage.write(pending, parent=parent)
+        self._drive(self._at)
+        return self._at
+
+    @contextlib.contextmanager
+    def _whole_or_not_at_all(self) -> Iterator[None]:
+        """What fails half-way leaves a coordinator that stands nowhere: the next call restores it."""
         try:
-            if self._epoch is not None:
-                self._epoch.check()
-            self._at = self._storage.write(pending, parent=parent)
+            yield
         except BaseException:
             self._start_over()
             raise
-        self._drive(self._at)
-        return self._at
 
     def _start_over(self) -> None:
         self.close()
@@ -231,13 +243,9 @@ class CoordinatorHolder:
         pending = coordinator.pending
         if pending is None or pending.checkpoint_id != offset.checkpoint_id:
             return
-        try:
-            if self._acknowledgements is not None:
-                self._acknowledgements.collect(coordinator, pending, offset)
-            completed = coordinator.complete(offset.checkpoint_id)
-        except BaseException:
-            self._start_over()
-            raise
+        if self._acknowledgements is not None:
+            self._acknowledgements.collect(coordinator, pending, offset)
+        completed = coordinator.complete(offset.checkpoint_id)
         if completed is not None:
             self._actions.submit(completed.due_actions)
 

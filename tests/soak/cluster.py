@@ -1,0 +1,65 @@
+"""A Spark cluster of two hosts on this machine: speculation never puts a copy on the same host."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+
+from flip27_source.cli.demo_processes import spark_environment
+
+DEADLINE_S = 120.0
+HOSTS = ("127.0.0.2", "127.0.0.3")
+
+
+@contextlib.contextmanager
+def two_hosts(folder: Path) -> Iterator[str]:
+    """The URL of a master with a worker of one core on each host; gone at the end."""
+    with contextlib.ExitStack() as processes:
+        master = folder / "master.log"
+        processes.enter_context(
+            _daemon(master, "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        )
+        url = _logged(master, r"Starting Spark master at (spark://\S+)")
+        for host in HOSTS:
+            log = folder / f"worker-{host}.log"
+            options = ["--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+            work = ["--work-dir", str(folder / host)]
+            processes.enter_context(_daemon(log, "worker.Worker", *options, *work, url))
+            _logged(log, r"(Successfully registered)")
+        yield url
+
+
+@contextlib.contextmanager
+def _daemon(log: Path, what: str, *arguments: str) -> Iterator[None]:
+    home = Path(pyspark.__file__).parent
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *arguments],
+            env=spark_environment() | {"SPARK_HOME": str(home), "SPARK_NO_DAEMONIZE": "1"},
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _logged(log: Path, pattern: str) -> str:
+    deadline = time.monotonic() + DEADLINE_S
+    while (found := re.search(pattern, log.read_text(errors="replace"))) is None:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{log.name} does not say {pattern}: {log.read_text()[-2000:]}")
+        time.sleep(0.05)
+    return found[1]
