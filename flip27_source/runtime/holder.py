@@ -268,6 +268,7 @@ class CoordinatorHolder:
             )  # fmt: skip
             self._coordinator.enumerator.notify_checkpoint_aborted(self._at.checkpoint_id)
             self._start_over()
+        self._drive(offset)
         coordinator: SourceCoordinator[Any] = SourceCoordinator(
             self._source.enumerator_type,
             self._settings(),

@@ -8,15 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.planning import Limits
 from flip27_source.enumerator import Boundedness, SplitEnumerator
 from flip27_source.reader import SourceReaderContext, SplitReader
-from flip27_source.runtime.holder import CoordinatorHolder, Surroundings
+from flip27_source.runtime.holder import CoordinatorHolder, Surroundings, identity_of
 from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
+from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.storage import CheckpointStorage
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.source import Source
-from tests.toy_sources import INITIAL, Item
+from tests.toy_sources import FEEDS, INITIAL, Item
 
 SCHEMA = pa.schema([("id", pa.string())])
 
@@ -33,7 +36,8 @@ class Batches:
         store: Store | None = None,
         boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED,
     ) -> None:
-        self.source = Source.resolve(options or {}, enumerator=enumerator, reader=reader)
+        self.options = dict(options or {})
+        self.source = Source.resolve(self.options, enumerator=enumerator, reader=reader)
         self.store = store or MemoryStore()
         self.boundedness = boundedness
         self.committed: dict[str, Any] = INITIAL
@@ -61,11 +65,28 @@ class Batches:
         assert isinstance(self.store, MemoryStore)
         return dict(self.store.files)
 
+    def snapshot(self) -> Snapshot[Any]:
+        """What the newest document holds, read from the store."""
+        kind = self.source.enumerator_type
+        storage = CheckpointStorage(
+            SnapshotCodec(kind, self.source.reader_type),
+            identity_of(self.source),
+            store=self.store,
+            inline_limit_bytes=0,
+            new_random=lambda: "",
+        )
+        snapshot = storage.restore(Offset.from_json(self.logged))
+        assert snapshot is not None
+        return snapshot
+
     def quarantined(self) -> list[Any]:
         """What the newest document has set aside."""
-        snapshot = self.holder._storage.restore(Offset.from_json(self.logged))
-        assert snapshot is not None
-        return list(snapshot.ledger.quarantined)
+        return list(self.snapshot().ledger.quarantined)
+
+    @property
+    def source_feed(self) -> list[Item]:
+        """What an enumerator that is a Feed hands out."""
+        return FEEDS[self.source.options["feed"]]
 
     def wait_for_clean_up(self) -> None:
         self.holder.wait_for_clean_up()
