@@ -43,8 +43,8 @@ class SourceReaderContext:
         checkpoint_id: id of the checkpoint whose plan is being read.
         attempt_number: 0 for the first attempt of the task, then 1, 2, ...
         end_positions: for readers that yield Progress, by split id: where another attempt of
-            this very subtask ended. This one must come by the same position and ends there; a
-            reader may use it to ask for no more than that.
+            this very subtask ended, None where it finished the split for good. This one must come
+            by the same position and ends there; a reader may use it to ask for no more than that.
     """
 
     options: Options
@@ -128,7 +128,8 @@ class YieldsProgress:
     :class:`Progress` after every page of rows. The batch ends at one of them: when its budget
     (``maxRowsPerSplit``, ``maxBytesPerSplit``, ``maxSplitDuration``) is used up, or when ``read``
     returns because there is nothing more for now; the split is then read again from there, at
-    once or after ``pollInterval``. ``Progress(None)`` says that it is finished for good. Rows
+    once or after ``pollInterval``. ``Progress(None)`` says that it is finished for good; it tells
+    no position, so where a source may still grow, yield it only from a ``read`` without rows. Rows
     after the last Progress are an error: nobody would know where to go on.
 
     Where a batch is repeated (a retried task, a restart after a crash), ``read`` is called with

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from flip27_source.readers.delimited_bytes import is_line_count, quotes_pair_up
 from flip27_source.readers.delimited_tokens import NONE, Dialect, split_line
 from flip27_source.readers.line_blocks import as_array, lines_of
 
@@ -46,10 +47,9 @@ def text_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns:
         return TextColumns([pa.array([], pa.string())] * wanted, None, 0)
     start = data.rfind(b"\n", 0, first.start()) + 1
     fields = len(split_line(data[start : first.end()].decode(), dialect))
-    if _is_clean(data, dialect, fields):
-        columns = _parsed(data, dialect, fields, wanted)
-        if columns is not None:
-            return _of_one_count(columns, fields, wanted)
+    columns = _parsed_whole(data, dialect, fields, wanted)
+    if columns is not None:
+        return _of_one_count(columns, fields, wanted)
     return _line_by_line(data, dialect, fields, wanted)
 
 
@@ -59,17 +59,22 @@ def nonblank_lines(data: bytes) -> pa.Array:
     return lines.filter(pc.match_substring_regex(lines, _NOT_BLANK))
 
 
-def _is_clean(data: bytes, dialect: Dialect, fields: int) -> bool:
-    """True when Arrow's parser and Spark's cut every line alike, as long as all have ``fields`` fields."""
-    if dialect.quote.encode() in data:
-        whole = pc.match_substring_regex(as_array(data), dialect.clean_lines)
-        if not whole[0].as_py():
-            return False
+def _parsed_whole(data: bytes, dialect: Dialect, fields: int, wanted: int) -> list[pa.Array] | None:
+    """The columns when Arrow's parser and Spark's cut every line alike into ``fields`` fields, or None."""
     # Lines of white space are no rows to Spark. With several fields Arrow stumbles over them anyhow.
-    if fields == 1 or dialect.sep <= " ":
-        blank = pc.match_substring_regex(as_array(data), _BLANK_LINE)
-        return not blank[0].as_py()
-    return True
+    if (fields == 1 or dialect.sep <= " ") and _matches(data, _BLANK_LINE):
+        return None
+    if dialect.quote.encode() not in data:
+        return _parsed(data, dialect, fields, wanted)
+    if quotes_pair_up(data, dialect):
+        columns = _parsed(data, dialect, fields, wanted)
+        # Otherwise some pair of quotes has a newline inside.
+        return columns if columns is not None and is_line_count(len(columns[0]), data) else None
+    return _parsed(data, dialect, fields, wanted) if _matches(data, dialect.clean_lines) else None
+
+
+def _matches(data: bytes, pattern: str) -> bool:
+    return bool(pc.match_substring_regex(as_array(data), pattern)[0].as_py())
 
 
 def _parsed(data: bytes | pa.Buffer, dialect: Dialect, fields: int, wanted: int) -> list[pa.Array] | None:

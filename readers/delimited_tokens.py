@@ -38,6 +38,20 @@ class Dialect:
         """True when a quote inside a quoted field is written twice."""
         return self.quote == self.escape != NONE
 
+    @property
+    def nul_is_special(self) -> bool:
+        """True when Spark may take a NUL for a quote, an escape character or what was before a quote."""
+        return self.doubles_quotes or NONE in (self.quote, self.escape)
+
+    @property
+    def empty_quotes_are_clean(self) -> bool:
+        """True when Arrow's parser reads a quoted field without a character exactly as Spark does.
+
+        It takes it for an unquoted one, which is only right when both mean the same; without an escape
+        character Spark takes it for a quote at the end of a line.
+        """
+        return self.null_value == self.empty_value and self.escape != NONE
+
     @cached_property
     def stops(self) -> re.Pattern[str]:
         """What ends a run of ordinary characters inside quotes."""
@@ -48,8 +62,7 @@ class Dialect:
     def clean_field(self) -> str:
         """Pattern (RE2, on bytes) of a field that Arrow's parser reads exactly as Spark does."""
         sep, quote, escape = (_escaped(char) for char in (self.sep, self.quote, self.escape))
-        # A NUL is a quote or an escape to Spark when there is none.
-        nul = r"\x00" if NONE in (self.quote, self.escape) else ""
+        nul = r"\x00" if self.nul_is_special else ""
         bare = rf"(?:[^{sep}\n{quote}{nul}][^{sep}\n{nul}]*)?"
         if self.quote == NONE:
             return bare
@@ -59,9 +72,7 @@ class Dialect:
             inside = rf"[^{quote}\n{nul}]"
         else:
             inside = rf"(?:[^{quote}\n{escape}{nul}]|{escape}[^{quote}\n{escape}{nul}])"
-        # An empty quoted field is read as an unquoted one, which is only right when both mean the same;
-        # without an escape character Spark takes it for a quote at the end of a line.
-        count = "*" if self.null_value == self.empty_value and self.escape != NONE else "+"
+        count = "*" if self.empty_quotes_are_clean else "+"
         return f"(?:{bare}|{quote}{inside}{count}{quote})"
 
     @cached_property

@@ -14,6 +14,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import FileIO
 from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -219,7 +220,9 @@ def _whole_lines(pieces: Iterable[tuple[int, memoryview]]) -> Iterator[tuple[int
         if not carried:
             line_position = position
         cut = _after_last_line_end(piece)
-        if cut:
+        if cut == len(piece) and not carried:
+            yield line_position, _as_bytes(piece)
+        elif cut:
             carried.append(piece[:cut])
             yield line_position, b"".join(carried)
             carried = []
@@ -228,6 +231,11 @@ def _whole_lines(pieces: Iterable[tuple[int, memoryview]]) -> Iterator[tuple[int
             carried.append(piece[cut:])
     if carried:
         yield line_position, b"".join(carried)
+
+
+def _as_bytes(piece: memoryview) -> bytes:
+    whole = piece.obj
+    return whole if isinstance(whole, bytes) and len(whole) == len(piece) else bytes(piece)
 
 
 def _range_pieces(
@@ -240,7 +248,9 @@ def _range_pieces(
     """
     skipping = split.start > 0
     end = split.end
-    while chunk := _read_chunk(stream, _read_bytes(position, end, block_bytes)):
+    while chunk := _read_chunk(
+        stream, _lines_bytes(stream, position, _read_bytes(position, end, block_bytes))
+    ):
         start = 0
         if skipping:
             start = _after_first_line_end(chunk, 0)
@@ -264,6 +274,21 @@ def _read_bytes(position: int, end: int | None, block_bytes: int) -> int:
         return block_bytes
     # A little more than the range, in which its last line most likely ends.
     return min(block_bytes, max(end - position, 0) + _SLACK_BYTES)
+
+
+def _lines_bytes(stream: BinaryIO, position: int, size: int) -> int:
+    """How many of the next ``size`` bytes to read so that they most likely end with a line.
+
+    A look ahead at the last few, where that costs next to nothing: bytes that end with a line need not be
+    joined with those of the next read.
+    """
+    if size < 2 * _SLACK_BYTES or not isinstance(stream, FileIO):
+        return size
+    tail_position = position + size - _SLACK_BYTES
+    stream.seek(tail_position)
+    tail = stream.read(_SLACK_BYTES)
+    stream.seek(position)
+    return tail_position - position + (tail.rfind(b"\n") + 1 or _SLACK_BYTES)
 
 
 def _read_chunk(stream: BinaryIO, size: int) -> bytes:

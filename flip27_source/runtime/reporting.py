@@ -70,7 +70,9 @@ class ReportingSubtask:
         self._context = replace(
             context,
             end_positions={
-                item.split_id: item.position for item in results if item.status is SplitStatus.LIVE
+                item.split_id: item.position
+                for item in results
+                if item.status in (SplitStatus.LIVE, SplitStatus.FINISHED)
             },
             event_sender=self._send,
         )

@@ -30,6 +30,7 @@ DIALECTS = {
     "nul characters": ({}, 'a",\\ \0'),
     "no quote and nul characters": ({"quote": ""}, "a,\\\0"),
     "no escape and nul characters": ({"escape": ""}, 'a,"\0'),
+    "doubled quotes and nul characters": ({"escape": '"'}, 'a,"\0'),
     "not ascii": ({}, 'é",\\😀'),
 }
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.delimited import DelimitedReader
+from flip27_source.readers.text_values import converter
 from tests.readers.delimited_comparison import assert_csv_same_as_spark
 from tests.readers.spark_reading import arrow_schema, read_batches
 
@@ -231,6 +234,30 @@ def test_columns_of_plain_values_that_are_cast_as_a_whole_give_the_same_too(
 ) -> None:
     rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content_of(PLAIN[kind]), schema_of(kind))
     assert rows.where("_corrupt_record is not null").count() == 0
+
+
+NUMBERS = [
+    *[pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()],
+    *[pa.decimal128(7, 2), pa.decimal128(5, 5), pa.decimal128(10, 0), pa.decimal128(38, 18)],
+]
+
+
+@pytest.mark.parametrize("kind", NUMBERS, ids=str)
+def test_digits_and_what_is_next_to_them_are_read_the_same_with_and_without_a_word_in_the_column(
+    kind: pa.DataType,
+) -> None:
+    # A word has each text looked at by itself, as the tests against Spark have.
+    chance = random.Random(str(kind))
+    convert = converter(pa.field("v", kind), "UTC")
+    texts = {"".join(chance.choices("-./0129", k=chance.randrange(1, 7))) for _ in range(3000)}
+    good = 0
+    for text in sorted(texts):
+        alone, bad = convert(pa.array([text]))
+        beside, bad_beside = convert(pa.array([text, "x"]))
+        assert str(alone[0]) == str(beside[0]), text
+        assert (bad is not None) == bad_beside[0].as_py(), text
+        good += bad is None
+    assert good > 30
 
 
 @pytest.mark.parametrize("time_zone", ["UTC", "Europe/Berlin", "America/New_York"])

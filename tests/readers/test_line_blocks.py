@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import random
 import re
 from pathlib import Path
 
@@ -112,6 +113,37 @@ def test_a_large_file_comes_in_blocks_of_about_the_size_asked_for(tmp_path: Path
     assert b"".join(block.data for block in blocks) == content
     assert max(len(block.data) for block in blocks) < 11_000
     assert len(blocks) < len(content) / 9_000
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("longest_line", [5, 3_000, 200_000])
+def test_large_blocks_and_ranges_give_every_line_once(
+    tmp_path: Path, longest_line: int, ending: bytes
+) -> None:
+    # Only reads as large as these look ahead for the end of a line.
+    chance = random.Random(longest_line)
+    content = b""
+    while len(content) < 1_500_000:
+        content += b"x" * chance.randrange(longest_line) + ending
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    for block_bytes in (1 << 17, (1 << 17) + 1, 300_000, 1 << 20):
+        assert read_lines([split_of(path)], block_bytes) == lines_of(content)
+        starts = [0, *sorted(chance.choices(range(len(content)), k=3))]
+        ranges = zip(starts, [*starts[1:], None], strict=True)
+        assert read_lines([split_of(path, *ends) for ends in ranges], block_bytes) == lines_of(content)
+
+
+def test_blocks_of_a_large_file_end_where_a_line_does_so_that_nothing_is_carried_over(tmp_path: Path) -> None:
+    content = b"".join(b"line %d\n" % number for number in range(100_000))
+    (tmp_path / "a").write_bytes(content)
+    blocks = list(line_blocks([split_of(tmp_path / "a")], NO_OPTIONS, block_bytes=300_000))
+    assert b"".join(block.data for block in blocks) == content
+    start = 0
+    for block in blocks[:-1]:
+        end = content.rfind(b"\n", start, start + 300_000) + 1
+        assert len(block.data) == end - start
+        start = end
 
 
 def test_one_huge_line_is_one_block(tmp_path: Path) -> None:

@@ -177,6 +177,24 @@ def test_a_split_that_is_finished_for_good_is_never_read_again() -> None:
     assert batches.batch() is None
 
 
+def test_a_reader_is_told_where_the_attempt_that_counts_ended() -> None:
+    told: list[dict[str, Any]] = []
+
+    class Told(Pages):
+        def read(self, split: Endpoint) -> Iterator[Any]:
+            told.append(dict(self.context.end_positions))
+            yield from super().read(split)
+
+    SERVER.update(orders=list("abc"), customers=["x", "END"])
+    batches = Batches(Endpoints, Told)
+    batches.trigger()
+    (task,) = batches.tasks()
+    batches.attempt(task)
+    assert told == [{}, {}]
+    batches.attempt(task, number=1)
+    assert told[2] == {"orders": Endpoint(split_id="orders", next=3), "customers": None}
+
+
 def test_rows_after_the_last_progress_are_refused() -> None:
     class Careless(YieldsProgress, SplitReader[Endpoint]):
         def read(self, split: Endpoint) -> Iterator[Any]:

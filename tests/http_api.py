@@ -1,0 +1,254 @@
+"""A JSON API on this machine, paged in every way that the http source knows, that misbehaves on demand."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+Record = dict[str, Any]
+Params = dict[str, str]
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the server sends: ``body`` is made JSON unless it is bytes already."""
+
+    body: Any
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    framing: str = "length"
+    """How the end of the body is told: length, chunked, or close (the connection ends)."""
+    cut: bool = False
+    """The connection ends in the middle of the body."""
+
+
+class Misbehaviour:
+    """What the server does wrong in one answer."""
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        """The wrong answer; the right one is ``api.answer(path, params)``."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Fails(Misbehaviour):
+    """An error status."""
+
+    status: int = 500
+    retry_after: str | None = None
+    body: str = "oops"
+    location: str | None = None
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        given = {"Retry-After": self.retry_after, "Location": self.location}
+        headers = {name: value for name, value in given.items() if value is not None}
+        return Answer(self.body.encode(), status=self.status, headers=headers)
+
+
+@dataclass(frozen=True)
+class Cuts(Misbehaviour):
+    """The right answer, but for its second half."""
+
+    framing: str = "length"
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        right = api.answer(path, params)
+        return Answer(right.body, headers=right.headers, framing=self.framing, cut=True)
+
+
+class HangsUp(Misbehaviour):
+    """No answer at all."""
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        raise ConnectionResetError
+
+
+class IsSlow(Misbehaviour):
+    """No answer before the client gives up."""
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        api.closed.wait(60)
+        raise ConnectionResetError
+
+
+class Repeats(Misbehaviour):
+    """The answer to the request before, of the same kind."""
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        return api.last_answer or api.answer(path, params)
+
+
+@dataclass(frozen=True)
+class ChangesPageSize(Misbehaviour):
+    """From this answer on pages have another size."""
+
+    size: int
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        api.page_size = self.size
+        return api.answer(path, params)
+
+
+@dataclass(frozen=True)
+class Grows(Misbehaviour):
+    """Records are added just before this answer."""
+
+    records: tuple[Record, ...]
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        api.records.extend(self.records)
+        return api.answer(path, params)
+
+
+@dataclass(frozen=True)
+class Says(Misbehaviour):
+    """Another body."""
+
+    body: bytes
+    framing: str = "length"
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        return Answer(self.body, framing=self.framing, headers=dict(self.headers))
+
+
+class HttpApi:
+    """The records, the same under every path; the first part of a path says how they are paged."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.records: list[Record] = []
+        self.page_size = 4
+        self.requests: list[tuple[str, Params, dict[str, str]]] = []
+        self.misbehaviours: deque[Misbehaviour | None] = deque()
+        self.last_answer: Answer | None = None
+        self.closed = threading.Event()
+        self.token: str | None = None
+
+    def misbehaves(self, *how: Misbehaviour | None) -> None:
+        """The next requests are answered so, one after the other; None is an answer that is right."""
+        self.misbehaviours.extend(how)
+
+    def next_answer(self, path: str, params: Params, headers: dict[str, str]) -> Answer:
+        self.requests.append((path, params, headers))
+        how = self.misbehaviours.popleft() if self.misbehaviours else None
+        answer = self.answer(path, params) if how is None else how.answer(self, path, params)
+        if self.token is not None and self.token not in (headers.get("Authorization"), params.get("token")):
+            return Answer({"error": "who are you?"}, status=401)
+        if answer.status == 200 and not answer.cut:
+            self.last_answer = answer
+        return answer
+
+    def answer(self, path: str, params: Params) -> Answer:
+        """The right answer."""
+        kind = path.split("/")[1]
+        found: Answer = getattr(self, f"_{kind}", self._unknown)(path, params)
+        return found
+
+    def _unknown(self, path: str, params: Params) -> Answer:
+        return Answer({"error": f"no {path}"}, status=404)
+
+    def _none(self, path: str, params: Params) -> Answer:
+        return Answer(self.records)
+
+    def _cursor(self, path: str, params: Params) -> Answer:
+        start = int(params.get("cursor", "after-0").removeprefix("after-"))
+        page, end = self._slice(start)
+        following = f"after-{end}" if end < len(self.records) else None
+        return Answer({"data": {"items": page}, "meta": {"next": following}})
+
+    def _feed(self, path: str, params: Params) -> Answer:
+        """Cursors as event feeds have them: there always is a next one."""
+        page, end = self._slice(int(params.get("cursor", "0")))
+        return Answer({"items": page, "next": end})
+
+    def _link(self, path: str, params: Params) -> Answer:
+        page, end = self._slice(int(params.get("offset", "0")))
+        query = urlencode({**params, "offset": end})
+        link = {"Link": f'<{path}?{query}>; rel="next"'} if end < len(self.records) else {}
+        return Answer(page, headers=link)
+
+    def _body_link(self, path: str, params: Params) -> Answer:
+        page, end = self._slice(int(params.get("offset", "0")))
+        following = f"{self.url}{path}?offset={end}" if end < len(self.records) else ""
+        return Answer({"items": page, "links": {"next": following}})
+
+    def _page(self, path: str, params: Params) -> Answer:
+        page, _ = self._slice((int(params["page"]) - 1) * self.page_size)
+        return Answer({"items": page})
+
+    def _strict_page(self, path: str, params: Params) -> Answer:
+        page, _ = self._slice((int(params["page"]) - 1) * self.page_size)
+        return (
+            Answer({"items": page})
+            if page or params["page"] == "1"
+            else Answer({"detail": "Invalid page."}, status=404)
+        )
+
+    def _sized_page(self, path: str, params: Params) -> Answer:
+        self.page_size = int(params["per_page"])
+        return self._page(path, params)
+
+    def _since(self, path: str, params: Params) -> Answer:
+        since = params.get("since", "")
+        found = [record for record in self.records if record["at"] >= since]
+        return Answer(sorted(found, key=lambda record: record["at"])[: self.page_size])
+
+    def _slice(self, start: int) -> tuple[list[Record], int]:
+        end = min(start + self.page_size, len(self.records))
+        return self.records[start : start + self.page_size], max(start, end)
+
+
+@contextmanager
+def http_api() -> Iterator[HttpApi]:
+    """A running server, without records."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # it would hold each body back for 40 ms
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            params = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+            try:
+                self._send(api.next_answer(parts.path, params, dict(self.headers)))
+            except OSError:
+                self.close_connection = True  # the client has gone, or is to be left without an answer
+
+        def _send(self, answer: Answer) -> None:
+            body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            self.send_response(answer.status)
+            for name, value in {"Content-Type": "application/json", **answer.headers}.items():
+                self.send_header(name, value)
+            sent = body[: len(body) // 2] if answer.cut else body
+            if answer.framing == "length":
+                self.send_header("Content-Length", str(len(body)))
+            elif answer.framing == "chunked":
+                self.send_header("Transfer-Encoding", "chunked")
+                sent = b"%x\r\n%s\r\n" % (len(sent), sent) + (b"" if answer.cut else b"0\r\n\r\n")
+            self.end_headers()
+            self.wfile.write(sent)
+            self.close_connection = answer.cut or answer.framing == "close"
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    api = HttpApi(f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield api
+    finally:
+        api.closed.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,111 @@
+"""The http source on a real session: pages read by Spark's workers, every record once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tests.http_api import ChangesPageSize, Cuts, Fails, HangsUp, HttpApi, http_api
+from tests.readers.http_reading import KINDS, records
+
+from .streams import Folders, forget_commit, run_to_end, to_lake, wait_for
+
+SECRET = "s3cr3t-of-the-api"
+
+
+@pytest.fixture
+def api() -> Iterator[HttpApi]:
+    with http_api() as running:
+        running.records = records(*range(30))
+        yield running
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)
+
+
+def stream(spark: SparkSession, folders: Folders, api: HttpApi, kind: str, **options: Any) -> DataFrame:
+    """Two endpoints with the same records, one told from the other by the column ``path``."""
+    chosen = {
+        "enumerator": "http",
+        "stateLocation": str(folders.state),
+        "endpoints": f"{kind}/orders, {kind}/customers",
+        "maxBackoff": "10ms",
+        "pollInterval": "10ms",
+        "maxRowsPerSplit": 8,
+        **KINDS[kind],
+        **options,
+    }
+    return spark.readStream.format("flip27").options(**chosen).schema("id long, at string").load(api.url)
+
+
+def lake_ids(spark: SparkSession, folders: Folders) -> list[int]:
+    rows = spark.read.schema("id long").parquet(str(folders.lake)).collect()
+    return sorted(row.id for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["cursor", "page", "since"])
+def test_two_endpoints_arrive_once_each_over_runs_and_a_server_that_misbehaves(
+    spark: SparkSession, folders: Folders, api: HttpApi, kind: str
+) -> None:
+    api.misbehaves(None, Fails(503, retry_after="0"), None, HangsUp(), Cuts(), None, ChangesPageSize(5))
+    run_to_end(to_lake(stream(spark, folders, api, kind), folders))
+    assert lake_ids(spark, folders) == sorted([*range(30)] * 2)
+    api.records += records(*range(30, 37))
+    run_to_end(to_lake(stream(spark, folders, api, kind), folders))
+    assert lake_ids(spark, folders) == sorted([*range(37)] * 2)
+
+
+def test_a_batch_that_is_run_again_after_a_crash_has_the_same_rows_though_the_api_has_grown(
+    spark: SparkSession, folders: Folders, api: HttpApi
+) -> None:
+    batches: list[tuple[int, list[int]]] = []
+
+    def remember(frame: DataFrame, batch_id: int) -> None:
+        batches.append((batch_id, sorted(row.id for row in frame.collect())))
+
+    def run() -> None:
+        writer = stream(spark, folders, api, "link").writeStream.foreachBatch(remember)
+        writer = writer.option("checkpointLocation", str(folders.checkpoint))
+        run_to_end(writer.trigger(availableNow=True).start())
+
+    run()
+    first = dict(batches)
+    last = max(first)
+    batches.clear()
+    forget_commit(folders, last)
+    api.records += records(30, 31)
+    api.page_size = 7
+    run()
+    assert batches[0] == (last, first[last])
+    rest = [number for batch_id, ids in batches[1:] for number in ids]
+    assert sorted(rest) == [30, 30, 31, 31]
+
+
+def test_a_running_query_polls_for_what_is_added_and_stores_no_credential(
+    spark: SparkSession, folders: Folders, api: HttpApi
+) -> None:
+    api.token = f"Bearer {SECRET}"
+    frame = stream(spark, folders, api, "cursor", authToken=SECRET)
+    query: StreamingQuery = to_lake(frame, folders, processingTime="50 milliseconds")
+    try:
+        wait_for(lambda: len(lake_ids(spark, folders)) == 60, query)
+        api.records += records(30)
+        wait_for(lambda: len(lake_ids(spark, folders)) == 62, query)
+    finally:
+        query.stop()
+    stored = [path.read_bytes() for path in folders.checkpoint.rglob("*") if path.is_file()]
+    assert len(stored) > 5
+    assert not any(SECRET.encode() in data for data in stored)
+
+
+def test_a_batch_read_gives_all_there_is(spark: SparkSession, folders: Folders, api: HttpApi) -> None:
+    options = {**KINDS["page"], "enumerator": "http"}
+    frame = spark.read.format("flip27").options(**options).schema("id long").load(f"{api.url}/page/orders")
+    assert sorted(row.id for row in frame.collect()) == list(range(30))
