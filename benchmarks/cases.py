@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.s3_server import new_bucket, s3_endpoint
+
 from .data import DataCache, Dataset
-from .outcomes import Outcome, Rounds, Target, batch_time, failed, faster, known_files_outcomes
+from .outcomes import (
+    Outcome,
+    Rounds,
+    Target,
+    batch_time,
+    failed,
+    faster,
+    known_files_outcomes,
+    report_cost_outcome,
+)
+from .report_cost import SUBTASKS
+from .report_cost import measure as measure_report_cost
 from .rounds import KnownFilesSpec, Round, RoundSpec
 from .sessions import BenchmarkError, Pair, measure_known_files, open_pair
 from .sizes import Sizes
@@ -153,6 +167,23 @@ def _known_files(bench: Bench, _pair: Pair | None) -> list[Outcome]:
     return known_files_outcomes(name, measure_known_files(spec))
 
 
+def _report_cost(bench: Bench, _pair: Pair | None) -> list[Outcome]:
+    batches = bench.sizes.report_batches
+    note = "no Spark; all that reports do, one after the other"
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="flip27-bench-") as folder:
+        cost = measure_report_cost(folder, {}, batches)
+        name = f"batches of {SUBTASKS} subtasks that report, local disk"
+        outcomes.append(report_cost_outcome(name, cost, BY_NAME["reports"].target, note))
+    with s3_endpoint() as url:
+        bucket = new_bucket(url)
+        cost = measure_report_cost(f"s3://{bucket.name}/state", bucket.options, batches)
+        name = f"batches of {SUBTASKS} subtasks that report, S3 (moto)"
+        # No target: a store on the network answers as fast as it does.
+        outcomes.append(report_cost_outcome(name, cost, Target("at most", 1_000, "ms"), note))
+    return outcomes
+
+
 TINY_FILES = Case(name="tiny", target=Target("at least", 12), run=_tiny_files)
 
 CASES = (
@@ -168,5 +199,6 @@ CASES = (
         conf=UNIX_SOCKETS,
     ),
     Case(name="known", target=Target("at most", 100, "ms"), run=_known_files, needs_spark=False),
+    Case(name="reports", target=Target("at most", 25, "ms"), run=_report_cost, needs_spark=False),
 )
 BY_NAME = {case.name: case for case in CASES}

@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from .report_cost import ReportCost
 from .rounds import KnownFiles, Memory, Round
 
 T = TypeVar("T")
@@ -157,6 +158,22 @@ def known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
         )
         for number, (what, spread, held, target) in enumerate(values)
     ]
+
+
+def report_cost_outcome(case: str, cost: ReportCost, target: Target, note: str) -> Outcome:
+    """What reports add to a batch."""
+    without, added = Spread.of(cost.without_ms), Spread.of(cost.added_ms)
+    return Outcome(
+        case=case,
+        what="ms added by reports",
+        spark=None,
+        flip27=Spread.of(cost.with_reports_ms),
+        result=added,
+        target=target,
+        reached=target.reached_by(added.median),
+        rounds=(0, len(cost.added_ms)),
+        note=f"{note}; a batch without reports: {without.median:.1f} ms",
+    )
 
 
 def failed(case: str, target: Target, reason: str) -> Outcome:

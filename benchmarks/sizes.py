@@ -18,6 +18,7 @@ class Sizes:
         file_bytes: in files of this size, files_per_trigger in each batch.
         one_row_batches: batches of the one-row case.
         known_files: files that are known when new_files come, in each of known_rounds rounds.
+        report_batches: batches of the case of reports, with and without.
         rounds: measured rounds.
         warm_ups: rounds of each side before them that do not count.
         slow_rounds: measured rounds of Spark where one takes minutes.
@@ -35,6 +36,7 @@ class Sizes:
     known_files: int
     new_files: int
     known_rounds: int
+    report_batches: int
     rounds: int
     warm_ups: int
     slow_rounds: int
@@ -53,6 +55,7 @@ FULL = Sizes(
     known_files=1_000_000,
     new_files=1_000,
     known_rounds=20,
+    report_batches=30,
     rounds=3,
     warm_ups=1,
     slow_rounds=1,
@@ -71,6 +74,7 @@ QUICK = Sizes(
     known_files=50_000,
     new_files=1_000,
     known_rounds=5,
+    report_batches=3,
     rounds=1,
     warm_ups=1,
     slow_rounds=1,

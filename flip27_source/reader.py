@@ -62,7 +62,7 @@ class SourceReaderContext:
         It is stored in the report of this subtask and reaches ``handle_source_event`` of the
         enumerator exactly once, when the batch is complete, after the events of subtasks with
         smaller numbers and in the order it was sent (FLINK-28639). Only for enumerators that
-        define ``handle_source_event``.
+        define ``handle_source_event``. In a batch read nothing follows, and it reaches nobody.
         """
         self.event_sender(event)
 

@@ -6,7 +6,7 @@ from typing import Generic
 
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT
-from .planning import Assignment, BatchBudget, Plan, pack
+from .planning import MIN_PARTITION_COST_BYTES, Assignment, BatchBudget, Plan, pack
 from .reports import ReportDemand
 
 
@@ -37,11 +37,20 @@ class Batch(Generic[SplitT]):
             self._events.setdefault(subtask_id, []).extend(events)
 
     def plan(
-        self, *, parallelism: int, max_partition_bytes: int | None, reports: ReportDemand
+        self,
+        *,
+        parallelism: int,
+        max_partition_bytes: int | None,
+        reports: ReportDemand,
+        each_apart: bool,
     ) -> Plan[SplitT]:
-        """Who reads what."""
+        """Who reads what; ``each_apart``: a subtask for each split, as far as there are any."""
         packed = pack(
-            self._free, self._pinned, parallelism=parallelism, max_partition_bytes=max_partition_bytes
+            self._free,
+            self._pinned,
+            parallelism=parallelism,
+            max_partition_bytes=max_partition_bytes,
+            min_partition_cost=1 if each_apart else MIN_PARTITION_COST_BYTES,
         )
         return Plan(
             assignments=tuple(

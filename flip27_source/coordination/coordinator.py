@@ -136,6 +136,8 @@ class SourceCoordinator(Generic[SplitT]):
             parallelism=self.settings.parallelism,
             max_partition_bytes=self.settings.max_partition_bytes,
             reports=self.settings.reports,
+            # Nobody knows how long a page takes: what one waits for must not hold up the others.
+            each_apart=self.settings.reader_bounds_splits,
         )
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
         state = self.enumerator.snapshot_state(metadata.checkpoint_id)

@@ -138,12 +138,18 @@ def cost_bytes(split: SplitT) -> int:
     return work + FILE_COST_BYTES * max(1, size.files)
 
 
-def subtask_count(total_cost: int, *, parallelism: int, max_partition_bytes: int | None) -> int:
+def subtask_count(
+    total_cost: int,
+    *,
+    parallelism: int,
+    max_partition_bytes: int | None,
+    min_partition_cost: int = MIN_PARTITION_COST_BYTES,
+) -> int:
     """How many subtasks so much work deserves: at least one, at most ``parallelism``.
 
     With ``max_partition_bytes`` more are allowed, so that none gets more than that.
     """
-    wanted = -(-total_cost // MIN_PARTITION_COST_BYTES)
+    wanted = -(-total_cost // min_partition_cost)
     rounds = 1
     if max_partition_bytes is not None:
         # Whole rounds: three subtasks on two cores take as long as four.
@@ -157,6 +163,7 @@ def pack(
     *,
     parallelism: int,
     max_partition_bytes: int | None = None,
+    min_partition_cost: int = MIN_PARTITION_COST_BYTES,
 ) -> dict[int, list[SplitT]]:
     """Spread splits over subtasks so that all finish together.
 
@@ -173,7 +180,12 @@ def pack(
         held.setdefault(target, []).append((False, index, split))
         load[target] = load.get(target, 0) + cost_bytes(split)
     total = sum(costs) + sum(load.values())
-    count = subtask_count(total, parallelism=parallelism, max_partition_bytes=max_partition_bytes)
+    count = subtask_count(
+        total,
+        parallelism=parallelism,
+        max_partition_bytes=max_partition_bytes,
+        min_partition_cost=min_partition_cost,
+    )
     # Subtasks that run anyway take their share first; others join only where the work deserves it.
     others = (subtask for subtask in range(max(parallelism, count)) if subtask not in load)
     running = [*load, *islice(others, max(0, count - len(load)))]

@@ -168,7 +168,7 @@ class ReportingSubtask:
         return expected
 
     def _send(self, event: SourceEvent) -> None:
-        self._events.encode(event)  # refused here, where the author sees who sent it
+        self._events.check(event)  # refused here, where the author sees who sent it
         self._sent.append(event)
 
     def _acknowledge(self, splits: int, duration_s: float) -> None:

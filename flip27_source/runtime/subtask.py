@@ -7,7 +7,7 @@ report, where one is asked for (see ``reporting``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .._version import __version__
@@ -15,6 +15,7 @@ from ..errors import IncompatibleStateError
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader
 from ..segment import Segment
 from ..snapshots.codec import SnapshotCodec
+from ..snapshots.event_codec import EventCodec
 from ..snapshots.reports import ReportPlace
 from ..snapshots.store import Store
 from ..source import Source
@@ -63,7 +64,8 @@ def read_subtask(
         subtask = ReportingSubtask(source, planned.report, context, codec, store)
         yield from subtask.read(reader, splits, planned.events)
         return
-    reader.open(context)
+    # A batch read: nothing comes after it that an event could reach.
+    reader.open(replace(context, event_sender=EventCodec(source.enumerator_type).check))
     try:
         for event in planned.events:
             reader.handle_source_event(codec.events_to_readers.decode(event))

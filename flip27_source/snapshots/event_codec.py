@@ -52,6 +52,10 @@ class EventCodec:
             ) from error
         return raw
 
+    def check(self, event: SourceEvent) -> None:
+        """Raises what :meth:`encode` would."""
+        self.encode(event)
+
     def decode(self, raw: Any) -> SourceEvent:
         """The event in some JSON.
 

@@ -168,6 +168,13 @@ def test_a_bounded_run_ends_when_every_split_has_caught_up() -> None:
     assert batches.batch() is None
 
 
+def test_paged_splits_are_spread_over_the_subtasks_for_nobody_knows_how_long_a_page_takes() -> None:
+    SERVER.update(orders=["a"], customers=["x"])
+    batches = paged()
+    batches.trigger()
+    assert [task.subtask_id for task in batches.tasks()] == [0, 1]
+
+
 def test_a_split_that_is_finished_for_good_is_never_read_again() -> None:
     SERVER["orders"] = ["a", "END", "never"]
     batches = paged()
@@ -188,11 +195,10 @@ def test_a_reader_is_told_where_the_attempt_that_counts_ended() -> None:
     SERVER.update(orders=list("abc"), customers=["x", "END"])
     batches = Batches(Endpoints, Told)
     batches.trigger()
-    (task,) = batches.tasks()
-    batches.attempt(task)
-    assert told == [{}, {}]
-    batches.attempt(task, number=1)
-    assert told[2] == {"orders": Endpoint(split_id="orders", next=3), "customers": None}
+    for number in range(2):
+        for task in batches.tasks():
+            batches.attempt(task, number)
+    assert told == [{}, {}, {"orders": Endpoint(split_id="orders", next=3)}, {"customers": None}]
 
 
 def test_rows_after_the_last_progress_are_refused() -> None:

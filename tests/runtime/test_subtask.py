@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 
 from flip27_source import __version__
 from flip27_source.errors import ContractError, IncompatibleStateError, SchemaError, SplitReadError
-from flip27_source.events import Progress
+from flip27_source.events import Progress, SourceEvent
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
 from flip27_source.segment import Segment
@@ -30,10 +31,17 @@ def planned(*names: str, library: str = __version__, version: int = 1) -> Planne
     )
 
 
-def rows(reader: type[SplitReader[Any]], *names: str, **changes: Any) -> list[Any]:
-    source = source_of(Shelf, {}, reader)
+def rows(
+    reader: type[SplitReader[Any]], *names: str, enumerator: type[Shelf] = Shelf, **changes: Any
+) -> list[Any]:
+    source = source_of(enumerator, {}, reader)
     context = SourceReaderContext(options=source.options, schema=SCHEMA, subtask_id=1, checkpoint_id=3)
     return list(read_subtask(source, planned(*names, **changes), context))
+
+
+@dataclass(frozen=True, slots=True)
+class Saw(SourceEvent):
+    name: str
 
 
 class Recording(EchoReader):
@@ -160,6 +168,21 @@ def test_without_a_report_a_paged_split_is_read_to_its_end() -> None:
             yield Progress(None)
 
     assert rows(Paged, "a", "b") == [("a-1",), ("a-2",), ("b-1",), ("b-2",)]
+
+
+def test_in_a_batch_read_events_are_checked_and_reach_nobody() -> None:
+    class Tells(EchoReader):
+        def read(self, split: Item) -> Iterator[Any]:
+            self.context.send_event_to_coordinator(Saw(split.split_id))
+            yield from super().read(split)
+
+    class Hears(Shelf):
+        def handle_source_event(self, subtask_id: int, event: Saw) -> None:
+            raise AssertionError("nobody tells it")
+
+    assert rows(Tells, "a", "b", enumerator=Hears) == [("a",), ("b",)]
+    with pytest.raises(ContractError, match="Shelf takes no Saw"):
+        rows(Tells, "a")
 
 
 def test_an_executor_of_another_version_refuses_to_read() -> None:

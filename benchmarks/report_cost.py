@@ -1,0 +1,114 @@
+"""What reports add to a batch: the same batches with and without them, without Spark.
+
+Everything that reports do is done one after the other: eight subtasks look for a report, write one, and
+the coordinator reads all eight. On a cluster the first two happen beside each other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source import DiscoveringEnumerator, Discovery, SplitReader, SplitSize
+from flip27_source.coordination.planning import UNLIMITED
+from flip27_source.enumerator import Boundedness
+from flip27_source.reader import SourceReaderContext
+from flip27_source.runtime.holder import CoordinatorHolder
+from flip27_source.runtime.subtask import read_subtask
+from flip27_source.snapshots.offsets import INITIAL_OFFSET
+from flip27_source.source import Source
+
+SUBTASKS = 8
+_SCHEMA = pa.schema([("id", pa.string())])
+_LARGE = SplitSize(bytes=8 * 1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A split that planning gives a subtask of its own."""
+
+    split_id: str
+
+    @property
+    def size(self) -> SplitSize:
+        return _LARGE
+
+
+class Parts(DiscoveringEnumerator[Part]):
+    """As many parts as there are batches to come."""
+
+    batches = 0
+
+    def discover(self, position: int | None) -> Discovery[Part, int]:
+        end = self.batches * SUBTASKS
+        return Discovery([Part(split_id=str(number)) for number in range(position or 0, end)], end)
+
+
+class Ids(SplitReader[Part]):
+    """One row for each split."""
+
+    def read(self, split: Part) -> Iterator[tuple[str]]:
+        yield (split.split_id,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportCost:
+    """Milliseconds of each batch of eight subtasks."""
+
+    with_reports_ms: list[float]
+    without_ms: list[float]
+
+    @property
+    def added_ms(self) -> list[float]:
+        """Batch for batch, what reports added."""
+        return [a - b for a, b in zip(self.with_reports_ms, self.without_ms, strict=True)]
+
+
+def measure(location: str, options: Mapping[str, str], batches: int) -> ReportCost:
+    """Batches with and without reports in turn, so that both see the same weather."""
+    runs = {
+        choice: _batches(f"{location}/{choice}", {**options, "taskReports": choice}, batches + 1)
+        for choice in ("always", "auto")
+    }
+    taken: dict[str, list[float]] = {choice: [] for choice in runs}
+    for number in range(batches + 1):
+        for choice, run in runs.items():
+            took = next(run)
+            if number:  # the first batch makes folders and connections
+                taken[choice].append(took)
+    return ReportCost(with_reports_ms=taken["always"], without_ms=taken["auto"])
+
+
+def _batches(location: str, options: Mapping[str, str], batches: int) -> Iterator[float]:
+    enumerator = type("Parts", (Parts,), {"batches": batches})
+    raw = {
+        **options,
+        "stateLocation": location,
+        "parallelism": str(SUBTASKS),
+        "maxFilesPerTrigger": str(SUBTASKS),
+    }
+    source = Source.resolve(raw, enumerator=enumerator, reader=Ids)
+    holder = CoordinatorHolder(source, Boundedness.BOUNDED)
+    start: dict[str, Any] = INITIAL_OFFSET.to_json()
+    for _ in range(batches):
+        began = time.perf_counter()
+        end = holder.latest_offset(start, UNLIMITED)
+        holder.commit(start)
+        rows = 0
+        for task in holder.plan(start, end):
+            context = SourceReaderContext(
+                options=source.options,
+                schema=_SCHEMA,
+                subtask_id=task.subtask_id,
+                checkpoint_id=task.checkpoint_id,
+            )
+            rows += sum(1 for _ in read_subtask(source, task, context))
+        if rows != SUBTASKS:
+            raise RuntimeError(f"a batch of {SUBTASKS} rows gave {rows}")
+        start = end
+        yield (time.perf_counter() - began) * 1000
+    holder.close()
