@@ -287,4 +287,4 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
     # Few and short: the offset stays under 4 KiB whatever an enumerator publishes. Spark's JSON
     # writes a character that is not ASCII as six or twelve.
     gauges = sorted(pending.summary.gauges.items())[:20]
-    return known | {ascii(name)[1:61]: value for name, value in gauges}
+    return known | {ascii(name)[1:-1][:60]: value for name, value in gauges}

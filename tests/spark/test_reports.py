@@ -1,0 +1,152 @@
+"""Reports on real Spark: what they are needed for, and what happens where Spark gets in their way."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.s3_server import S3Bucket
+from tests.soak.kill import Soak
+
+from .streams import Folders, file_stream, lake_lines, run_to_end, to_lake, wait_for
+
+COUNTERS = {"counters": "8", "rows": "100", "maxRowsPerSplit": "50"}
+
+
+def talkative(spark: SparkSession, state: str | None, **options: str) -> DataFrame:
+    """The source of the soak, which keeps account of its events."""
+    reader = (
+        spark.readStream.format("flip27")
+        .option("enumerator", "tests.soak.source:SoakEnumerator")
+        .option("reader", "tests.soak.source:SoakReader")
+        .option("parallelism", 2)
+        .options(**(COUNTERS | options))
+    )
+    return (reader if state is None else reader.option("stateLocation", state)).load()
+
+
+def assert_exact(root: Path) -> None:
+    outcome = Soak(root=root, options=COUNTERS, settings={}, quick={}).outcome(0)
+    assert outcome.is_exact, outcome
+    assert outcome.audit.count("notes=") == 1
+
+
+def test_reports_on_an_object_store_keep_events_and_pages_exact(
+    spark: SparkSession, tmp_path: Path, s3_bucket: S3Bucket
+) -> None:
+    frame = talkative(spark, f"s3://{s3_bucket.name}/state", **s3_bucket.options)
+    run_to_end(to_lake(frame, Folders(tmp_path)))
+    assert_exact(tmp_path)
+    assert s3_bucket.file_system.glob(f"{s3_bucket.name}/state/*/reports/*.json")
+
+
+def test_a_batch_that_is_read_by_two_actions_tells_its_events_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The second action runs the tasks again, as attempt 0: they read what the first have reported."""
+    folders = Folders(tmp_path)
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        batch.count()
+        batch.write.mode("overwrite").parquet(str(folders.lake / f"batch={batch_id}"))
+
+    query = (
+        talkative(spark, str(folders.state))
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(folders.checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    run_to_end(query)
+    rows = spark.read.parquet(str(folders.lake)).collect()
+    audits = [row.words for row in rows if row.split == "audit"]
+    assert len(audits) == 1
+    assert audits[0].endswith("anomalies=0")
+    numbers = sorted((row.split, row.number) for row in rows if row.split != "audit")
+    assert numbers == [(f"counter-{c}", n) for c in range(8) for n in range(100)]
+
+
+def take_one_row(batch: DataFrame, _batch_id: int) -> None:
+    batch.limit(1).collect()
+
+
+def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_policy_R6(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+
+    def start(write: Any, **options: str) -> Any:
+        frame = talkative(
+            spark, str(folders.state), pageMs="20", rows="2000", maxRowsPerSplit="2000", **options
+        )
+        return (
+            frame.writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(folders.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    with pytest.raises(StreamingQueryException, match="has written no report"):
+        run_to_end(start(take_one_row))
+    seen: list[int] = []
+    query = start(lambda batch, _: seen.append(batch.count()), onMissingReport="repeat")
+    wait_for(lambda: len(seen) >= 1, query)
+    query.stop()
+    assert seen[0] == 8 * 2000
+
+
+def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_flow(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    for name in ("a", "c"):
+        folders.land(f"{name}.txt", [f"{name}-{number}" for number in range(3)])
+    whole = gzip.compress(b"".join(b"b-%d\n" % number for number in range(100_000)))
+    (folders.landing / "b.txt.gz").write_bytes(whole[: len(whole) // 2])
+    for _ in range(2):
+        run_to_end(to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders))
+    expected = [f"{name}-{number}" for name in "ac" for number in range(3)]
+    assert lake_lines(spark, folders) == expected
+    folders.land("d.txt", ["d-0"])
+    query = to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders)
+    run_to_end(query)
+    assert lake_lines(spark, folders) == [*expected, "d-0"]
+    assert '"quarantinedSplits": 1' in (query.lastProgress.sources[0].endOffset or "")
+
+
+def test_a_talkative_source_without_a_state_location_is_refused_with_what_to_set(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with pytest.raises(StreamingQueryException, match="option stateLocation is not set"):
+        run_to_end(to_lake(talkative(spark, None), Folders(tmp_path)))
+
+
+def test_a_talkative_source_can_be_read_as_a_batch(spark: SparkSession) -> None:
+    frame = (
+        spark.read.format("flip27")
+        .option("enumerator", "tests.soak.source:SoakEnumerator")
+        .option("reader", "tests.soak.source:SoakReader")
+        .options(**COUNTERS)
+        .load()
+    )
+    assert frame.where("split <> 'audit'").count() == 800
+
+
+def test_the_numbers_of_the_tasks_are_in_the_progress_of_the_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    folders.land("a.txt", ["x", "y"])
+    frame = file_stream(spark, folders, taskReports="always")
+    query = to_lake(frame, folders, processingTime="0 seconds")
+    wait_for(lambda: lake_lines(spark, folders) == ["x", "y"] if folders.lake.exists() else False, query)
+    folders.land("b.txt", ["z"])
+    wait_for(
+        lambda: any('"lastRows": 2' in str(p.sources[0].latestOffset) for p in query.recentProgress), query
+    )
+    query.stop()
