@@ -68,6 +68,10 @@ class ActionError(Flip27Error):
     """A side effect that is due after a checkpoint failed more often than ``maxActionAttempts``."""
 
 
+class StopError(Flip27Error):
+    """A query could not be stopped; the message names the savepoint that was made nevertheless."""
+
+
 class StateError(Flip27Error):
     """Base of errors about stored state: documents, segments and the state location."""
 

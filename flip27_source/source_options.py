@@ -195,6 +195,14 @@ READER_BOUNDED_OPTIONS: tuple[Option[Any], ...] = (
 ACTION_OPTIONS: tuple[Option[Any], ...] = (MAX_ACTION_ATTEMPTS, ON_ACTION_ERROR)
 """Only for enumerators that perform actions."""
 
+SAVEPOINT: Option[str | None] = Option(
+    name="savepoint",
+    parse=optional(text),
+    default=None,
+    doc="Savepoint (its directory, any fsspec URL) that a new query begins with; looked at only as long as "
+    "the query has no checkpoint of its own.",
+)
+
 CORE_OPTIONS: tuple[Option[Any], ...] = (
     PATH,
     ENUMERATOR,
@@ -217,4 +225,5 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     ON_SPLIT_ERROR,
     MAX_SPLIT_ATTEMPTS,
     MAX_QUARANTINED_SPLITS,
+    SAVEPOINT,
 )

@@ -35,8 +35,9 @@ ARROWS = {
     "snapshots": {TYPES, "snapshots", "coordination"},
     "runtime": {TYPES, "runtime", "coordination", "snapshots"},
     "spark": {TYPES, "spark", "runtime", "coordination", "snapshots"},
+    "savepoints": {TYPES, "savepoints", "snapshots"},
     "testing": {TYPES, "testing", "coordination", "snapshots", "runtime", "enumerators", "readers"},
-    "cli": {FACADE, TYPES, "cli", "coordination", "snapshots", "runtime", "spark", "testing"},
+    "cli": {FACADE, TYPES, "savepoints", "cli", "coordination", "snapshots", "runtime", "spark", "testing"},
 }
 """Which part may import which. A part that is missing here may import nothing of ours."""
 

@@ -45,6 +45,7 @@ class CoordinatorSettings:
         parallelism: most subtasks of a batch.
         max_partition_bytes: where set, parallelism may be exceeded so that no subtask gets more.
         reports: whether subtasks acknowledge.
+        one_batch: nothing follows the first checkpoint: unbounded splits are cut until they end.
         reader_bounds_splits: splits live on until the reader says that they are finished.
         poll_interval_ms: pause before a split that the reader had caught up with is read again.
         max_quarantined_splits: more than so many fail the query.
@@ -56,6 +57,7 @@ class CoordinatorSettings:
     reader_type: type[SplitReader[Any]]
     options: Options
     reports: ReportDemand = ReportDemand.NONE
+    one_batch: bool = False
     reader_bounds_splits: bool = False
     poll_interval_ms: int = 0
     max_quarantined_splits: int = 0

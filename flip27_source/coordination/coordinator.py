@@ -177,11 +177,12 @@ class SourceCoordinator(Generic[SplitT]):
             )
         self._pending = self._pending.repeated(subtask_id)
 
-    def complete(self, checkpoint_id: int) -> CompletedCheckpoint[SplitT] | None:
+    def complete(self, checkpoint_id: int, *, quietly: bool = False) -> CompletedCheckpoint[SplitT] | None:
         """The batch of ``checkpoint_id`` is in the commit log. Idempotent (R7).
 
         Folds the reports in, once and in order (R4), tells the enumerator, and says which actions
-        are due.
+        are due. ``quietly``: for a restored savepoint, which commits nothing (I12): the enumerator
+        gets back what is its own, splits and events, and is told of no completion.
 
         Returns:
             The checkpoint when this call completed it, None when there was nothing to complete.
@@ -207,7 +208,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._ledger.completed(checkpoint_id)
         for subtask_id in self._gateways:
             self._open(subtask_id, checkpoint_id)
-        folding.tell()
+        folding.tell(quietly=quietly)
         self._completing = None
         self._restored = False
         return CompletedCheckpoint(
@@ -302,16 +303,20 @@ class SourceCoordinator(Generic[SplitT]):
                 self._resting.pop(split.split_id, None)
                 batch.add(split, size_of(split), pinned_to, split.split_id)
             return
-        cut: BoundedRange[SplitT] | None = self.enumerator.bound_split(split, batch.budget.left())
-        if cut is None:
-            return
-        if cut.rest is not None and cut.rest.split_id != split.split_id:
-            raise ContractError(
-                f"bound_split of split {split.split_id!r} returned a rest with the id {cut.rest.split_id!r}",
-                remedy="keep split_id; only the position changes",
-            )
-        batch.add(cut.read, size_of(cut.read), pinned_to, split.split_id)
-        self._ledger.moved(split.split_id, cut.rest)
+        rest: SplitT | None = split
+        while rest is not None and not batch.budget.exhausted:
+            cut: BoundedRange[SplitT] | None = self.enumerator.bound_split(rest, batch.budget.left())
+            if cut is None:
+                return
+            if cut.rest is not None and cut.rest.split_id != split.split_id:
+                raise ContractError(
+                    f"bound_split of split {split.split_id!r} returned a rest with the id "
+                    f"{cut.rest.split_id!r}",
+                    remedy="keep split_id; only the position changes",
+                )
+            batch.add(cut.read, size_of(cut.read), pinned_to, split.split_id)
+            self._ledger.moved(split.split_id, cut.rest)
+            rest = cut.rest if self.settings.one_batch else None
 
     def _request_splits(self, batch: Batch[SplitT]) -> None:
         """Ask on behalf of each subtask in turn, until the budget is used up or none gets any.

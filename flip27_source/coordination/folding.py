@@ -71,20 +71,24 @@ class Folding(Generic[SplitT]):
                 "quarantined splits are in the state, none of their rows were delivered",
             )
 
-    def tell(self) -> None:
+    def tell(self, *, quietly: bool = False) -> None:
         """Tell the enumerator: splits that came back, what is done, then events in order."""
+        for split, subtask_id in self._returned:
+            self._enumerator.add_splits_back([split], subtask_id)
+        if not quietly:
+            self._tell_what_is_done()
+        for report in self.reports:
+            for event in report.events:
+                self._enumerator.handle_source_event(report.subtask_id, event)
+
+    def _tell_what_is_done(self) -> None:
         checkpoint_id = self._pending.checkpoint_id
         for report in self.reports:
             if report.metrics.attempt_number > 0:
                 self._enumerator.subtask_reset(report.subtask_id, checkpoint_id - 1)
-        for split, subtask_id in self._returned:
-            self._enumerator.add_splits_back([split], subtask_id)
         if type(self._enumerator).notify_splits_finished is not SplitEnumerator.notify_splits_finished:
             self._enumerator.notify_splits_finished(checkpoint_id, self._finished)
         self._enumerator.notify_checkpoint_complete(checkpoint_id)
-        for report in self.reports:
-            for event in report.events:
-                self._enumerator.handle_source_event(report.subtask_id, event)
 
     def _repeat(self, assignment: Assignment[SplitT], resend: Resend[SplitT]) -> None:
         if not self._settings.reader_bounds_splits:

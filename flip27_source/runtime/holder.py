@@ -14,12 +14,12 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .._version import __version__
 from ..coordination.actions import ActionPolicy
-from ..coordination.checkpoints import CheckpointMetadata, PendingCheckpoint
+from ..coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
 from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
 from ..coordination.planning import UNLIMITED, Limits
@@ -33,6 +33,7 @@ from ..snapshots.documents import SourceIdentity
 from ..snapshots.drivers import DriverEpoch
 from ..snapshots.layout import CheckpointName
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
+from ..snapshots.savepoints import Savepoint, open_savepoint_at
 from ..snapshots.storage import CheckpointStorage
 from ..snapshots.store import Store, open_store
 from ..source import Source
@@ -48,6 +49,7 @@ from ..source_options import (
     PARALLELISM,
     POLL_INTERVAL,
     RETAINED_CHECKPOINTS,
+    SAVEPOINT,
     STATE_LOCATION,
 )
 from .acknowledgements import Acknowledgements, report_demand, report_place
@@ -111,6 +113,8 @@ class CoordinatorHolder:
         self._acknowledgements = None if store is None else Acknowledgements(source, store, codec)
         self._actions = self._new_actions()
         self._epoch: DriverEpoch | None = None
+        self._codec = codec
+        self._savepoint: Savepoint | None = None
         self._at = INITIAL_OFFSET
         self._cleaner: Cleaner | None = None
         self._cleaning: threading.Thread | None = None
@@ -211,7 +215,8 @@ class CoordinatorHolder:
         """Make the checkpoint durable."""
         if self._epoch is not None:
             self._epoch.check()
-        self._at = self._storage.write(pending, parent=parent)
+        savepoint = self._savepoint if parent.is_initial else None
+        self._at = self._storage.write(pending, parent=parent, savepoint=savepoint)
         self._drive(self._at)
         return self._at
 
@@ -270,15 +275,31 @@ class CoordinatorHolder:
             self._start_over()
         self._drive(offset)
         coordinator: SourceCoordinator[Any] = SourceCoordinator(
-            self._source.enumerator_type,
-            self._settings(),
-            self._runner,
-            self._storage.restore(offset, with_plan=self._wants_finished_splits()),
+            self._source.enumerator_type, self._settings(), self._runner, self._restored(offset)
         )
         # Actions of the restored state are performed by the enumerator from here on.
         self._coordinator, self._at = coordinator, offset
         coordinator.start()
+        if offset.is_initial and self._savepoint is not None:
+            self._complete_savepoint(coordinator, self._savepoint)
         return coordinator
+
+    def _restored(self, offset: Offset) -> Snapshot[Any] | None:
+        location = self._source.options[SAVEPOINT]
+        if not offset.is_initial or location is None:
+            return self._storage.restore(offset, with_plan=self._wants_finished_splits())
+        storage = self._source.options.with_prefix("storage.")
+        self._savepoint = open_savepoint_at(location, storage)
+        # Its actions are left to the query that it was made of.
+        return replace(self._storage.restore_savepoint(self._savepoint), actions=())
+
+    def _complete_savepoint(self, coordinator: SourceCoordinator[Any], savepoint: Savepoint) -> None:
+        """Fold in the reports that lie with a savepoint; it commits nothing (I12)."""
+        pending = coordinator.pending
+        assert pending is not None
+        offset = Offset(checkpoint_id=pending.checkpoint_id, lineage=savepoint.folder, name=savepoint.name)
+        Acknowledgements(self._source, savepoint.store, self._codec).collect(coordinator, pending, offset)
+        coordinator.complete(pending.checkpoint_id, quietly=True)
 
     def _wants_finished_splits(self) -> bool:
         kind = self._source.enumerator_type
@@ -295,6 +316,7 @@ class CoordinatorHolder:
             reader_type=self._source.reader_type,
             options=options,
             reports=self._reports,
+            one_batch=self._one_batch,
             reader_bounds_splits=issubclass(self._source.reader_type, YieldsProgress) and not self._one_batch,
             poll_interval_ms=round(options[POLL_INTERVAL] * 1000),
             max_quarantined_splits=options[MAX_QUARANTINED_SPLITS],

@@ -90,8 +90,12 @@ class SnapshotCodec:
         source: SourceIdentity,
         parent: CheckpointName | None,
         inline_all: bool,
+        savepoint: CheckpointName | None = None,
     ) -> EncodedDocument:
-        """The document of ``snapshot``; with ``inline_all`` every segment lives inside it."""
+        """The document of ``snapshot``; with ``inline_all`` every segment lives inside it.
+
+        ``savepoint``: what the state before it was restored from.
+        """
         collected: dict[str, Segment] = {}
         encode = functools.partial(self._encode_value, collected=collected)
         plan = []
@@ -143,6 +147,7 @@ class SnapshotCodec:
             segments=inside,
             reports=snapshot.plan.reports.value,
             actions=None if actions is None else actions.name,
+            savepoint=None if savepoint is None else str(savepoint),
         )
         data = msgspec.json.encode(document, order="sorted")
         name = CheckpointName(document.id, content_digest(data))

@@ -101,6 +101,7 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     segments: dict[str, StoredSegment]
     reports: Literal["none", "wanted", "required"] = "none"
     actions: str | None = None
+    savepoint: str | None = None
 
 
 class _Format(msgspec.Struct):
@@ -122,6 +123,11 @@ class CheckpointDocument:
     source: SourceIdentity
     segments: frozenset[str]
     raw: StoredDocument
+
+    @property
+    def restored_from(self) -> str | None:
+        """The savepoint that the first checkpoint of a lineage was made from."""
+        return self.raw.savepoint
 
     @property
     def reports(self) -> ReportDemand:

@@ -26,6 +26,7 @@ from . import layout
 from .codec import EncodedDocument, SnapshotCodec
 from .documents import CheckpointDocument, SourceIdentity, decode_document
 from .offsets import INITIAL_OFFSET, Offset
+from .savepoints import Savepoint
 from .segments import pack_segment, unpack_segment
 from .store import Store
 
@@ -67,13 +68,19 @@ class CheckpointStorage:
         self._durable_in: str | None = None
         self.in_use = InUse()
 
-    def write(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
-        """Make a checkpoint durable; its offset. Nothing is visible before all of it is."""
+    def write(
+        self, pending: PendingCheckpoint[Any], parent: Offset, *, savepoint: Savepoint | None = None
+    ) -> Offset:
+        """Make a checkpoint durable; its offset. Nothing is visible before all of it is.
+
+        ``savepoint``: what the first checkpoint of a lineage goes on from.
+        """
         encoded = self._codec.encode(
             pending.snapshot,
             source=self._source,
             parent=parent.name,
             inline_all=self.store is None,
+            savepoint=None if savepoint is None else savepoint.name,
         )
         summary = _summary(pending)
         if self.store is None:
@@ -128,6 +135,15 @@ class CheckpointStorage:
             with_plan=with_plan or document.reports is not ReportDemand.NONE,
         )
 
+    def restore_savepoint(self, savepoint: Savepoint) -> Snapshot[Any]:
+        """The snapshot in a savepoint, plan included: its reports are still to be folded in.
+
+        Raises:
+            IncompatibleStateError: it is of another source.
+        """
+        self._check_source(savepoint.document.source)
+        return self._codec.decode(savepoint.document, savepoint.load_segment, with_plan=True)
+
     def plans_between(self, start: Offset, end: Offset) -> Iterator[tuple[Offset, CheckpointDocument]]:
         """The documents whose plans make up ``(start, end]``, oldest first (R3).
 
@@ -147,8 +163,12 @@ class CheckpointStorage:
         if not chain:
             reached = start.name == end.name
         elif chain[-1][1].parent is None:
-            # Inline documents have no name to be found by: the id has to be the next one.
-            reached = start.name is None and chain[-1][1].checkpoint_id == start.checkpoint_id + 1
+            # Inline documents have no name to be found by: the id has to be the next one, or the
+            # first after a savepoint.
+            first = chain[-1][1]
+            follows = first.checkpoint_id == start.checkpoint_id + 1
+            restored = start.is_initial and first.restored_from is not None
+            reached = start.name is None and (follows or restored)
         else:
             reached = at.name == start.name
         if not reached:

@@ -68,9 +68,10 @@ class MemoryStore(Store):
         self._creating = threading.Lock()
 
     def read(self, name: str) -> bytes:
-        if name not in self.files:
+        data = self.files.get(name)
+        if data is None:
             raise _missing(self.location, name)
-        return self.files[name]
+        return data
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         with self._creating:
@@ -84,7 +85,8 @@ class MemoryStore(Store):
 
     def list(self, folder: str) -> list[str]:
         prefix = folder + "/"
-        rests = (name[len(prefix) :] for name in self.files if name.startswith(prefix))
+        # A copy: other threads write meanwhile.
+        rests = (name[len(prefix) :] for name in tuple(self.files) if name.startswith(prefix))
         return sorted({rest.partition("/")[0] for rest in rests})
 
     def delete(self, name: str) -> None:

@@ -223,3 +223,40 @@ def test_a_live_split_that_ends_is_finished_with_its_last_batch() -> None:
 
 def test_unlimited_is_no_limit() -> None:
     assert Limits() == UNLIMITED
+
+
+def test_a_split_is_recorded_planned_and_dropped_when_its_batch_is_complete_S60() -> None:
+    """Recorded when assigned, in the plan from its checkpoint on, free again after its completion."""
+    ledger = Ledger[Item]()
+    a, b, c = items("a", "b", "c")
+    for split in (a, b):
+        ledger.assigned(split)
+    ledger.planned(1, ["a", "b"])
+    ledger.assigned(c)  # after the freeze: no part of 1
+    ledger.completed(1)
+    assert ledger.finished == 2
+    ledger.assigned(a)
+    with pytest.raises(ContractError, match="split 'c'"):
+        ledger.assigned(c)
+
+
+def test_a_split_that_comes_back_is_neither_finished_nor_in_flight_and_the_others_are_S60() -> None:
+    ledger = Ledger[Item]()
+    for split in items("a", "b"):
+        ledger.assigned(split)
+    ledger.planned(1, ["a", "b"])
+    ledger.taken_back("b")
+    assert ledger.finished == 1
+    ledger.assigned(Item(split_id="b"))
+    with pytest.raises(ContractError, match="split 'a'"):
+        ledger.assigned(Item(split_id="a"))
+
+
+def test_a_plan_that_was_restored_gives_back_nothing_once_it_is_complete_S59_S60() -> None:
+    """What a completed checkpoint covers is done, whatever happens to its tasks afterwards."""
+    ledger = Ledger(LedgerState(finished=2))
+    ledger.restores_plan(7, ["a", "b"])
+    with pytest.raises(ContractError, match="split 'a'"):
+        ledger.assigned(Item(split_id="a"))
+    ledger.completed(7)
+    assert (ledger.finished, ledger.live) == (2, ())

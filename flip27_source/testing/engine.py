@@ -1,0 +1,367 @@
+"""MicroBatchEngine: a streaming query without Spark.
+
+Makes Spark's calls in Spark's order (``MicroBatchExecution``), runs tasks as Spark runs them, and
+can be killed at every step; what is left then is what Spark would leave: the store, two logs and the
+sink. Everything happens on the caller's thread, and the same calls give the same run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from ..coordination.planning import Limits
+from ..enumerator import Boundedness, SplitEnumerator
+from ..reader import SourceReaderContext, SplitReader
+from ..runtime.holder import Surroundings
+from ..runtime.subtask import PlannedSubtask, read_subtask
+from ..snapshots.store import MemoryStore, Store, open_store
+from ..source_options import (
+    MAX_BYTES_PER_TRIGGER,
+    MAX_FILES_PER_TRIGGER,
+    MAX_ROWS_PER_TRIGGER,
+    STATE_LOCATION,
+    TIME_ZONE,
+)
+from .inline_holder import InlineHolder
+from .spark_side import Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
+from .steps import Crashed, CrashPoint, Itinerary, Killed, Passing, Step, Victim
+from .tasks import Speculation, TaskRunner
+from .under_test import GivenSource, under_test
+from .watched_store import WatchedStore
+
+_lineages = itertools.count(1)
+
+
+class _Driver:
+    """The driver-side process of one run: dies and leaves nothing."""
+
+    def __init__(self, holder: InlineHolder, view: WatchedStore | None) -> None:
+        self.holder = holder
+        self.view = view
+        self.is_alive = True
+
+    def kill(self) -> None:
+        self.is_alive = False
+        if self.view is not None:
+            self.view.kill()
+
+
+class MicroBatchEngine:
+    """One query on one source, batch by batch.
+
+    Args:
+        source: options, or a SourceUnderTest such as ``literal_source`` makes.
+        enumerator, reader, schema: as in SourceUnderTest; they go before what ``source`` says.
+        store: where the state lives; in memory when None, or at option ``stateLocation`` if that is set.
+        inline_state: keep the state inside the offsets, as without ``stateLocation``.
+        available_now: as Trigger.AvailableNow: what exists now is the whole of this run.
+        parallelism: cores of the executors.
+        max_failures: ``spark.task.maxFailures``.
+        one_process: driver and executors are one process, as with ``local[n]``: a task that is killed
+            from within takes the driver with it.
+
+    Raises:
+        Flip27Error: the source is not what it should be, with what to do.
+    """
+
+    def __init__(
+        self,
+        source: GivenSource = None,
+        *,
+        enumerator: type[SplitEnumerator[Any]] | None = None,
+        reader: type[SplitReader[Any]] | None = None,
+        schema: pa.Schema | None = None,
+        store: Store | None = None,
+        inline_state: bool = False,
+        available_now: bool = False,
+        parallelism: int = 2,
+        max_failures: int = 4,
+        one_process: bool = False,
+    ) -> None:
+        self.given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+        self.source = self.given.resolve()
+        self.schema = self.given.arrow_schema()
+        location = self.source.options[STATE_LOCATION]
+        if store is None and location is not None:
+            store = open_store(location, self.source.options.with_prefix("storage."))
+        self.store: Store | None = None if inline_state else store or MemoryStore()
+        self.available_now = available_now
+        self.parallelism = parallelism
+        self.max_failures = max_failures
+        self.one_process = one_process
+        self.logs = SparkLogs()
+        self.sink = OnceSink()
+        self.itinerary = Itinerary()
+        self.now_ms = 0
+        """The clock of the driver, milliseconds; stands still unless it is set."""
+        self._is_replay = False
+        self._driver = self._new_driver()
+
+    def __repr__(self) -> str:
+        state = "alive" if self.is_alive else "dead: restart() goes on"
+        done = f"{len(self.batches)} batches, {len(self.rows)} rows"
+        return f"MicroBatchEngine({self.source.uid}, {done}, {state})"
+
+    @property
+    def batches(self) -> list[Batch]:
+        """What the sink has, batch by batch; the last one may not be committed yet."""
+        return self.sink.batches
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows that the sink has."""
+        return [row for batch in self.batches for row in batch.rows]
+
+    @property
+    def passed(self) -> list[Passing]:
+        """Every step that was come by, in order."""
+        return self.itinerary.passed
+
+    @property
+    def is_alive(self) -> bool:
+        """False after a crash, a failure or ``stop``, until ``restart``."""
+        return self._driver.is_alive
+
+    @property
+    def holder(self) -> InlineHolder:
+        """The coordinator's holder of this run."""
+        return self._driver.holder
+
+    def crash_at(
+        self, step: Step, *, batch_id: int | None = None, nth: int = 1, victim: Victim = Victim.DRIVER
+    ) -> None:
+        """Kill a process when it next comes by a step.
+
+        Args:
+            batch_id: only in that batch.
+            nth: at the so-manieth time in the batch, from 1: files and rows come more than once.
+            victim: the executor only dies at steps of tasks.
+        """
+        if victim is Victim.EXECUTOR and not step.is_of_a_task:
+            raise ValueError(f"{step.name} is a step of the driver: no executor is there to be killed")
+        self.itinerary.crash_points.append(CrashPoint(step, batch_id, nth, victim))
+
+    def run_batch(
+        self,
+        *,
+        crash_at: Step | None = None,
+        speculation: Speculation | None = None,
+        actions: int = 1,
+    ) -> Batch | None:
+        """Run the next batch, or the one that is not committed once more; None when nothing is new.
+
+        Args:
+            crash_at: kill the driver when it comes by this step.
+            speculation: two attempts of each task at once.
+            actions: how often the stage runs, as in a foreachBatch with so many actions; the rows of
+                the last one count.
+
+        Raises:
+            Crashed: the driver was killed; ``restart`` goes on.
+            Exception: what the source or its tasks fail with; the query has ended, ``restart`` tries again.
+        """
+        if crash_at is not None:
+            self.crash_at(crash_at)
+        if not self.logs.has_uncommitted and not self.trigger():
+            return None
+        tasks = self.partitions()
+        runner = TaskRunner(self.attempt, self.max_failures)
+        with self._in_driver():
+            rows: list[Row] = []
+            for stage in range(actions):
+                rows = runner.run(tasks, stage=stage, speculation=speculation)
+        batch_id = self.logs.next_batch_id
+        batch = Batch(
+            batch_id=batch_id,
+            start=as_value(self.logs.start_of(batch_id)),
+            end=as_value(self.logs.offsets[batch_id]),
+            rows=tuple(rows),
+            attempts=tuple(runner.attempts),
+            is_replay=self._is_replay,
+        )
+        self.finish(batch)
+        return batch
+
+    def process_all_available(self, *, through_crashes: bool = False, max_batches: int = 1000) -> list[Batch]:
+        """Run batches until nothing is new; those that this call ran.
+
+        Args:
+            through_crashes: restart when the driver is killed.
+            max_batches: more than so many are taken for a source that never ends.
+
+        Raises:
+            Crashed: as ``run_batch``, unless ``through_crashes``.
+            RuntimeError: there is more after ``max_batches``.
+        """
+        found: list[Batch] = []
+        while len(found) <= max_batches:
+            try:
+                batch = self.run_batch()
+            except Crashed:
+                if not through_crashes:
+                    raise
+                self.restart()
+                continue
+            if batch is None:
+                return found
+            found.append(batch)
+        raise RuntimeError(
+            f"after {max_batches} batches there is still more to read: give the source an end, or "
+            "call run_batch as often as wanted"
+        )
+
+    def trigger(self) -> bool:
+        """Plan and log the next batch: latestOffset, reportLatestOffset, offset log, commit(previous).
+
+        Returns:
+            False when nothing is new; the first batch is run even so, as Spark does.
+        """
+        with self._in_driver():
+            batch_id = self.logs.next_batch_id
+            start = self.logs.start_of(batch_id)
+            self._pass(Step.TRIGGER)
+            end = as_text(self.holder.latest_offset(as_value(start), self._limits()))
+            self.holder.report()
+            self._pass(Step.OFFSET_TOLD)
+            if end == start and batch_id > 0:
+                return False
+            self._log(end, batch_id)
+        return True
+
+    def run_no_data_batch(self) -> None:
+        """A batch without new data, as stateful operators ask for: no partitions, no tasks."""
+        with self._in_driver():
+            batch_id = self.logs.next_batch_id
+            self._log(self.logs.start_of(batch_id), batch_id)
+            self.logs.write_commit(batch_id)
+
+    def partitions(self) -> list[PlannedSubtask]:
+        """The tasks of the batch that is not committed, as they arrive on executors."""
+        with self._in_driver():
+            batch_id = self.logs.next_batch_id
+            start, end = self.logs.start_of(batch_id), self.logs.offsets[batch_id]
+            planned = self.holder.plan(as_value(start), as_value(end))
+            self._pass(Step.PLANNED)
+        return [pickle.loads(pickle.dumps(task)) for task in planned]  # noqa: S301 - our own bytes
+
+    def attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Row]:
+        """Begin an attempt of a task; it reads as far as its rows are asked for.
+
+        It may be held across a ``restart``: then it is a task of a driver that is gone.
+        """
+        driver, batch_id = self._driver, self.logs.next_batch_id
+
+        def come_by(step: Step) -> None:
+            if driver.is_alive:
+                self.itinerary.passing(step, batch_id)
+
+        view = self._view(lambda: come_by(Step.REPORT_WRITE), lambda: come_by(Step.REPORT_WRITTEN))
+        context = SourceReaderContext(
+            options=self.source.options,
+            schema=self.schema,
+            time_zone=self.source.options[TIME_ZONE] or "UTC",
+            subtask_id=task.subtask_id,
+            checkpoint_id=task.checkpoint_id,
+            attempt_number=number,
+        )
+
+        def rows() -> Iterator[Row]:
+            items = read_subtask(self.source, task, context, view)
+            try:
+                come_by(Step.TASK_STARTED)
+                for item in items:
+                    yield from rows_of(item)
+                    come_by(Step.ROWS_READ)
+                come_by(Step.TASK_ENDED)
+            except Killed as killed:
+                if view is not None:
+                    view.kill()
+                if killed.victim is None and self.one_process:
+                    raise Killed(killed.where, Victim.DRIVER) from killed
+                raise
+            finally:
+                # Not left to the garbage collector: every run is to be the same.
+                items.close()  # type: ignore[attr-defined]
+
+        return rows()
+
+    def finish(self, batch: Batch) -> None:
+        """The tasks have ended: write the sink, then the commit log."""
+        with self._in_driver():
+            self._pass(Step.TASKS_ENDED)
+            self.sink.write(batch)
+            self._pass(Step.SINK_WRITTEN)
+            self.logs.write_commit(batch.batch_id)
+            self._is_replay = False
+            self.itinerary.passing(Step.COMMIT_LOGGED, batch.batch_id)
+
+    def restart(self, *, parallelism: int | None = None, available_now: bool | None = None) -> None:
+        """A new driver from the store and the logs alone; the old one, if it lives, is killed first.
+
+        Args:
+            parallelism, available_now: of the new run, where they change.
+        """
+        self._driver.kill()
+        if parallelism is not None:
+            self.parallelism = parallelism
+        if available_now is not None:
+            self.available_now = available_now
+        self.itinerary.begin()
+        self._is_replay = self.logs.has_uncommitted
+        self._driver = self._new_driver()
+
+    def stop(self) -> None:
+        """End the run as Spark does after an error: the source is told."""
+        if self._driver.is_alive:
+            self.holder.close()
+            self._driver.kill()
+
+    def _new_driver(self) -> _Driver:
+        view = self._view(lambda: self._pass(Step.STATE_WRITE), lambda: self._pass(Step.STATE_WRITTEN))
+        surroundings = Surroundings(
+            now_ms=lambda: self.now_ms,
+            new_random=lambda: f"{next(_lineages):016x}",
+            cores=self.parallelism,
+        )
+        boundedness = Boundedness.BOUNDED if self.available_now else Boundedness.CONTINUOUS_UNBOUNDED
+        holder = InlineHolder(self.source, boundedness, store=view, surroundings=surroundings)
+        return _Driver(holder, view)
+
+    def _view(self, before: Any, after: Any) -> WatchedStore | None:
+        return None if self.store is None else WatchedStore(self.store, before, after)
+
+    def _log(self, end: str, batch_id: int) -> None:
+        self.logs.write_offset(end)
+        self._pass(Step.OFFSET_LOGGED)
+        if batch_id > 0:
+            self.holder.commit(as_value(self.logs.start_of(batch_id)))
+            self._pass(Step.COMMIT_TOLD)
+
+    def _limits(self) -> Limits | None:
+        """What Spark hands to latestOffset: the default read limit of the source, None for "all"."""
+        options = self.source.options
+        own = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER)
+        return None if all(options[option] is None for option in own) else Limits()
+
+    def _pass(self, step: Step) -> None:
+        self.itinerary.passing(step, self.logs.next_batch_id)
+
+    @contextmanager
+    def _in_driver(self) -> Iterator[None]:
+        """What happens in the driver process: a kill leaves nothing, an error ends the query."""
+        if not self._driver.is_alive:
+            raise Crashed("the query has ended or was killed: call restart()")
+        try:
+            yield
+        except Killed as killed:
+            self._driver.kill()
+            raise Crashed(f"the driver was killed: {killed.where}") from killed
+        except Exception:
+            self.stop()
+            raise

@@ -1,0 +1,311 @@
+"""The laws of enumerators, and ``check_enumerator``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..enumerator import Boundedness, Budget, SplitEnumerator
+from ..errors import OptionError
+from ..reader import SplitReader
+from ..source import Source
+from .enumerator_run import EnumeratorRun
+from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
+from .under_test import GivenSource, under_test
+
+MOST_CUTS = 12
+"""At so many points of a run a snapshot is taken and restored."""
+
+
+@dataclass(slots=True, kw_only=True)
+class EnumeratorUnderTest:
+    """An enumerator, and what it hands out when nothing disturbs it."""
+
+    source: Source
+    grow: Callable[[], object] | None
+    splits: list[Any] = field(default_factory=list)
+
+    def run(self, stored: bytes | None = None, **more: Any) -> EnumeratorRun:
+        """A run that has found what there is."""
+        run = EnumeratorRun(self.source, stored, **more)
+        run.discover()
+        return run
+
+    @property
+    def cuts(self) -> list[int]:
+        """Numbers of requests after which to stop: all, or some of many."""
+        most = len(self.splits)
+        step = max(1, most // MOST_CUTS)
+        return sorted({*range(0, most + 1, step), 1, most})
+
+
+def _ids(splits: list[Any]) -> list[str]:
+    return [split.split_id for split in splits]
+
+
+def _comes_to_an_end(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    run.drain()
+    subject.splits = run.assigned
+    if len(subject.splits) < 2:
+        raise TrivialInput(
+            f"the enumerator hands out {len(subject.splits)} splits: give it data in which there are at "
+            "least two, so that a snapshot can be taken between them"
+        )
+
+
+def _ids_are_unique(subject: EnumeratorUnderTest) -> None:
+    ids = _ids(subject.splits)
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise Disagreement(f"handed out more than once: {twice[:5]}")
+    wrong = [name for name in ids if not name]
+    if wrong:
+        raise Disagreement(f"an empty text is no split id: {wrong[:5]}")
+
+
+def _splits_can_be_stored(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    for split in subject.splits:
+        agree("a split that was stored and read again", run.split_through_json(split), split)
+
+
+def _construction_does_nothing(subject: EnumeratorUnderTest) -> None:
+    states = (None, subject.run().snapshot())
+    for stored in states:
+        run = EnumeratorRun(subject.source, stored, start=False)
+        if run.context.uses:
+            raise Disagreement(f"__init__ calls context.{run.context.uses[0]}: that belongs in start()")
+    first = subject.run()
+    first.ask()
+    for stored in states:
+        EnumeratorRun(subject.source, stored, start=False)
+    first.drain()
+    agree("what a run hands out beside which others are made", _ids(first.assigned), _ids(subject.splits))
+
+
+def _nothing_is_found_twice(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    run.drain()
+    for _ in range(2):
+        run.discover()
+        agree("handed out after further rounds of discovery", _ids(run.drain()), [])
+    restored = subject.run(run.snapshot())
+    agree("handed out by a run restored after the last split", _ids(restored.drain()), [])
+
+
+def _who_asks_does_not_matter(subject: EnumeratorUnderTest) -> None:
+    for parallelism in (1, 2, 5):
+        found = subject.run(parallelism=parallelism).drain()
+        agree_in_any_order(f"splits at parallelism {parallelism}", _ids(found), _ids(subject.splits))
+
+
+def _a_snapshot_disturbs_nothing(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    for checkpoint_id in range(1, len(subject.splits) + 2):
+        agree("a snapshot taken again", run.snapshot(checkpoint_id), run.snapshot(checkpoint_id))
+        run.ask()
+    run.drain()
+    agree("splits with a snapshot before each", _ids(run.assigned), _ids(subject.splits))
+
+
+def _a_snapshot_is_a_value(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    state = run.enumerator.snapshot_state(1)
+    before = run.stored(state)
+    run.drain()
+    run.discover()
+    agree("the state that was given, after more splits were handed out", run.stored(state), before)
+
+
+def _restored_hands_out_the_rest(subject: EnumeratorUnderTest) -> None:
+    for asks in subject.cuts:
+        for discovers in (True, False):
+            run = subject.run()
+            for _ in range(asks):
+                run.ask()
+            handed_out = list(run.assigned)
+            restored = EnumeratorRun(subject.source, run.snapshot(), asks=asks)
+            if discovers:
+                restored.discover()
+            rest = _ids(restored.drain())
+            restored.discover()
+            rest += _ids(restored.drain())
+            agree(
+                f"splits before a snapshot ({len(handed_out)}) and after",
+                _ids(handed_out) + rest,
+                _ids(subject.splits),
+            )
+
+
+def _a_snapshot_of_the_restored_is_the_same(subject: EnumeratorUnderTest) -> None:
+    for asks in subject.cuts:
+        run = subject.run()
+        for _ in range(asks):
+            run.ask()
+        stored = run.snapshot()
+        restored = EnumeratorRun(subject.source, stored)
+        agree(f"the state restored after {asks} requests", restored.snapshot(), stored)
+
+
+def _a_snapshot_before_the_first_assignment_holds_all(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    run.ask()
+    stored = run.snapshot()
+    for checkpoint_id in (2, 3):
+        restored = EnumeratorRun(subject.source, stored)
+        stored = restored.snapshot(checkpoint_id)
+    rest = subject.run(stored).drain()
+    agree("splits before and after", _ids(run.assigned + rest), _ids(subject.splits))
+
+
+def _found_and_not_told_is_not_lost(subject: EnumeratorUnderTest) -> None:
+    """A snapshot between the end of a round on its thread and its handler on the coordinator."""
+    run = EnumeratorRun(subject.source)
+    unstarted = run.snapshot()
+    agree_in_any_order(
+        "splits after a snapshot before the first round",
+        _ids(subject.run(unstarted).drain()),
+        _ids(subject.splits),
+    )
+    results = [(call, call.run()) for call in list(run.context.calls)]
+    stored = run.snapshot()
+    found = subject.run(stored).drain()
+    agree_in_any_order("splits after a snapshot in between", _ids(run.assigned + found), _ids(subject.splits))
+    for call, (result, error) in results:
+        call.handler(result, error)
+    run.drain()
+    agree_in_any_order("splits of the run itself", _ids(run.assigned), _ids(subject.splits))
+
+
+def _splits_that_come_back_are_handed_out_again(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    while len(run.assigned) < 2:
+        if not run.ask():
+            break
+    first, second = run.assigned[:2]
+    run.enumerator.add_splits_back([first], 0)
+    restored = subject.run(run.snapshot())
+    run.enumerator.add_splits_back([second], 1)
+    taken = run.assigned[2:]
+    run.drain()
+    again = run.assigned[2:]
+    agree_in_any_order("splits after two came back", _ids(again), _ids(subject.splits))
+    found = restored.drain()
+    agree_in_any_order(
+        "splits after one came back, a snapshot and a restore",
+        _ids([*taken, *found, second]),
+        _ids(subject.splits),
+    )
+
+
+def _no_more_splits_may_be_said_again(subject: EnumeratorUnderTest) -> None:
+    try:
+        run = subject.run(boundedness=Boundedness.BOUNDED)
+    except OptionError:
+        return  # it has no end, and says so
+    found = run.drain()
+    agree_in_any_order("splits of a bounded run", _ids(found), _ids(subject.splits))
+    for _ in range(3):
+        agree("splits when asked again at the end", _ids(run.drain()), [])
+    restored = subject.run(run.snapshot(), boundedness=Boundedness.BOUNDED)
+    agree("splits of a bounded run restored at its end", _ids(restored.drain()), [])
+
+
+def _completion_may_be_told_again(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    run.ask()
+    run.snapshot(1)
+    run.enumerator.notify_checkpoint_complete(1)
+    once = run.snapshot(2)
+    run.enumerator.notify_checkpoint_complete(1)
+    agree("the state after the second telling", run.snapshot(2), once)
+    restored = subject.run(once)
+    restored.enumerator.notify_checkpoint_complete(1)
+    rest = restored.drain()
+    agree("splits before and after", _ids(run.assigned + rest), _ids(subject.splits))
+
+
+def _cutting_is_repeatable_and_moves(subject: EnumeratorUnderTest) -> None:
+    if type(subject.run().enumerator).bound_split is SplitEnumerator.bound_split:
+        return
+    run = subject.run()
+    for split in run.drain():
+        for budget in (Budget(), Budget(rows=3, files=1)):
+            cut = run.enumerator.bound_split(split, budget)
+            agree("the same split cut again", run.enumerator.bound_split(split, budget), cut)
+            if cut is None or cut.rest is None:
+                continue
+            agree("split_id of what is left of a split", cut.rest.split_id, split.split_id)
+            if cut.rest == split:
+                raise Disagreement(f"a range was cut from {split!r:.200} and as much is left")
+
+
+def _what_is_added_is_found_once(subject: EnumeratorUnderTest) -> None:
+    if subject.grow is None:
+        return
+    run = subject.run()
+    run.drain()
+    stored = run.snapshot()
+    subject.grow()
+    run.discover()
+    new = run.drain()
+    if not new:
+        raise TrivialInput("grow has added nothing that is found as a split: add at least one")
+    known = set(_ids(subject.splits))
+    agree("splits that were found before and again", [name for name in _ids(new) if name in known], [])
+    run.discover()
+    agree("splits in a further round", _ids(run.drain()), [])
+    agree("what a restored run finds of it", _ids(subject.run(stored).drain()), _ids(new))
+
+
+ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
+    Law("what there is to hand out comes to an end", _comes_to_an_end),
+    Law("every split has an id of its own", _ids_are_unique),
+    Law("a split that was stored is the same split", _splits_can_be_stored),
+    Law("nothing is done before start()", _construction_does_nothing),
+    Law("nothing is found twice", _nothing_is_found_twice),
+    Law("which splits there are does not depend on who asks", _who_asks_does_not_matter),
+    Law("taking a snapshot changes nothing", _a_snapshot_disturbs_nothing),
+    Law("a snapshot that was taken does not change", _a_snapshot_is_a_value),
+    Law("a restored enumerator hands out the rest, once and in order", _restored_hands_out_the_rest),
+    Law(
+        "a snapshot between restore and the first assignment holds all (S91)",
+        _a_snapshot_before_the_first_assignment_holds_all,
+    ),
+    Law(
+        "the snapshot of what was restored has the same bytes (S100)", _a_snapshot_of_the_restored_is_the_same
+    ),
+    Law("what a round has found is not lost before it is told", _found_and_not_told_is_not_lost),
+    Law(
+        "splits that come back are handed out again, once (S58)", _splits_that_come_back_are_handed_out_again
+    ),
+    Law("the end may be said again, and nothing follows it (S93)", _no_more_splits_may_be_said_again),
+    Law("a completion may be told twice (R7)", _completion_may_be_told_again),
+    Law("cutting a split is repeatable, and leaves less of it", _cutting_is_repeatable_and_moves),
+    Law("what is added is found once", _what_is_added_is_found_once),
+)
+
+
+def check_enumerator(
+    source: GivenSource = None,
+    *,
+    enumerator: type[SplitEnumerator[Any]] | None = None,
+    reader: type[SplitReader[Any]] | None = None,
+    grow: Callable[[], object] | None = None,
+) -> None:
+    """Check that an enumerator keeps the laws of enumerators.
+
+    Args:
+        source: options, or a SourceUnderTest; it has to find two splits or more, and has to find them again.
+        enumerator, reader: classes that are given rather than named by an option.
+        grow: adds data in which at least one new split is found; called once, at the end.
+
+    Raises:
+        LawBroken: naming the law, with what was found.
+        TrivialInput: there are too few splits to tell.
+        Flip27Error: the options cannot be used, with what to do.
+    """
+    given = under_test(source, enumerator=enumerator, reader=reader)
+    enforce(ENUMERATOR_LAWS, EnumeratorUnderTest(source=given.resolve(), grow=grow))

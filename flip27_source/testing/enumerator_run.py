@@ -1,0 +1,207 @@
+"""EnumeratorRun: one enumerator, asked split by split, without a coordinator.
+
+Its state and its splits go through the very JSON that checkpoints hold. No threads, no I/O but the
+enumerator's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot
+from ..coordination.context import Handler
+from ..coordination.planning import Plan
+from ..enumerator import (
+    Boundedness,
+    MetricGroup,
+    ReaderInfo,
+    RetryPolicy,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from ..errors import ContractError
+from ..events import SourceEvent
+from ..reader import SplitReader
+from ..runtime.holder import identity_of
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.documents import decode_document
+from ..source import Source
+from .inline_holder import AsyncCall
+from .law import Disagreement
+
+MOST_ASKS = 100_000
+
+
+class RecordingContext(SplitEnumeratorContext[Any]):
+    """Records what an enumerator does.
+
+    Attributes:
+        assigned: splits in the order in which they were handed out.
+        calls: asynchronous calls that are still to be run.
+        uses: names of the methods that were called.
+    """
+
+    def __init__(
+        self, parallelism: int, boundedness: Boundedness, reader_type: type[SplitReader[Any]]
+    ) -> None:
+        self._parallelism = parallelism
+        self._boundedness = boundedness
+        self._reader_type = reader_type
+        self._metrics = MetricGroup()
+        self.assigned: list[Any] = []
+        self.calls: list[AsyncCall] = []
+        self.uses: list[str] = []
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return self._boundedness
+
+    @property
+    def current_parallelism(self) -> int:
+        return self._parallelism
+
+    @property
+    def registered_readers(self) -> Mapping[int, ReaderInfo]:
+        return {number: ReaderInfo(subtask_id=number) for number in range(self._parallelism)}
+
+    @property
+    def reader_type(self) -> type[SplitReader[Any]]:
+        return self._reader_type
+
+    @property
+    def metrics(self) -> MetricGroup:
+        return self._metrics
+
+    def assign_split(self, split: Any, subtask_id: int) -> None:
+        self._used("assign_split", subtask_id)
+        self.assigned.append(split)
+
+    def assign_splits(self, assignments: Mapping[int, Sequence[Any]]) -> None:
+        for subtask_id, splits in assignments.items():
+            for split in splits:
+                self.assign_split(split, subtask_id)
+
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        self._used("signal_no_more_splits", subtask_id)
+
+    def call_async(
+        self,
+        work: Callable[[], Any],
+        handler: Handler,
+        *,
+        period_s: float | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self._used("call_async", 0)
+        self.calls.append(AsyncCall(work, handler, period_s, retry or RetryPolicy()))
+
+    def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        self._used("send_event_to_reader", subtask_id)
+
+    def perform_after_completion(self, action: Any) -> None:
+        self._used("perform_after_completion", 0)
+
+    def _used(self, what: str, subtask_id: int) -> None:
+        if not 0 <= subtask_id < self._parallelism:
+            raise ContractError(
+                f"{what}: subtask {subtask_id} is not registered: there are {self._parallelism}",
+                remedy="assign to a subtask of context.registered_readers",
+            )
+        self.uses.append(what)
+
+
+class EnumeratorRun:
+    """One enumerator from its construction on.
+
+    Args:
+        stored: a state as ``snapshot`` gave it; None for the very first start.
+        start: whether it is started, and the subtasks are registered.
+        asks: how many requests went before: the next subtask in turn is the next one to ask.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        stored: bytes | None = None,
+        *,
+        parallelism: int = 2,
+        boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED,
+        start: bool = True,
+        asks: int = 0,
+    ) -> None:
+        self._source = source
+        self._codec = SnapshotCodec(source.enumerator_type, source.reader_type)
+        self.context = RecordingContext(parallelism, boundedness, source.reader_type)
+        self._parallelism = parallelism
+        self._asks = asks
+        state = None if stored is None else self._decoded(stored).enumerator_state
+        self.enumerator: SplitEnumerator[Any] = source.enumerator_type(self.context, source.options, state)
+        if start:
+            self.start()
+
+    def start(self) -> None:
+        """Start it and register the subtasks."""
+        self.enumerator.start()
+        for number in range(self._parallelism):
+            self.enumerator.add_reader(number)
+
+    @property
+    def assigned(self) -> list[Any]:
+        """All splits that it has handed out."""
+        return self.context.assigned
+
+    def discover(self) -> None:
+        """One round of all asynchronous work, and of what that begins for the first time."""
+        for call in list(self.context.calls):
+            self._round(call)
+        while fresh := [call for call in self.context.calls if call.rounds == 0]:
+            for call in fresh:
+                self._round(call)
+
+    def ask(self) -> bool:
+        """The next subtask in turn has room; whether it got something."""
+        before = len(self.assigned)
+        self.enumerator.handle_split_request(self._asks % self._parallelism)
+        self._asks += 1
+        return len(self.assigned) > before
+
+    def drain(self) -> list[Any]:
+        """Ask until a whole round of subtasks gets nothing; what was handed out in here."""
+        before = len(self.assigned)
+        idle = 0
+        while idle < self._parallelism:
+            idle = 0 if self.ask() else idle + 1
+            if len(self.assigned) - before > MOST_ASKS:
+                raise Disagreement(f"there are still splits to hand out after {MOST_ASKS} requests")
+        return self.assigned[before:]
+
+    def snapshot(self, checkpoint_id: int = 1) -> bytes:
+        """The state as a checkpoint holds it."""
+        return self.stored(self.enumerator.snapshot_state(checkpoint_id), checkpoint_id)
+
+    def stored(self, state: Any, checkpoint_id: int = 1) -> bytes:
+        """A state as a checkpoint holds it."""
+        metadata = CheckpointMetadata(checkpoint_id=checkpoint_id, timestamp_ms=0)
+        snapshot: Snapshot[Any] = Snapshot(
+            metadata=metadata, enumerator_state=state, ledger=LedgerState(), plan=Plan()
+        )
+        encoded = self._codec.encode(snapshot, source=identity_of(self._source), parent=None, inline_all=True)
+        return encoded.data
+
+    def split_through_json(self, split: Any) -> Any:
+        """A split as it comes out of a checkpoint."""
+        raw = self._codec.encode_split(split)
+        return self._codec.decode_split(self._source.enumerator_type.split_version, raw)
+
+    def _decoded(self, stored: bytes) -> Snapshot[Any]:
+        def nowhere(name: str) -> bytes:
+            raise Disagreement(f"segment {name} is not inside the state")
+
+        return self._codec.decode(decode_document(stored), nowhere)
+
+    def _round(self, call: AsyncCall) -> None:
+        result, error = call.run()
+        if error is not None or not call.goes_on:
+            self.context.calls.remove(call)
+        call.handler(result, error)

@@ -1,0 +1,118 @@
+"""InlineHolder: a CoordinatorHolder without threads, so that every run of a test is the same.
+
+Asynchronous work runs on the caller's thread: one round of each call whenever the holder looks at
+its mailbox, that is at every ``latestOffset``. Retries follow at once; actions are performed when
+they are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..coordination.context import Handler
+from ..enumerator import Boundedness, RetryPolicy
+from ..runtime.actions import ActionRunner
+from ..runtime.background import BackgroundRunner, Deliver
+from ..runtime.holder import CoordinatorHolder, Surroundings
+from ..snapshots.store import Store
+from ..source import Source
+
+
+@dataclass(slots=True, eq=False)
+class AsyncCall:
+    """Work that was submitted; ``rounds`` of it have been run."""
+
+    work: Callable[[], Any]
+    handler: Handler
+    period_s: float | None
+    retry: RetryPolicy
+    rounds: int = 0
+
+    def run(self) -> tuple[Any, BaseException | None]:
+        """One round: its result, or its last error. What kills the process is not caught."""
+        self.rounds += 1
+        for failures in range(self.retry.retries + 1):
+            try:
+                return self.work(), None
+            except Exception as error:  # noqa: BLE001 - handed on to the handler
+                if failures == self.retry.retries:
+                    return None, error
+        raise AssertionError("unreachable: the last failure returns")
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is a further round."""
+        return self.rounds == 0 or self.period_s is not None
+
+
+class InlineRunner(BackgroundRunner):
+    """Runs asynchronous work on the thread that looks for its results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: list[AsyncCall] = []
+
+    def submit(
+        self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
+    ) -> None:
+        self._calls.append(AsyncCall(work, handler, period_s, retry))
+
+    def drain(self, deliver: Deliver) -> None:
+        for call in list(self._calls):
+            result, error = call.run()
+            if error is not None or not call.goes_on:
+                self._calls.remove(call)
+            deliver(call.handler, result, error)
+
+    @property
+    def in_first_rounds(self) -> bool:
+        return any(call.rounds == 0 for call in self._calls)
+
+    def wait_for_first_rounds(self) -> None:
+        """They are run when the mailbox is looked at, which comes next."""
+
+    def close(self) -> None:
+        self._calls.clear()
+
+
+class InlineActions(ActionRunner):
+    """Performs actions at once."""
+
+    def submit(self, actions: Iterable[tuple[int, Any]]) -> None:
+        for number, action in actions:
+            try:
+                self._perform(action)
+            except Exception as error:  # noqa: BLE001 - kept with the action, as its base does
+                self._ended.put((number, f"{type(error).__name__}: {error}"))
+            else:
+                self._ended.put((number, None))
+
+
+class InlineHolder(CoordinatorHolder):
+    """A holder that does everything inside the calls that it answers."""
+
+    def __init__(
+        self,
+        source: Source,
+        boundedness: Boundedness,
+        *,
+        store: Store | None,
+        surroundings: Surroundings,
+        one_batch: bool = False,
+    ) -> None:
+        super().__init__(source, boundedness, store=store, surroundings=surroundings, one_batch=one_batch)
+        self._runner = InlineRunner()
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """As its base, and no clean-up is under way afterwards."""
+        super().commit(end)
+        self.wait_for_clean_up()
+
+    def _start_over(self) -> None:
+        super()._start_over()
+        self._runner = InlineRunner()
+
+    def _new_actions(self) -> ActionRunner:
+        return InlineActions(super()._new_actions()._perform)

@@ -1,0 +1,107 @@
+"""Laws: what must hold of every source or store, each with a name in words and a check of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+SubjectT = TypeVar("SubjectT")
+
+SHOWN = 5
+"""So many values of a kind are shown in a message."""
+
+
+class LawBroken(AssertionError):  # noqa: N818 - says what happened, as the issue names it
+    """Something that was checked breaks a law.
+
+    Attributes:
+        law: the law, in words; one of those in ``laws``.
+        found: how it is broken, with the values.
+    """
+
+    def __init__(self, law: str, found: str) -> None:
+        super().__init__(f"broken law: {law}\n  found: {found}")
+        self.law = law
+        self.found = found
+
+
+class TrivialInput(ValueError):  # noqa: N818
+    """What was given is too little for the laws to say anything; the message says what to give."""
+
+
+class Disagreement(Exception):  # noqa: N818
+    """Raised by a check: what was found is not what the law says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law(Generic[SubjectT]):
+    """A law and its check.
+
+    Attributes:
+        text: the law, in words.
+        check: raises Disagreement, or whatever the subject raises, where the law is broken.
+    """
+
+    text: str
+    check: Callable[[SubjectT], None]
+
+    def enforce(self, subject: SubjectT) -> None:
+        """Check it.
+
+        Raises:
+            LawBroken: the law is broken.
+            TrivialInput: the subject is too little to tell.
+        """
+        try:
+            self.check(subject)
+        except (TrivialInput, LawBroken):
+            raise
+        except Disagreement as disagreement:
+            raise LawBroken(self.text, str(disagreement)) from None
+        except Exception as error:
+            raise LawBroken(self.text, f"{type(error).__name__}: {error}") from error
+
+
+def enforce(laws: Iterable[Law[SubjectT]], subject: SubjectT) -> None:
+    """Check laws in order; the first that is broken is raised."""
+    for law in laws:
+        law.enforce(subject)
+
+
+def agree(what: str, found: object, expected: object) -> None:
+    """Raise Disagreement unless both are equal."""
+    if found != expected:
+        raise Disagreement(f"{what}: {shown(found)}; expected {shown(expected)}")
+
+
+def agree_in_any_order(what: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Raise Disagreement unless both hold the same values equally often."""
+    # By their text: rows may hold lists, which have no hash, and NaN, which equals nothing.
+    have, want = Counter(map(repr, found)), Counter(map(repr, expected))
+    if have != want:
+        raise Disagreement(
+            f"{what}: {len(found)} instead of {len(expected)}"
+            + _some("missing", want - have)
+            + _some("too many", have - want)
+        )
+
+
+def same_in_order(found: Sequence[Any], expected: Sequence[Any]) -> bool:
+    """Whether both hold the same values in the same order."""
+    return list(map(repr, found)) == list(map(repr, expected))
+
+
+def shown(value: object) -> str:
+    """A value for a message, not too long."""
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}... ({len(text)} characters)"
+
+
+def _some(what: str, counted: Counter[str]) -> str:
+    if not counted:
+        return ""
+    few = ", ".join(text[:200] for text in list(counted)[:SHOWN])
+    more = "" if len(counted) <= SHOWN else f" and {len(counted) - SHOWN} more"
+    return f"; {what}: {few}{more}"

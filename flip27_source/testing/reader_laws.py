@@ -1,0 +1,287 @@
+"""The laws of readers, and ``check_reader``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from ..enumerator import Budget, SplitEnumerator
+from ..enumerators.file_split import FileSplit
+from ..errors import OptionError, SchemaError
+from ..options import Options
+from ..reader import ReadsRanges, ReadsTogether, SplitReader, YieldsProgress
+from ..registry import find_reader
+from ..source import declared_options
+from .enumerator_run import EnumeratorRun
+from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce, same_in_order, shown
+from .reader_run import ReaderUnderTest, Share, stored
+from .under_test import GivenSource, SourceUnderTest, under_test
+
+MOST_MARKS = 12
+"""From so many positions of a split reading goes on."""
+RANGES = 3
+"""Into so many ranges a file is cut."""
+
+
+def _same_shares(what: str, found: dict[str, Share], expected: dict[str, Share]) -> None:
+    for split_id, share in found.items():
+        _same_rows(f"{what}, rows of split {split_id!r}", share.rows, expected[split_id].rows)
+        agree(f"{what}, marks of split {split_id!r}", share.marks, expected[split_id].marks)
+        agree(f"{what}, events of split {split_id!r}", share.events, expected[split_id].events)
+
+
+def _same_rows(what: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
+    if not same_in_order(found, expected):
+        agree_in_any_order(what, found, expected)
+        raise Disagreement(f"{what}: the same rows in another order: {shown(found)}")
+
+
+def _rows_fit_the_schema(subject: ReaderUnderTest) -> None:
+    subject.shares = subject.read_all()
+    with_rows = [name for name, share in subject.shares.items() if share.rows]
+    if len(with_rows) < 2:
+        raise TrivialInput(
+            f"of {len(subject.splits)} splits {len(with_rows)} have rows: give at least two that have some"
+        )
+
+
+def _reading_again_gives_the_same(subject: ReaderUnderTest) -> None:
+    _same_shares("read by a second reader", subject.read_all(), subject.shares)
+    with subject.run() as run:
+        for split in subject.splits:
+            for time in ("first", "second"):
+                found = {split.split_id: run.read(split)}
+                _same_shares(f"read by one reader for the {time} time", found, subject.shares)
+
+
+def _attempts_give_the_same(subject: ReaderUnderTest) -> None:
+    found = subject.read_all(attempt_number=2, subtask_id=7)
+    _same_shares("read by attempt 2 of subtask 7", found, subject.shares)
+
+
+def _other_splits_do_not_matter(subject: ReaderUnderTest) -> None:
+    _same_shares("read in reverse order", subject.read_all(subject.splits[::-1]), subject.shares)
+    for split in subject.splits[:MOST_MARKS]:
+        _same_shares("read alone", subject.read_all([split]), subject.shares)
+
+
+def _stored_splits_are_read_alike(subject: ReaderUnderTest) -> None:
+    arrived = [stored(split) for split in subject.splits]
+    agree("splits that have gone through JSON", arrived, subject.splits)
+    _same_shares("read from what was stored", subject.read_all(arrived), subject.shares)
+
+
+def _giving_up_is_harmless(subject: ReaderUnderTest) -> None:
+    with subject.run():
+        pass  # opened and closed, and nothing read
+    for split in subject.splits[:MOST_MARKS]:
+        with subject.run() as run:
+            run.read_a_little(split)
+        with subject.run() as killed:
+            killed.read_a_little(split)
+            _same_shares("read after a half-read", {split.split_id: killed.read(split)}, subject.shares)
+    _same_shares("read after readers that gave up", subject.read_all(), subject.shares)
+
+
+def _no_progress_without_declaring_it(subject: ReaderUnderTest) -> None:
+    marked = [name for name, share in subject.shares.items() if share.marks]
+    if marked and not issubclass(subject.reader_type, YieldsProgress):
+        raise Disagreement(
+            f"split {marked[0]!r} has one: write class {subject.reader_type.__name__}(YieldsProgress, ...)"
+        )
+
+
+def _together_is_one_by_one(subject: ReaderUnderTest) -> None:
+    if not issubclass(subject.reader_type, ReadsTogether):
+        return
+    for splits in (subject.splits, subject.splits[::-1], subject.splits[:1], []):
+        with subject.run() as run:
+            found = run.read_together(splits)
+        expected = [row for split in splits for row in subject.shares[split.split_id].rows]
+        _same_rows(f"{len(splits)} splits together", found.rows, expected)
+        if found.marks:
+            raise Disagreement("Progress while splits are read together: nobody knows of which")
+
+
+def _ranges_make_up_the_file(subject: ReaderUnderTest) -> None:
+    kind = subject.reader_type
+    if not issubclass(kind, ReadsRanges):
+        return
+    for split in subject.splits[:MOST_MARKS]:
+        if not isinstance(split, FileSplit) or split.length < RANGES:
+            continue
+        can = kind.can_read_ranges(split.path, subject.options)
+        agree(
+            f"can_read_ranges({split.path!r}) asked again",
+            kind.can_read_ranges(split.path, subject.options),
+            can,
+        )
+        if not can or split.start != 0 or split.end is not None:
+            continue
+        bounds = [split.length * number // RANGES for number in range(RANGES)]
+        ranges = [
+            replace(split, start=start, end=end)
+            for start, end in zip(bounds, [*bounds[1:], None], strict=True)
+        ]
+        found = [row for part in ranges for row in subject.read_all([part])[part.split_id].rows]
+        _same_rows(f"rows of {RANGES} ranges of {split.path!r}", found, subject.shares[split.split_id].rows)
+
+
+READER_LAWS: tuple[Law[ReaderUnderTest], ...] = (
+    Law("rows fit the schema", _rows_fit_the_schema),
+    Law("reading a split again gives the same rows (S70)", _reading_again_gives_the_same),
+    Law("every attempt gives the same rows", _attempts_give_the_same),
+    Law("what else is read does not change the rows of a split", _other_splits_do_not_matter),
+    Law("a split that was stored is read like the split itself", _stored_splits_are_read_alike),
+    Law("a reader may be given up half-way", _giving_up_is_harmless),
+    Law("who yields Progress says so in the class", _no_progress_without_declaring_it),
+    Law("reading together gives what reading one by one gives", _together_is_one_by_one),
+    Law("the ranges of a file make up the file", _ranges_make_up_the_file),
+)
+
+
+def _progress_covers_all_rows(subject: ReaderUnderTest) -> None:
+    for split_id, share in subject.shares.items():
+        covered = share.marks[-1][1] if share.marks else 0
+        if covered < len(share.rows):
+            raise Disagreement(
+                f"{len(share.rows) - covered} rows of split {split_id!r} after its last Progress"
+            )
+    if all(len(share.marks) < 2 for share in subject.shares.values()):
+        raise TrivialInput("no split has two Progress marks: give at least one with two pages of rows")
+
+
+def _progress_moves(subject: ReaderUnderTest) -> None:
+    for split in subject.splits:
+        before, rows_before = split, 0
+        for position, rows in subject.shares[split.split_id].marks:
+            if position is not None:
+                agree("split_id in a Progress", position.split_id, split.split_id)
+            if rows > rows_before and position == before:
+                raise Disagreement(
+                    f"{rows - rows_before} rows and then the position before them, {before!r:.200}"
+                )
+            before, rows_before = position, rows
+
+
+def _positions_can_be_stored(subject: ReaderUnderTest) -> None:
+    for share in subject.shares.values():
+        for position, _ in share.marks:
+            if position is not None:
+                agree("a position that was stored and read again", stored(position), position)
+
+
+def _reading_goes_on_from_every_progress(subject: ReaderUnderTest) -> None:
+    for share in subject.shares.values():
+        for position, rows in _some_marks(share):
+            found = subject.read_all([stored(position)])[position.split_id]
+            _same_rows(f"rows from {position!r:.200} on", found.rows, share.rows[rows:])
+
+
+def _page_by_page_is_all_at_once(subject: ReaderUnderTest) -> None:
+    for split in subject.splits:
+        expected = subject.shares[split.split_id]
+        rows: list[Any] = []
+        position: Any = split
+        for _ in range(len(expected.marks) + 1):
+            with subject.run() as run:
+                page = run.read(stored(position), pages=1)
+            rows.extend(page.rows)
+            position = page.marks[-1][0] if page.marks else None
+            if position is None:
+                break
+        _same_rows(f"split {split.split_id!r} page by page", rows, expected.rows)
+
+
+def _a_replay_ends_where_the_first_attempt_did(subject: ReaderUnderTest) -> None:
+    for split in subject.splits:
+        share = subject.shares[split.split_id]
+        for position, rows in _some_marks(share):
+            ends = {split.split_id: stored(position)}
+            with subject.run(end_positions=ends, attempt_number=1) as run:
+                found = run.read(stored(split), until=position)
+            if not found.marks or found.marks[-1][0] != position:
+                raise Disagreement(f"a replay of {split!r:.200} does not come by {position!r:.200}")
+            _same_rows(f"rows of a replay up to {position!r:.200}", found.rows, share.rows[:rows])
+
+
+PROGRESS_LAWS: tuple[Law[ReaderUnderTest], ...] = (
+    Law("every row is covered by a Progress", _progress_covers_all_rows),
+    Law("a Progress keeps the split_id and moves when there were rows", _progress_moves),
+    Law("a position that was stored is the same position", _positions_can_be_stored),
+    Law(
+        "reading goes on from every Progress, without loss or duplicate", _reading_goes_on_from_every_progress
+    ),
+    Law("page by page is all at once", _page_by_page_is_all_at_once),
+    Law("a replay ends where the first attempt ended (R5)", _a_replay_ends_where_the_first_attempt_did),
+)
+"""Of readers that tell where a split's share of a batch ends."""
+
+
+def check_reader(
+    source: GivenSource = None,
+    *,
+    enumerator: type[SplitEnumerator[Any]] | None = None,
+    reader: type[SplitReader[Any]] | None = None,
+    splits: Sequence[Any] | None = None,
+    schema: pa.Schema | None = None,
+) -> None:
+    """Check that a reader keeps the laws of readers.
+
+    Args:
+        source: options, or a SourceUnderTest; what it reads must not change meanwhile.
+        enumerator, reader: classes that are given rather than named by an option.
+        splits: what to read: two splits with rows or more; those that the enumerator finds when None.
+        schema: the columns; the reader's own when None.
+
+    Raises:
+        LawBroken: naming the law, with what was found.
+        TrivialInput: there is too little to read to tell.
+        Flip27Error: the options cannot be used, with what to do.
+    """
+    subject = _subject(under_test(source, enumerator=enumerator, reader=reader, schema=schema), splits)
+    enforce(READER_LAWS, subject)
+    if issubclass(subject.reader_type, YieldsProgress):
+        enforce(PROGRESS_LAWS, subject)
+
+
+def _subject(given: SourceUnderTest, splits: Sequence[Any] | None) -> ReaderUnderTest:
+    if splits is None:
+        source = given.resolve()
+        found = list(_ranges(EnumeratorRun(source)))
+        return ReaderUnderTest(
+            reader_type=source.reader_type, options=source.options, schema=given.arrow_schema(), splits=found
+        )
+    kind = given.reader or find_reader(_reader_name(given))
+    options = Options.parse(given.options, declared_options(given.enumerator or SplitEnumerator, kind))
+    schema = given.schema if given.schema is not None else kind.default_schema(options)
+    if schema is None:
+        raise SchemaError(
+            f"reader {kind.__name__} needs a schema and none was given",
+            remedy='give one: schema=pa.schema({"id": pa.int64(), "name": pa.string()})',
+        )
+    return ReaderUnderTest(reader_type=kind, options=options, schema=schema, splits=list(splits))
+
+
+def _ranges(run: EnumeratorRun) -> Iterator[Any]:
+    """What tasks would read: the splits, or the first range of each that is cut."""
+    run.discover()
+    for split in run.drain():
+        cut = run.enumerator.bound_split(split, Budget())
+        if cut is not None:
+            yield cut.read
+
+
+def _some_marks(share: Share) -> list[tuple[Any, int]]:
+    marks = [(position, rows) for position, rows in share.marks if position is not None]
+    return marks[:: max(1, len(marks) // MOST_MARKS)]
+
+
+def _reader_name(given: SourceUnderTest) -> str:
+    names = {name.lower(): value for name, value in given.options.items()}
+    if "reader" not in names:
+        raise OptionError("no reader is given", remedy="give reader=YourReader, or the option reader")
+    return names["reader"]

@@ -1,0 +1,322 @@
+"""The laws of sources, and ``check_source``: every row exactly once, whatever happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..enumerator import Boundedness, SplitEnumerator
+from ..errors import ContractError
+from ..events import ReturnSplit
+from ..reader import SourceReaderContext, SplitReader, YieldsProgress
+from ..runtime.holder import Surroundings
+from ..runtime.subtask import read_subtask
+from ..snapshots.offsets import INITIAL_OFFSET
+from ..snapshots.store import MemoryStore
+from ..source_options import ON_SPLIT_ERROR
+from .inline_holder import InlineHolder
+from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
+from .source_run import SourceCheck, rows_of_splits
+from .spark_side import Row, rows_of
+from .steps import Crashed, Step, Victim
+from .tasks import Speculation
+from .under_test import GivenSource, under_test
+
+LARGEST_OFFSET = 4096
+"""Bytes of an offset whose state is in a store."""
+
+IDLE_CALLS = 20
+REST_MS = 3_600_000
+"""After so long whoever rests between two looks looks again."""
+
+
+def _comes_to_rest(check: SourceCheck) -> None:
+    engine = check.rehearse()
+    batches = [batch for batch in engine.batches if batch.rows]
+    if len(engine.rows) < 2 or len(batches) < 2:
+        raise TrivialInput(
+            f"the source gives {len(engine.rows)} rows in {len(batches)} batches: give it a few splits (or "
+            "pages) with a few rows each, so that there is something between which it can crash"
+        )
+    if check.promised is not None:
+        check.rows = list(check.promised)
+    else:
+        check.rows = engine.rows if check.takes_events else rows_of_splits(check.given)
+    check.agree("of an undisturbed run", engine)
+
+
+def _undisturbed(check: SourceCheck) -> None:
+    for parallelism in (1, 2, 4):
+        for available_now in (False, True):
+            engine = check.engine(parallelism=parallelism, available_now=available_now)
+            engine.process_all_available()
+            trigger = "AvailableNow" if available_now else "micro-batches"
+            check.agree(f"at parallelism {parallelism}, with {trigger}", engine)
+
+
+def _a_batch_read(check: SourceCheck) -> None:
+    source = check.given.resolve()
+    if check.takes_events or source.options[ON_SPLIT_ERROR] == "quarantine":
+        return  # a batch read has one batch and no reports: nothing can be told, nothing set aside
+    store = MemoryStore()
+    holder = InlineHolder(
+        source, Boundedness.BOUNDED, store=store, surroundings=Surroundings(now_ms=lambda: 0), one_batch=True
+    )
+    start = INITIAL_OFFSET.to_json()
+    rows: list[Row] = []
+    for task in holder.plan(start, holder.latest_offset(start, None)):
+        context = SourceReaderContext(
+            options=source.options,
+            schema=check.given.arrow_schema(),
+            subtask_id=task.subtask_id,
+            checkpoint_id=task.checkpoint_id,
+        )
+        try:
+            rows.extend(row for item in read_subtask(source, task, context, store) for row in rows_of(item))
+        except ContractError as error:
+            if isinstance(error.__context__, ReturnSplit):
+                return  # splits that are given back are for streams, and the error says so
+            raise
+    agree_in_any_order("rows of a batch read", rows, check.rows)
+
+
+def _limits(check: SourceCheck) -> None:
+    few = str(max(1, len(check.rows) // 10))
+    limits = [{name: few} for name in ("maxFilesPerTrigger", "maxRowsPerTrigger")] + [
+        {"maxBytesPerTrigger": "1"}
+    ]
+    if issubclass(check.given.resolve().reader_type, YieldsProgress):
+        limits += [{"maxRowsPerSplit": few}, {"maxBytesPerSplit": "1"}, {"maxSplitDuration": "0s"}]
+    for options in limits:
+        engine = check.engine(check.given.with_options(**options))
+        engine.process_all_available()
+        check.agree(f"with {options}", engine)
+
+
+def _crashes(check: SourceCheck) -> None:
+    for point in check.crash_points():
+        engine = check.run_through([point])
+        check.agree(f"after a crash at {point.step.name} of batch {point.batch_id}, time {point.nth}", engine)
+
+
+def _crashes_again(check: SourceCheck) -> None:
+    points = check.crash_points()
+    for point in points:
+        if point.batch_id == 1:
+            engine = check.run_through([point] * 2)
+            check.agree(f"after two crashes at {point.step.name} of batch 1", engine)
+    check.agree("after a crash at every step in one run", check.run_through(points))
+
+
+def _killed_tasks(check: SourceCheck) -> None:
+    for point in check.crash_points(Victim.EXECUTOR, nth_up_to=2):
+        engine = check.run_through([point])
+        check.agree(f"after a task was killed at {point.step.name} of batch {point.batch_id}", engine)
+
+
+def _speculation(check: SourceCheck) -> None:
+    for speculation in Speculation:
+        engine = check.engine()
+        while engine.run_batch(speculation=speculation) is not None:
+            pass
+        check.agree(f"with speculative copies ({speculation.value})", engine)
+
+
+def _stages_again(check: SourceCheck) -> None:
+    engine = check.engine()
+    while (batch := engine.run_batch(actions=2)) is not None:
+        stages: list[list[Row]] = [[], []]
+        for attempt in batch.attempts:
+            stages[attempt.stage].extend(attempt.rows)
+        agree_in_any_order(f"rows of the second action on batch {batch.batch_id}", stages[1], stages[0])
+    check.agree("with two actions on every batch", engine)
+
+
+def _other_parallelism(check: SourceCheck) -> None:
+    engine = check.engine(parallelism=2)
+    parallelisms = [4, 1, 3, 2]
+    for number in check.some_batches():
+        if engine.run_batch() is None:
+            break
+        engine.restart(parallelism=parallelisms[number % len(parallelisms)])
+    engine.process_all_available()
+    check.agree("with a restart at another parallelism after every batch", engine)
+
+
+def _rest(check: SourceCheck) -> None:
+    store = MemoryStore()
+    engine = check.engine(store=store)
+    engine.process_all_available()
+    files, offset = dict(store.files), engine.logs.offsets[-1]
+    for _ in range(IDLE_CALLS):
+        if engine.trigger():
+            raise Disagreement(
+                f"another offset while nothing is new: {engine.logs.offsets[-1]}, was {offset}"
+            )
+    if store.files != files:
+        changed = sorted(name for name, data in store.files.items() if files.get(name) != data)
+        raise Disagreement(f"files written while nothing is new: {changed}")
+    agree("reportLatestOffset asked again", engine.holder.report(), engine.holder.report())
+
+
+def _last_commit_lost(check: SourceCheck) -> None:
+    engine = check.engine()
+    engine.process_all_available()
+    for _ in range(2):
+        engine.restart()
+        again = [row for batch in engine.process_all_available() for row in batch.rows]
+        agree("rows after a restart when all was read", again, [])
+    check.agree("after restarts at the end", engine)
+
+
+def _plans(check: SourceCheck) -> None:
+    engine = check.engine()
+    for _ in check.some_batches():
+        if not engine.trigger():
+            break
+        planned = engine.partitions()
+        agree("partitions asked again", engine.partitions(), planned)
+        engine.restart()
+        agree("partitions asked in a new process before anything else", engine.partitions(), planned)
+        agree("and once more", engine.partitions(), planned)
+        engine.run_batch()
+    engine.process_all_available()
+    check.agree("with a restart in every batch", engine)
+
+
+def _no_data(check: SourceCheck) -> None:
+    engine = check.engine()
+    while engine.run_batch() is not None:
+        engine.run_no_data_batch()
+    check.agree("with batches without data in between", engine)
+
+
+def _offsets(check: SourceCheck) -> None:
+    engine = check.engine()
+    engine.process_all_available()
+    for text in engine.logs.offsets:
+        value = json.loads(text)
+        agree("an offset, written anew with sorted keys", json.dumps(value, sort_keys=True), text)
+        if len(text) > LARGEST_OFFSET:
+            raise Disagreement(f"an offset of {len(text)} bytes, more than {LARGEST_OFFSET}: {text[:300]}")
+
+
+def _inline(check: SourceCheck) -> None:
+    if check.needs_store:
+        return
+    check = check.with_options(inlineStateLimit="16m")
+    engine = check.engine(inline_state=True)
+    engine.process_all_available()
+    check.agree("with the state inside the offsets", engine)
+    for step in (Step.OFFSET_TOLD, Step.OFFSET_LOGGED, Step.TASKS_ENDED, Step.COMMIT_LOGGED):
+        points = [point for point in check.crash_points() if point.step is step]
+        check.agree(f"after crashes at {step.name}", check.run_through(points, inline_state=True))
+
+
+def _zombies(check: SourceCheck) -> None:
+    engine = check.engine()
+    for _ in check.some_batches():
+        if not engine.trigger():
+            break
+        zombies = [engine.attempt(task) for task in engine.partitions()]
+        for zombie in zombies:
+            next(zombie, None)
+        engine.restart()
+        engine.partitions()
+        for zombie in zombies[1::2]:
+            _ends(zombie)
+        engine.run_batch()
+        for zombie in zombies[::2]:
+            _ends(zombie)
+    engine.process_all_available()
+    check.agree("with tasks of dead drivers that read on", engine)
+
+
+def _ends(zombie: Any) -> None:
+    # It may end well or fail; nobody listens any more.
+    try:
+        for _ in zombie:
+            pass
+    except Exception:  # noqa: BLE001
+        pass
+
+
+def _growth(check: SourceCheck) -> None:
+    if check.grow is None:
+        return
+    steady, crashing = check.engine(), check.engine()
+    for step in (Step.OFFSET_TOLD, Step.TASK_ENDED, Step.SINK_WRITTEN):
+        for engine in (steady, crashing):
+            engine.process_all_available()
+            engine.now_ms += REST_MS
+        check.grow()
+        crashing.crash_at(step)
+        try:
+            crashing.process_all_available()
+        except Crashed:
+            check.grow()  # what is run again is run beside what is new
+            crashing.restart()
+    for engine in (steady, crashing):
+        engine.now_ms += REST_MS
+        engine.process_all_available()
+    everything = check.engine()
+    everything.process_all_available()
+    if len(everything.rows) <= len(check.rows):
+        raise TrivialInput("grow has added no row: add at least one at every call")
+    agree_in_any_order("rows when data is added", steady.rows, everything.rows)
+    agree_in_any_order("rows when data is added, with crashes", crashing.rows, everything.rows)
+
+
+SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
+    Law("an undisturbed run comes to rest and delivers what there is", _comes_to_rest),
+    Law("every row exactly once, at any parallelism", _undisturbed),
+    Law("a batch read gives the same rows", _a_batch_read),
+    Law("limits divide the rows and change none (S78)", _limits),
+    Law("when nothing is new the offset stays and nothing is written (R2)", _rest),
+    Law("offsets are small and canonical", _offsets),
+    Law("batches without data change nothing", _no_data),
+    Law("a stage that runs again gives the same rows", _stages_again),
+    Law("what was read is not read again when the last commit is lost (S97)", _last_commit_lost),
+    Law("every row exactly once, after a crash at any step", _crashes),
+    Law("every row exactly once, after crash upon crash", _crashes_again),
+    Law("a plan is a function of what is stored (S95)", _plans),
+    Law("every row exactly once, when tasks are killed and tried again", _killed_tasks),
+    Law("every row exactly once, with speculative copies (S96)", _speculation),
+    Law("tasks of a dead driver change nothing (R9)", _zombies),
+    Law("every row exactly once, when parallelism changes at restarts (S76)", _other_parallelism),
+    Law("state inside the offsets does as well", _inline),
+    Law("what is added is read exactly once", _growth),
+)
+
+
+def check_source(
+    source: GivenSource = None,
+    *,
+    enumerator: type[SplitEnumerator[Any]] | None = None,
+    reader: type[SplitReader[Any]] | None = None,
+    schema: pa.Schema | None = None,
+    rows: Sequence[Row] | None = None,
+    grow: Callable[[], object] | None = None,
+) -> None:
+    """Check that a source delivers every row exactly once, whatever happens to it.
+
+    Runs it some hundreds of times on engines of their own, with their state in memory; a few splits
+    with a few rows each are enough, and take about a second.
+
+    Args:
+        source: options, or a SourceUnderTest; what it reads must not change but by ``grow``.
+        enumerator, reader: classes that are given rather than named by an option.
+        schema: the columns; the reader's own when None.
+        rows: what it has to deliver, in any order; what its splits hold when None.
+        grow: adds rows; called some times, at the end.
+
+    Raises:
+        LawBroken: naming the law, with what was found.
+        TrivialInput: there is too little to read to tell.
+        Flip27Error: the options cannot be used, with what to do.
+    """
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    enforce(SOURCE_LAWS, SourceCheck(given=given, promised=rows, grow=grow))

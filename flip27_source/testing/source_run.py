@@ -1,0 +1,150 @@
+"""SourceCheck: a source, what it holds, and runs of it on engines of their own.
+
+What it holds is read off its splits directly, where they do not depend on what readers tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..enumerator import Budget
+from ..reader import YieldsProgress
+from ..runtime.acknowledgements import report_demand
+from ..source import Source
+from .engine import MicroBatchEngine
+from .enumerator_run import EnumeratorRun
+from .law import agree_in_any_order
+from .reader_run import ReaderRun
+from .spark_side import Row
+from .steps import CrashPoint, Passing, Victim
+from .under_test import SourceUnderTest
+
+PARTS = 3
+"""Into about so many batches a source is divided."""
+
+LIMITS = (
+    "maxFilesPerTrigger",
+    "maxRowsPerTrigger",
+    "maxBytesPerTrigger",
+    "maxRowsPerSplit",
+    "maxBytesPerSplit",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceCheck:
+    """What the laws of sources are checked on.
+
+    Attributes:
+        given: the source, whole.
+        promised: what it has to deliver, if that is known.
+        grow: adds data.
+        engine_type: what it is run on.
+        parted: the same with limits that make several batches of it.
+        rows: what it holds.
+        rehearsal: the steps of an undisturbed run of ``parted``.
+    """
+
+    given: SourceUnderTest
+    promised: Sequence[Row] | None = None
+    grow: Callable[[], object] | None = None
+    engine_type: type[MicroBatchEngine] = MicroBatchEngine
+    parted: SourceUnderTest = field(init=False)
+    rows: list[Row] = field(default_factory=list)
+    rehearsal: list[Passing] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.parted = self.given
+
+    def engine(self, given: SourceUnderTest | None = None, **more: Any) -> MicroBatchEngine:
+        """A query of its own, from the very beginning."""
+        return self.engine_type(given or self.parted, **more)
+
+    def with_options(self, **options: str) -> SourceCheck:
+        """The same, rehearsed as it is, with further options."""
+        changed = replace(self)
+        changed.rows, changed.rehearsal = self.rows, self.rehearsal
+        changed.parted = self.parted.with_options(**options)
+        return changed
+
+    def rehearse(self) -> MicroBatchEngine:
+        """Divide the source into batches and note the steps of an undisturbed run."""
+        engine = self.engine(self.given)
+        engine.process_all_available()
+        files = sum(batch.end["summary"].get("files", 0) for batch in engine.batches)
+        rows = len(engine.rows)
+        limits = {
+            "maxFilesPerTrigger": str(max(1, files // PARTS)),
+            "maxRowsPerTrigger": str(max(1, rows // PARTS)),
+        }
+        if issubclass(engine.source.reader_type, YieldsProgress):
+            limits["maxRowsPerSplit"] = str(max(1, rows // (2 * PARTS)))
+        names = {name.lower() for name in self.given.options}
+        if names.isdisjoint(name.lower() for name in LIMITS):
+            self.parted = self.given.with_options(**limits)
+        engine = self.engine()
+        engine.process_all_available()
+        self.rehearsal = engine.passed
+        return engine
+
+    def crash_points(self, victim: Victim = Victim.DRIVER, nth_up_to: int = 3) -> list[CrashPoint]:
+        """Where to kill: every step of the first two and the last two batches."""
+        batch_ids = sorted({passing.batch_id for passing in self.rehearsal})
+        chosen = {*batch_ids[:2], *batch_ids[-3:]}
+        last = {(passing.step, passing.batch_id): passing.nth for passing in self.rehearsal}
+        return [
+            CrashPoint(passing.step, passing.batch_id, passing.nth, victim)
+            for passing in self.rehearsal
+            if passing.batch_id in chosen
+            and (passing.nth <= nth_up_to or passing.nth == last[passing.step, passing.batch_id])
+            and (victim is Victim.DRIVER or passing.step.is_of_a_task)
+        ]
+
+    def some_batches(self) -> range:
+        """As many as the rehearsal had, and some more: a source may look once more after every restart."""
+        return range(len({passing.batch_id for passing in self.rehearsal}) + 2)
+
+    def run_through(self, points: Iterable[CrashPoint], **more: Any) -> MicroBatchEngine:
+        """A run in which processes are killed at these points."""
+        engine = self.engine(**more)
+        engine.itinerary.crash_points.extend(points)
+        engine.process_all_available(through_crashes=True)
+        return engine
+
+    def agree(self, what: str, engine: MicroBatchEngine) -> None:
+        """Raise Disagreement unless the sink of an engine holds every row exactly once."""
+        agree_in_any_order(f"rows {what}", engine.rows, self.rows)
+        for before, after in engine.sink.overwritten:
+            agree_in_any_order(
+                f"rows of batch {after.batch_id} when it was run again, {what}", after.rows, before.rows
+            )
+
+    @property
+    def needs_store(self) -> bool:
+        """Whether its tasks write reports."""
+        return report_demand(self.given.resolve()).value != "none"
+
+    @property
+    def takes_events(self) -> bool:
+        """Whether its splits may depend on what readers tell."""
+        return bool(self.given.resolve().enumerator_type.resolve_event_types())
+
+
+def rows_of_splits(given: SourceUnderTest) -> list[Row]:
+    """What the splits of a source hold, read one by one without engine or coordinator."""
+    source = given.resolve()
+    with ReaderRun(source.reader_type, source.options, given.arrow_schema()) as run:
+        return [row for split in _parts(source) for row in run.read(split).rows]
+
+
+def _parts(source: Source) -> Iterator[Any]:
+    """Every split, in the ranges that the enumerator cuts it into."""
+    run = EnumeratorRun(source)
+    run.discover()
+    for split in run.drain():
+        rest = split
+        while rest is not None and (cut := run.enumerator.bound_split(rest, Budget())) is not None:
+            yield cut.read
+            rest = cut.rest

@@ -1,0 +1,143 @@
+"""What outlives a driver: Spark's offset log, its commit log, and a sink that writes each batch once.
+
+Offsets are kept as JSON text, as Spark keeps and compares them. No I/O: all of it is in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from ..snapshots.offsets import INITIAL_OFFSET
+
+Row: TypeAlias = tuple[Any, ...]
+"""One row, its values in the order of the schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt of one task.
+
+    Attributes:
+        task: number of the task in its stage, from 0.
+        number: Spark's number of the attempt, from 0.
+        stage: from 0; more than one where a foreachBatch has several actions.
+        rows: what it gave, up to its failure if it failed.
+        error: why it failed; None when it ended well.
+        accepted: whether its rows count.
+    """
+
+    task: int
+    subtask_id: int
+    number: int
+    stage: int = 0
+    rows: tuple[Row, ...] = ()
+    error: str | None = None
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One batch, as the sink has it.
+
+    Attributes:
+        start, end: its offsets.
+        rows: in the order of the tasks.
+        attempts: everything that was tried, in the order in which it ended.
+        is_replay: whether it was run once more after a restart.
+    """
+
+    batch_id: int
+    start: dict[str, Any]
+    end: dict[str, Any]
+    rows: tuple[Row, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    is_replay: bool = False
+
+    @property
+    def failures(self) -> tuple[Attempt, ...]:
+        """The attempts that failed."""
+        return tuple(attempt for attempt in self.attempts if attempt.error is not None)
+
+    def to_arrow(self, schema: pa.Schema) -> pa.Table:
+        """The rows as a table."""
+        names = schema.names
+        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in self.rows], schema=schema)
+
+
+class SparkLogs:
+    """The offset log and the commit log of one query's checkpoint location."""
+
+    def __init__(self) -> None:
+        self.offsets: list[str] = []
+        """JSON texts; the place in the list is the batch id."""
+        self.commits: set[int] = set()
+
+    @property
+    def next_batch_id(self) -> int:
+        """The batch that is to be run: the one that is not committed, or a new one."""
+        last = len(self.offsets) - 1
+        return len(self.offsets) if last in self.commits or last < 0 else last
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether the newest batch has an offset and no commit."""
+        return self.next_batch_id < len(self.offsets)
+
+    def start_of(self, batch_id: int) -> str:
+        """The text of the offset that a batch begins at; the initial one is constant and stored nowhere."""
+        return as_text(INITIAL_OFFSET.to_json()) if batch_id == 0 else self.offsets[batch_id - 1]
+
+    def write_offset(self, text: str) -> None:
+        """A batch is planned."""
+        self.offsets.append(text)
+
+    def write_commit(self, batch_id: int) -> None:
+        """A batch is done."""
+        self.commits.add(batch_id)
+
+
+class OnceSink:
+    """A sink that keeps what was written last for each batch id: a batch that is repeated is there once."""
+
+    def __init__(self) -> None:
+        self._batches: dict[int, Batch] = {}
+        self.overwritten: list[tuple[Batch, Batch]] = []
+        """What was there before, and what it was replaced with, for batches that were repeated."""
+
+    @property
+    def batches(self) -> list[Batch]:
+        """In order."""
+        return [batch for _, batch in sorted(self._batches.items())]
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch, all of it or nothing."""
+        before = self._batches.get(batch.batch_id)
+        if before is not None:
+            self.overwritten.append((before, batch))
+        self._batches[batch.batch_id] = batch
+
+
+def as_text(offset: Any) -> str:
+    """An offset as Spark's Python worker hands it over."""
+    return json.dumps(offset)
+
+
+def as_value(text: str) -> dict[str, Any]:
+    """An offset as Spark's Python worker hands it to the source."""
+    value = json.loads(text)
+    assert isinstance(value, dict)
+    return value
+
+
+def rows_of(item: pa.RecordBatch | Row) -> Sequence[Row]:
+    """What a reader gave, row by row."""
+    if not isinstance(item, pa.RecordBatch):
+        return (item,)
+    if item.num_columns == 0:
+        return [()] * int(item.num_rows)
+    return list(zip(*(column.to_pylist() for column in item.columns), strict=True))

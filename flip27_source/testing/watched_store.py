@@ -1,0 +1,56 @@
+"""WatchedStore: a store as one process sees it. Writes are steps; a dead process does nothing any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..snapshots.store import Store
+from .steps import Killed
+
+
+class WatchedStore(Store):
+    """Passes calls on to ``store`` and tells of writes, before and after each.
+
+    Args:
+        before, after: called around every write; may raise Killed.
+    """
+
+    def __init__(self, store: Store, before: Callable[[], None], after: Callable[[], None]) -> None:
+        self.location = store.location
+        self._store = store
+        self._before = before
+        self._after = after
+        self._dead = False
+
+    def kill(self) -> None:
+        """The process is dead: whatever its clean-up code still does has no effect."""
+        self._dead = True
+
+    def read(self, name: str) -> bytes:
+        self._check_alive()
+        return self._store.read(name)
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        self._check_alive()
+        self._before()
+        created = self._store.create(name, data, exclusive=exclusive)
+        self._after()
+        return created
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._check_alive()
+        self._before()
+        self._store.replace(name, data)
+        self._after()
+
+    def list(self, folder: str) -> list[str]:
+        self._check_alive()
+        return self._store.list(folder)
+
+    def delete(self, name: str) -> None:
+        self._check_alive()
+        self._store.delete(name)
+
+    def _check_alive(self) -> None:
+        if self._dead:
+            raise Killed("a call of a dead process to its store")

@@ -1,0 +1,202 @@
+"""Enumerators with one thing wrong each, by the law that they break."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flip27_source.enumerator import Boundedness, BoundedRange, Budget, SplitEnumerator
+from flip27_source.options import Options
+
+FOUND = ["a", "b", "c", "d"]
+"""What there is to find; tests that add to it take it away again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A split; ``extra`` may hold what JSON gives back as something else."""
+
+    split_id: str
+    row: int = 0
+    extra: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """How many names were found, what waits, and a number for whoever needs one."""
+
+    found: int
+    waiting: list[Piece]
+    number: int = 0
+
+
+class Sound(SplitEnumerator[Piece]):
+    """Finds FOUND on a thread, hands it out one by one, and does all of it right."""
+
+    def __init__(self, context: Any, options: Options, state: QueueState | None = None) -> None:
+        super().__init__(context, options, state)
+        self.found = 0 if state is None else state.found
+        self.waiting = [] if state is None else list(state.waiting)
+        self.number = 0 if state is None else state.number
+
+    def start(self) -> None:
+        self.context.call_async(self.look, self.told, period_s=1.0)
+
+    def look(self) -> list[Piece]:
+        return [Piece(split_id=name) for name in FOUND[self.found :]]
+
+    def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
+        assert pieces is not None, error
+        self.found += len(pieces)
+        self.waiting.extend(pieces)
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if self.waiting:
+            self.context.assign_split(self.waiting.pop(0), subtask_id)
+        elif self.context.boundedness is Boundedness.BOUNDED:
+            self.context.signal_no_more_splits(subtask_id)
+
+    def add_splits_back(self, splits: Sequence[Piece], subtask_id: int) -> None:
+        self.waiting = [*splits, *self.waiting]
+
+    def snapshot_state(self, checkpoint_id: int) -> QueueState:
+        return QueueState(found=self.found, waiting=list(self.waiting), number=self.number)
+
+
+class NeverEnds(Sound):
+    def handle_split_request(self, subtask_id: int) -> None:
+        self.number += 1
+        self.context.assign_split(Piece(split_id=str(self.number)), subtask_id)
+
+
+class UsesAnIdTwice(Sound):
+    def look(self) -> list[Piece]:
+        return [replace(piece, split_id=piece.split_id.replace("b", "a")) for piece in super().look()]
+
+
+class HandsOutTuples(Sound):
+    def look(self) -> list[Piece]:
+        return [replace(piece, extra=(1, 2)) for piece in super().look()]
+
+
+class StartsAtOnce(Sound):
+    def __init__(self, context: Any, options: Options, state: QueueState | None = None) -> None:
+        super().__init__(context, options, state)
+        super().start()
+
+    def start(self) -> None:
+        pass
+
+
+class LooksFromTheStart(Sound):
+    def look(self) -> list[Piece]:
+        return [Piece(split_id=name) for name in FOUND]
+
+
+class NeedsTwoSubtasks(Sound):
+    def handle_split_request(self, subtask_id: int) -> None:
+        if self.waiting and subtask_id == len(self.waiting) % 2:
+            super().handle_split_request(subtask_id)
+
+
+class RotatesWhenAsked(Sound):
+    def snapshot_state(self, checkpoint_id: int) -> QueueState:
+        self.waiting = [*self.waiting[1:], *self.waiting[:1]]
+        return super().snapshot_state(checkpoint_id)
+
+
+class GivesItsOwnList(Sound):
+    def snapshot_state(self, checkpoint_id: int) -> QueueState:
+        return QueueState(found=self.found, waiting=self.waiting)
+
+
+class ForgetsWhatWaits(Sound):
+    def snapshot_state(self, checkpoint_id: int) -> QueueState:
+        return QueueState(found=self.found, waiting=[])
+
+
+class KeepsTheRestoredApart(Sound):
+    """What was restored joins the queue at the first request; until then no snapshot has it."""
+
+    def __init__(self, context: Any, options: Options, state: QueueState | None = None) -> None:
+        super().__init__(context, options, state)
+        self.restored, self.waiting = self.waiting, []
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        self.waiting = [*self.restored, *self.waiting]
+        self.restored = []
+        super().handle_split_request(subtask_id)
+
+
+class CountsRestarts(Sound):
+    def __init__(self, context: Any, options: Options, state: QueueState | None = None) -> None:
+        super().__init__(context, options, state)
+        self.number += 1
+
+
+class MovesOnItsThread(Sound):
+    def look(self) -> list[Piece]:
+        pieces = super().look()
+        self.found += len(pieces)
+        return pieces
+
+    def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
+        self.waiting.extend(pieces or [])
+
+
+class DropsWhatComesBack(Sound):
+    def add_splits_back(self, splits: Sequence[Piece], subtask_id: int) -> None:
+        pass
+
+
+class SaysTheEndOnce(Sound):
+    said: bool = False
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if not self.waiting and self.context.boundedness is Boundedness.BOUNDED:
+            assert not self.said or subtask_id > 0, "no more splits was signalled before"
+            self.said = True
+        super().handle_split_request(subtask_id)
+
+
+class CountsCompletions(Sound):
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.number += 1
+
+
+class RemembersItsCuts(Sound):
+    def bound_split(self, split: Piece, budget: Budget) -> BoundedRange[Piece] | None:
+        self.number += 1
+        return BoundedRange(read=split, rest=replace(split, row=self.number))
+
+
+class LooksByCount(Sound):
+    """Finds all anew when their number has changed."""
+
+    def look(self) -> list[Piece]:
+        if len(FOUND) == self.found:
+            return []
+        self.found = 0
+        return [Piece(split_id=name) for name in FOUND]
+
+
+BROKEN: dict[str, type[SplitEnumerator[Any]]] = {
+    "what there is to hand out comes to an end": NeverEnds,
+    "every split has an id of its own": UsesAnIdTwice,
+    "a split that was stored is the same split": HandsOutTuples,
+    "nothing is done before start()": StartsAtOnce,
+    "nothing is found twice": LooksFromTheStart,
+    "which splits there are does not depend on who asks": NeedsTwoSubtasks,
+    "taking a snapshot changes nothing": RotatesWhenAsked,
+    "a snapshot that was taken does not change": GivesItsOwnList,
+    "a restored enumerator hands out the rest, once and in order": ForgetsWhatWaits,
+    "a snapshot between restore and the first assignment holds all (S91)": KeepsTheRestoredApart,
+    "the snapshot of what was restored has the same bytes (S100)": CountsRestarts,
+    "what a round has found is not lost before it is told": MovesOnItsThread,
+    "splits that come back are handed out again, once (S58)": DropsWhatComesBack,
+    "the end may be said again, and nothing follows it (S93)": SaysTheEndOnce,
+    "a completion may be told twice (R7)": CountsCompletions,
+    "cutting a split is repeatable, and leaves less of it": RemembersItsCuts,
+    "what is added is found once": LooksByCount,
+}

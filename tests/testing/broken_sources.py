@@ -1,0 +1,209 @@
+"""Sources, and engines, with one thing wrong each, by the law that they break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
+from flip27_source.options import Options
+from flip27_source.reader import SplitReader
+from flip27_source.runtime.subtask import PlannedSubtask
+from flip27_source.testing import Batch, MicroBatchEngine
+from tests.testing.broken_enumerators import (
+    FOUND,
+    ForgetsWhatWaits,
+    NeedsTwoSubtasks,
+    Piece,
+    QueueState,
+    Sound,
+)
+from tests.testing.broken_readers import ROWS, GivesLessToLaterAttempts, PieceReader
+
+EVERYTHING = [(row,) for name in FOUND for row in ROWS[name]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """What a law is broken with; sound where nothing is said."""
+
+    enumerator: type[SplitEnumerator[Any]] = Sound
+    reader: type[SplitReader[Any]] = PieceReader
+    engine: type[MicroBatchEngine] = MicroBatchEngine
+    promised: list[Any] | None = None
+    grow: Callable[[], object] | None = None
+
+
+class HandsOutTwoAtATime(Sound):
+    """Two a checkpoint: a batch read, which has one checkpoint, gets no more."""
+
+    handed_out = 0
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if self.handed_out < 2 and self.waiting:
+            self.handed_out += 1
+            super().handle_split_request(subtask_id)
+
+    def snapshot_state(self, checkpoint_id: int) -> QueueState:
+        self.handed_out = 0
+        return super().snapshot_state(checkpoint_id)
+
+
+class LosesTheRestOfACut(Sound):
+    def bound_split(self, split: Piece, budget: Budget) -> BoundedRange[Piece] | None:
+        return BoundedRange(read=split if budget.bytes is None else replace(split, extra="half"), rest=None)
+
+
+class ReadsHalves(PieceReader):
+    def read(self, split: Piece) -> Iterator[Any]:
+        yield from list(super().read(split))[: None if split.extra is None else 1]
+
+
+class FindsGhosts(Sound):
+    """Something without rows, now and then."""
+
+    rounds = 0
+
+    def look(self) -> list[Piece]:
+        self.rounds += 1
+        ghosts = [Piece(split_id="ghost")] if self.rounds == 15 else []
+        return [*super().look(), *ghosts]
+
+
+class SeesNoGhosts(PieceReader):
+    def read(self, split: Piece) -> Iterator[Any]:
+        if split.split_id != "ghost":
+            yield from super().read(split)
+
+
+class PublishesTooMuch(Sound):
+    def snapshot_state(self, checkpoint_id: int) -> QueueState:
+        self.context.metrics.gauge("large", 10**4100)
+        return super().snapshot_state(checkpoint_id)
+
+
+class BeginsAnewWhenNothingWaits(Sound):
+    def __init__(self, context: Any, options: Options, state: QueueState | None = None) -> None:
+        super().__init__(context, options, state if state and state.waiting else None)
+
+
+class BearsOneRestart(Sound):
+    def __init__(self, context: Any, options: Options, state: QueueState | None = None) -> None:
+        super().__init__(context, options, state)
+        if state is not None:
+            self.number += 1
+        if self.number > 1:
+            self.waiting.clear()
+
+
+class KeepsAQueueForEachSubtask(Sound):
+    """What was dealt to a subtask that is not there any more stays with it."""
+
+    def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
+        before = len(self.waiting)
+        super().told(pieces, error)
+        count = self.context.current_parallelism
+        dealt = [replace(piece, row=at % count) for at, piece in enumerate(self.waiting[before:])]
+        self.waiting[before:] = dealt
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        mine = next((piece for piece in self.waiting if piece.row == subtask_id), None)
+        if mine is not None:
+            self.waiting.remove(mine)
+            self.context.assign_split(mine, subtask_id)
+
+
+class FindsByCount(Sound):
+    """What sorts before the known is not found."""
+
+    def look(self) -> list[Piece]:
+        return [Piece(split_id=name) for name in sorted(FOUND)[self.found :]]
+
+
+class IsAloneAmongAttempts(PieceReader):
+    """Gives nothing while another attempt of another number reads."""
+
+    reading: ClassVar[list[int]] = []
+
+    def read(self, split: Piece) -> Iterator[Any]:
+        mine = self.context.attempt_number
+        if not self.disturbed(mine):
+            self.reading.append(mine)
+            try:
+                yield from super().read(split)
+            finally:
+                self.reading.remove(mine)
+
+    def disturbed(self, mine: int) -> bool:
+        return any(number != mine for number in self.reading)
+
+
+class IsAloneAmongDrivers(IsAloneAmongAttempts):
+    """Gives nothing while another first attempt reads: one of a dead driver."""
+
+    reading: ClassVar[list[int]] = []
+
+    def disturbed(self, mine: int) -> bool:
+        return mine in self.reading
+
+
+class LosesABatchWithoutData(MicroBatchEngine):
+    def run_no_data_batch(self) -> None:
+        super().run_no_data_batch()
+        self.sink.write(replace(self.batches[-1], rows=()))
+
+
+class ReadsLessTheSecondTime(MicroBatchEngine):
+    def run_batch(self, *, actions: int = 1, **more: Any) -> Batch | None:
+        batch = super().run_batch(actions=actions, **more)
+        if batch is None or actions == 1:
+            return batch
+        *first, last = batch.attempts
+        return replace(batch, attempts=(*first, replace(last, rows=())))
+
+
+class PlansLessTheSecondTime(MicroBatchEngine):
+    planned: Any = None
+
+    def partitions(self) -> list[PlannedSubtask]:
+        tasks = super().partitions()
+        now = (id(self.holder), tasks)
+        asked_again, self.planned = self.planned == now, now
+        return tasks[:-1] if asked_again else tasks
+
+
+class NeedsAStore(MicroBatchEngine):
+    @property
+    def rows(self) -> list[Any]:
+        return super().rows if self.store is not None else []
+
+
+BROKEN: dict[str, Broken] = {
+    "an undisturbed run comes to rest and delivers what there is": Broken(promised=[(1,), (2,)]),
+    "every row exactly once, at any parallelism": Broken(enumerator=NeedsTwoSubtasks),
+    "a batch read gives the same rows": Broken(enumerator=HandsOutTwoAtATime, promised=EVERYTHING),
+    "limits divide the rows and change none (S78)": Broken(enumerator=LosesTheRestOfACut, reader=ReadsHalves),
+    "when nothing is new the offset stays and nothing is written (R2)": Broken(
+        enumerator=FindsGhosts, reader=SeesNoGhosts
+    ),
+    "offsets are small and canonical": Broken(enumerator=PublishesTooMuch),
+    "batches without data change nothing": Broken(engine=LosesABatchWithoutData),
+    "a stage that runs again gives the same rows": Broken(engine=ReadsLessTheSecondTime),
+    "what was read is not read again when the last commit is lost (S97)": Broken(
+        enumerator=BeginsAnewWhenNothingWaits
+    ),
+    "every row exactly once, after a crash at any step": Broken(enumerator=ForgetsWhatWaits),
+    "every row exactly once, after crash upon crash": Broken(enumerator=BearsOneRestart),
+    "a plan is a function of what is stored (S95)": Broken(engine=PlansLessTheSecondTime),
+    "every row exactly once, when tasks are killed and tried again": Broken(reader=GivesLessToLaterAttempts),
+    "every row exactly once, with speculative copies (S96)": Broken(reader=IsAloneAmongAttempts),
+    "tasks of a dead driver change nothing (R9)": Broken(reader=IsAloneAmongDrivers),
+    "every row exactly once, when parallelism changes at restarts (S76)": Broken(
+        enumerator=KeepsAQueueForEachSubtask
+    ),
+    "state inside the offsets does as well": Broken(engine=NeedsAStore),
+    "what is added is read exactly once": Broken(
+        enumerator=FindsByCount, grow=lambda: FOUND.append(f"0{len(FOUND)}")
+    ),
+}

@@ -1,0 +1,102 @@
+"""Every law of readers is seen to fail; sound ones keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import OptionError, SchemaError
+from flip27_source.reader import SplitReader
+from flip27_source.testing import LawBroken, TrivialInput, check_reader, laws
+from tests.testing.broken_enumerators import Piece, Sound
+from tests.testing.broken_readers import (
+    ALL_PAGES,
+    BROKEN,
+    BROKEN_PAGES,
+    MISFITS,
+    PIECES,
+    CutsLines,
+    LeavesItsDoorOpen,
+    LooksAtTheTypeOfATuple,
+    PageReader,
+    Pages,
+    PieceReader,
+    RenamesItself,
+    TakesWhatItReads,
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    yield
+    TakesWhatItReads.taken.clear()
+    LeavesItsDoorOpen.is_open = False
+
+
+def splits_for(reader: type[SplitReader[Any]], folder: Path) -> list[Any]:
+    if reader is CutsLines:
+        file = folder / "lines"
+        file.write_text("one line\nand another one\nthe third\n")
+        length = file.stat().st_size
+        return [FileSplit(path=str(file), length=length, modified_us=0, start=s) for s in (0, 9)]
+    if reader is LooksAtTheTypeOfATuple:
+        return [Piece(split_id=name, extra=("tuple",)) for name in "abc"]
+    return PIECES
+
+
+@pytest.mark.parametrize("law", BROKEN)
+def test_a_reader_that_breaks_a_law_is_told_which(law: str, tmp_path: Path) -> None:
+    with pytest.raises(LawBroken) as caught:
+        check_reader(reader=BROKEN[law], splits=splits_for(BROKEN[law], tmp_path))
+    assert caught.value.law == law
+
+
+@pytest.mark.parametrize("law", BROKEN_PAGES)
+def test_a_paged_reader_that_breaks_a_law_is_told_which(law: str) -> None:
+    with pytest.raises(LawBroken) as caught:
+        check_reader(reader=BROKEN_PAGES[law], splits=ALL_PAGES)
+    assert caught.value.law == law
+
+
+def test_every_law_of_readers_is_seen_to_fail() -> None:
+    assert {*BROKEN, *BROKEN_PAGES} == set(laws()["reader"])
+
+
+@pytest.mark.parametrize("reader", MISFITS)
+def test_rows_that_do_not_fit_are_shown(reader: type[SplitReader[Any]]) -> None:
+    with pytest.raises(LawBroken, match="rows fit the schema"):
+        check_reader(reader=reader, splits=PIECES)
+
+
+def test_a_progress_of_another_split_is_refused() -> None:
+    with pytest.raises(LawBroken, match="keeps the split_id"):
+        check_reader(reader=RenamesItself, splits=ALL_PAGES)
+
+
+def test_sound_readers_keep_the_laws() -> None:
+    check_reader(reader=PieceReader, splits=PIECES)
+    check_reader(reader=PageReader, splits=ALL_PAGES)
+    check_reader(enumerator=Sound, reader=PieceReader)
+
+
+def test_one_split_with_rows_says_nothing() -> None:
+    with pytest.raises(TrivialInput, match="of 1 splits 1 have rows: give at least two"):
+        check_reader(reader=PieceReader, splits=PIECES[:1])
+    with pytest.raises(TrivialInput, match="of 0 splits"):
+        check_reader(reader=PieceReader, splits=[])
+
+
+def test_pages_that_cannot_be_cut_say_nothing() -> None:
+    with pytest.raises(TrivialInput, match="give at least one with two pages"):
+        check_reader(reader=PageReader, splits=[Pages(split_id="c"), Pages(split_id="b", page=1)])
+
+
+def test_what_is_missing_is_said_before_any_law() -> None:
+    with pytest.raises(OptionError, match="no reader is given"):
+        check_reader(splits=PIECES)
+    with pytest.raises(SchemaError, match="needs a schema"):
+        check_reader({"reader": "json"}, splits=PIECES)

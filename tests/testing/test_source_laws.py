@@ -1,0 +1,145 @@
+"""Every law of sources is seen to fail; sound sources keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flip27_source.events import ReturnSplit
+from flip27_source.testing import (
+    BOOM,
+    END,
+    LawBroken,
+    Link,
+    TrivialInput,
+    check_enumerator,
+    check_reader,
+    check_source,
+    laws,
+    linked_source,
+    literal_source,
+    paged_source,
+)
+from flip27_source.testing.law import enforce
+from flip27_source.testing.source_laws import SOURCE_LAWS
+from flip27_source.testing.source_run import SourceCheck
+from flip27_source.testing.under_test import SourceUnderTest
+from tests.testing.broken_enumerators import FOUND, Piece, Sound
+from tests.testing.broken_readers import PieceReader
+from tests.testing.broken_sources import BROKEN, EVERYTHING
+
+
+@pytest.fixture(autouse=True)
+def _nothing_added() -> Iterator[None]:
+    before = list(FOUND)
+    yield
+    FOUND[:] = before
+
+
+@pytest.mark.parametrize("law", BROKEN)
+def test_a_source_that_breaks_a_law_is_told_which(law: str) -> None:
+    broken = BROKEN[law]
+    check = SourceCheck(
+        given=SourceUnderTest(enumerator=broken.enumerator, reader=broken.reader),
+        promised=broken.promised,
+        grow=broken.grow,
+        engine_type=broken.engine,
+    )
+    with pytest.raises(LawBroken) as caught:
+        enforce(SOURCE_LAWS, check)
+    assert caught.value.law == law
+
+
+def test_every_law_of_sources_is_seen_to_fail() -> None:
+    assert set(BROKEN) == set(laws()["source"])
+
+
+def test_a_sound_source_keeps_the_laws() -> None:
+    check_source(enumerator=Sound, reader=PieceReader, rows=EVERYTHING, grow=lambda: FOUND.append("z"))
+
+
+def test_what_is_missing_and_what_is_too_many_is_shown() -> None:
+    with pytest.raises(LawBroken, match=r"6 instead of 7; missing: \(8,\), \(9,\); too many: \(6,\)"):
+        check_source(enumerator=Sound, reader=PieceReader, rows=[*EVERYTHING[:-1], (8,), (9,)])
+
+
+def test_one_row_or_one_batch_says_nothing() -> None:
+    with pytest.raises(TrivialInput, match="gives 1 rows in 1 batches: give it a few splits"):
+        check_source(literal_source({"a": [1]}))
+    with pytest.raises(TrivialInput, match="gives 3 rows in 1 batches"):
+        check_source(literal_source({"a": [1, 2, 3]}))
+
+
+def test_growth_without_rows_says_nothing() -> None:
+    source = literal_source({"a": [1], "b": [2]})
+    with pytest.raises(TrivialInput, match="add at least one at every call"):
+        check_source(source, grow=lambda: None)
+
+
+def test_literal_sources_keep_the_laws() -> None:
+    source = literal_source({"a": [1, 2], "b": [3], "c": [4, 5, 6]})
+    check_enumerator(source, grow=lambda: source.add("d", 7))
+    check_reader(source)
+    check_source(source, rows=source.rows, grow=lambda: source.add(f"e{len(source.rows)}", 8))
+
+
+def test_paged_sources_keep_the_laws() -> None:
+    source = paged_source({"a": [[1, 2], [3]], "b": [[4], [], [5, 6]], "c": [[7], END]})
+    check_enumerator(source)
+    check_reader(source)
+    check_source(source, rows=source.rows, grow=lambda: source.add("a", [8], [9]))
+
+
+def test_linked_sources_keep_the_laws() -> None:
+    source = linked_source({"a": [1, Link("b"), 2], "b": [3, Link("c"), Link("a")], "c": [4]})
+    check_source(source, rows=source.rows)
+
+
+class GivesBackOnce(Sound):
+    """Notes on a split that it has come back."""
+
+    def add_splits_back(self, splits: Sequence[Piece], subtask_id: int) -> None:
+        super().add_splits_back([replace(split, row=split.row + 1) for split in splits], subtask_id)
+
+
+class ReturnsNewSplits(PieceReader):
+    def read(self, split: Piece) -> Iterator[Any]:
+        if split.row == 0 and split.split_id in "bd":
+            raise ReturnSplit
+        yield from super().read(split)
+
+
+def test_splits_that_are_given_back_are_read_once_whatever_happens() -> None:
+    check_source(
+        {"taskReports": "always"}, enumerator=GivesBackOnce, reader=ReturnsNewSplits, rows=EVERYTHING
+    )
+
+
+class AssignsUnasked(Sound):
+    """Deals out what was found at once: what limits leave over waits with the coordinator."""
+
+    def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
+        super().told(pieces, error)
+        for number, piece in enumerate(self.waiting):
+            self.context.assign_split(piece, number % self.context.current_parallelism)
+        self.waiting.clear()
+
+
+def test_splits_that_wait_with_the_coordinator_are_read_once_whatever_happens() -> None:
+    check_source(enumerator=AssignsUnasked, reader=PieceReader, rows=EVERYTHING)
+
+
+@pytest.mark.parametrize("options", [{}, {"maxSplitAttempts": "1"}, {"maxFilesPerTrigger": "1"}])
+def test_poison_is_set_aside_whatever_happens(options: dict[str, str]) -> None:
+    source = literal_source(
+        {"a": [1, 2], "b": [3, BOOM], "c": [4], "d": [5]}, onSplitError="quarantine", **options
+    )
+    check_source(source, rows=[(1,), (2,), (4,), (5,)])
+
+
+def test_pages_before_poison_are_delivered_whatever_happens() -> None:
+    source = paged_source({"a": [[1], [2]], "b": [[3], [BOOM], [4]]}, onSplitError="quarantine")
+    check_source(source, rows=[(1,), (2,), (3,)])

@@ -1,0 +1,178 @@
+"""Every law of stores is seen to fail, and every store keeps them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flip27_source.snapshots.store import LocalStore, MemoryStore, Store, open_store
+from flip27_source.testing import LawBroken, TrivialInput, check_store, laws
+from flip27_source.testing.store_laws import RACERS
+from tests.s3_server import S3Bucket
+
+
+class CutsOff(MemoryStore):
+    def read(self, name: str) -> bytes:
+        return super().read(name)[:1000]
+
+
+class GivesNothingForMissing(MemoryStore):
+    def read(self, name: str) -> bytes:
+        return self.files.get(name, b"")
+
+
+class CreatesOver(MemoryStore):
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        self.replace(name, data)
+        return True
+
+
+class ReplacesOnlyWhatIsThere(MemoryStore):
+    def replace(self, name: str, data: bytes) -> None:
+        if name in self.files:
+            super().replace(name, data)
+
+
+class ListsLikeNames(MemoryStore):
+    def list(self, folder: str) -> list[str]:
+        return sorted({name.split("/")[-1] for name in self.files if name.startswith(folder)})
+
+
+class DeletesOnce(MemoryStore):
+    def delete(self, name: str) -> None:
+        del self.files[name]
+
+
+class RemembersLists(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists: dict[str, list[str]] = {}
+
+    def list(self, folder: str) -> list[str]:
+        return self.lists.setdefault(folder, super().list(folder))
+
+
+class WritesInTwoParts(MemoryStore):
+    """The first write beside others is seen half; on the main thread nobody is there to look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.half: bytes | None = None
+        self.looked = threading.Event()
+
+    def read(self, name: str) -> bytes:
+        data = super().read(name)
+        if data == self.half:
+            self.looked.set()
+        return data
+
+    def replace(self, name: str, data: bytes) -> None:
+        if threading.current_thread() is not threading.main_thread() and self.half is None:
+            self.half = self.files[name] = data[: len(data) // 2]
+            self.looked.wait(10)
+        super().replace(name, data)
+
+
+class IsExclusiveOnlyWhenAsked(MemoryStore):
+    """The wrong way round: ``exclusive`` is taken for "mine alone"."""
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        if exclusive:
+            self.replace(name, data)
+            return True
+        return super().create(name, data)
+
+
+class LooksThenWrites(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.looking = threading.Barrier(RACERS)
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        if name in self.files:
+            return False
+        if exclusive and threading.current_thread() is not threading.main_thread():
+            self.looking.wait(10)
+        self.files[name] = data
+        return True
+
+
+def same(store: Store) -> Store:
+    return store
+
+
+def with_its_own_lists(store: Store) -> Store:
+    assert isinstance(store, RemembersLists)
+    other = RemembersLists()
+    other.files = store.files
+    return other
+
+
+BROKEN: dict[str, tuple[Callable[[], Store], Callable[[Store], Store]]] = {
+    "what is created is read back byte for byte": (CutsOff, same),
+    "a name that is not there is a MissingStateError that names it": (GivesNothingForMissing, same),
+    "create keeps what is there and says False": (CreatesOver, same),
+    "replace writes whether the name is there or not": (ReplacesOnlyWhatIsThere, same),
+    "list gives the names directly in a folder, sorted": (ListsLikeNames, same),
+    "deleting is idempotent and leaves nothing": (DeletesOnce, same),
+    "a second store at the same place sees it at once": (MemoryStore, lambda _: MemoryStore()),
+    "a reader sees all of a file or nothing": (WritesInTwoParts, same),
+    "exclusive create keeps what is there and says False": (IsExclusiveOnlyWhenAsked, same),
+    "of all who create a name at once exactly one is told True": (LooksThenWrites, same),
+}
+
+
+@pytest.mark.parametrize("law", BROKEN)
+def test_a_store_that_breaks_a_law_is_told_which(law: str) -> None:
+    make_store, reopen = BROKEN[law]
+    with pytest.raises(LawBroken) as caught:
+        check_store(make_store, reopen=reopen)
+    assert caught.value.law == law
+    assert law in str(caught.value)
+
+
+def test_every_law_of_stores_is_seen_to_fail() -> None:
+    assert set(BROKEN) == set(laws()["store"])
+
+
+def test_a_cached_list_is_noticed() -> None:
+    with pytest.raises(LawBroken, match="was created and list"):
+        check_store(RemembersLists, reopen=with_its_own_lists)
+
+
+def test_a_store_that_is_not_empty_says_nothing() -> None:
+    store = MemoryStore()
+    store.create("folder/a", b"")
+    with pytest.raises(TrivialInput, match="empty place at every call"):
+        check_store(lambda: store)
+
+
+def test_the_memory_store_keeps_the_laws() -> None:
+    check_store(MemoryStore, reopen=same)
+
+
+def test_the_local_store_keeps_the_laws(tmp_path: Path) -> None:
+    places = (str(tmp_path / str(number)) for number in itertools.count())
+    check_store(lambda: LocalStore(next(places)), reopen=lambda store: LocalStore(store.location))
+
+
+def test_fsspec_in_memory_keeps_the_laws_of_one_process() -> None:
+    """Its create looks first and then writes: no place for reports of tasks."""
+    places = (f"memory://laws-{number}/state" for number in itertools.count())
+    check_store(
+        lambda: open_store(next(places), {}),
+        reopen=lambda store: open_store(store.location, {}),
+        shared=False,
+    )
+
+
+def test_s3_keeps_the_laws(s3_bucket: S3Bucket) -> None:
+    options = s3_bucket.storage_options
+    places = (f"s3://{s3_bucket.name}/{number}" for number in itertools.count())
+    check_store(
+        lambda: open_store(next(places), options), reopen=lambda store: open_store(store.location, options)
+    )
