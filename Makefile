@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compat lint format types soak bench bench-quick wheel-test clean
+.PHONY: help setup demo test compat lint format types model soak bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -39,6 +39,9 @@ format: setup ## Format the code and mend what ruff can mend
 
 types: setup ## Check types (mypy, strict)
 	@$(PY) -m mypy
+
+model: setup ## Explore the protocol's interleavings further than make test does: some twenty minutes
+	@FLIP27_MODEL=long $(PY) -m pytest tests/model $(ARGS)
 
 soak: setup ## Kill the driver 100 times at random points and count: make soak ARGS="--kills 500"
 	@$(PY) -m tests.soak $(ARGS)

@@ -17,6 +17,12 @@ def test_the_options_page_is_made_from_the_code() -> None:
     assert done.returncode == 0, "run python scripts/options_table.py"
 
 
+def test_the_protocol_page_is_made_from_the_code_and_every_scenario_is_shown_or_excused() -> None:
+    script = [sys.executable, "scripts/protocol_page.py", "--check"]
+    done = subprocess.run(script, cwd=REPOSITORY, check=False)
+    assert done.returncode == 0, "run python scripts/protocol_page.py"
+
+
 def test_every_make_target_is_in_the_readme_or_the_contributors_guide() -> None:
     targets = re.findall(r"^([a-z0-9-]+):.*## ", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
     texts = README + (REPOSITORY / "CONTRIBUTING.md").read_text()

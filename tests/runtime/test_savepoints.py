@@ -147,6 +147,20 @@ def test_bulk_state_goes_with_the_savepoint_and_into_the_fork(tmp_path: Path) ->
     assert len(fork.batch() or []) == 200
 
 
+def test_a_savepoint_outlives_the_checkpoints_that_were_made_after_it_S35(tmp_path: Path) -> None:
+    SERVER["orders"] = [str(number) for number in range(60)]
+    batches = paged(tmp_path / "state", retainedCheckpoints="2")
+    batches.batch()
+    batches.batch()
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    for _ in range(25):
+        batches.batch()
+    batches.wait_for_clean_up()
+    assert len(list((tmp_path / "state").glob("*/checkpoints/*"))) < 15
+    fork = paged(tmp_path / "fork", savepoint=made.directory)
+    assert fork.batch() == ["2", "3"]
+
+
 def test_the_query_that_has_a_checkpoint_of_its_own_does_not_look_at_the_savepoint(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "state")

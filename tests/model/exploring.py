@@ -1,0 +1,224 @@
+"""Every order of moves up to a length, each distinct world once.
+
+Two orders that lead to worlds with equal keys are followed from one of them only. A key holds all
+that any later move can depend on: Spark's two logs, the attempts that run or may still run, which
+reports are there and what they say, and for each driver the whole memory of its coordinator (gateways,
+ledger, actions, enumerator), where it stands and its epoch. Left out is what is only a copy of
+something in the key, found by a name that is made from its content (documents and their caches), and
+documents that no log, driver or attempt refers to: their names have digests in them, so they can
+be met again only by writing the very same bytes. Worlds are met in the order of the length of what led
+to them, so each is followed from one of the shortest orders, with the most moves left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import io
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flip27_source.coordination.context import CoordinatorContext
+from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.runtime import reporting
+from flip27_source.runtime.subtask import PlannedSubtask
+from tests.model.copies import Copier, pickled, revived, shared_values
+from tests.model.documents import Doc
+from tests.model.invariants import broken
+from tests.model.protocol_model import World
+
+IDLE_MOVES = "rF"
+"""They call nothing of the code that is tested, so as the last move of an order they can break nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What exploring has seen.
+
+    Attributes:
+        worlds: distinct ones. steps: moves that were made and checked.
+        orders: orders of moves that this covers, the shorter ones too.
+        order: the moves that broke something. broken: what, by invariant.
+    """
+
+    worlds: int
+    steps: int
+    orders: int
+    order: tuple[str, ...] = ()
+    broken: dict[str, str] | None = None
+
+
+@dataclass(slots=True)
+class _Met:
+    """A world that was met: a copy of it, one of the shortest orders that lead to it, and how many do."""
+
+    copy: bytes
+    legal: list[str]
+    order: tuple[str, ...]
+    ways: int
+
+
+def explore(world: World, moves: Sequence[str], length: int) -> Found:
+    """Every legal order of ``moves`` up to ``length``; ends at the first that breaks an invariant."""
+    with undisturbed(), shared_values():
+        return _explore(world, moves, length)
+
+
+def _explore(world: World, moves: Sequence[str], length: int) -> Found:
+    level = {key(world): _Met(pickled(world), world.legal(moves), (), 1)}
+    seen = set(level)
+    steps = orders = 0
+    for left in reversed(range(length)):
+        following: dict[bytes, _Met] = {}
+        for met in level.values():
+            for move in met.legal:
+                if not left and move[0] in IDLE_MOVES:
+                    orders += met.ways
+                    continue
+                at = revived(met.copy)
+                step = at.play(move)
+                steps += 1
+                orders += met.ways
+                order = (*met.order, move)
+                if wrong := broken(at, step):
+                    return Found(worlds=len(seen), steps=steps, orders=orders, order=order, broken=wrong)
+                if not left:
+                    continue
+                name = key(at)
+                if name in following:
+                    following[name].ways += met.ways
+                elif name not in seen:
+                    seen.add(name)
+                    following[name] = _Met(pickled(at), at.legal(moves), order, met.ways)
+        level = following
+        # What is kept now is kept to the end: it need not be looked through for garbage again.
+        gc.freeze()
+    return Found(worlds=len(seen), steps=steps, orders=orders)
+
+
+def replay(world: World, order: Iterable[str]) -> dict[str, str]:
+    """What an order of moves breaks at the first step that breaks anything; illegal moves are skipped."""
+    with undisturbed():
+        return _replay(world, order)
+
+
+def _replay(world: World, order: Iterable[str]) -> dict[str, str]:
+    for move in order:
+        if world.is_legal(move) and (wrong := broken(world, world.play(move))):
+            return wrong
+    return {}
+
+
+class _KeyMaker(Copier):
+    """Cuts what leads back, so that no memo is needed: equal values give equal bytes."""
+
+    def persistent_id(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is CoordinatorContext or kind is PlannedSubtask:
+            return "made again"
+        if kind is Doc:
+            return value.file
+        return None
+
+
+_LINEAGE = re.compile(rb"-[0-9a-f]{16}(?=/)")
+
+
+def key(world: World) -> bytes:
+    """Equal for worlds that cannot behave differently any more."""
+    referred = _referred(world)
+    buffer = io.BytesIO()
+    maker = _KeyMaker(buffer, protocol=5)
+    maker.fast = True
+    maker.dump(
+        (
+            [offset["state"].get("file") for offset in (world.committed, world.logged, *world.zombie_at)],
+            sorted(world.running.items()),
+            world.late,
+            [item for item in sorted(world.first.items()) if item[0][0] in referred],
+            [item for item in sorted(world.tags.items()) if any(item[0][0] in file for file in referred)],
+            [world.delivered.get(attempt.key) for attempt in world.running.values()],
+            [item for item in sorted(world.store.files.items()) if _is_read(item[0], referred)],
+            world.frozen,
+            sorted(world.held),
+            sorted(world.performed),
+            _driver(world.holder),
+            None if world.zombie is None else _driver(world.zombie),
+        )
+    )
+    # Lineages are numbered in the order they were made; which numbers they got says nothing.
+    names: dict[bytes, bytes] = {}
+    data = _LINEAGE.sub(lambda m: names.setdefault(m[0], b"-%016d" % len(names)), buffer.getvalue())
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _referred(world: World) -> set[str]:
+    """The documents that a log, a driver or an attempt refers to."""
+    offsets = [world.committed, world.logged, *world.zombie_at]
+    files = {str(offset["state"].get("file")) for offset in offsets}
+    files |= {attempt.doc.file for attempt in (*world.late, *world.running.values())}
+    for driver in (world.holder, world.zombie):
+        if driver is not None:
+            files.add(str(driver._at.to_json()["state"].get("file")))
+    return files - {"None"}
+
+
+def _is_read(file: str, referred: set[str]) -> bool:
+    """Whether a file is a report of a document that is referred to."""
+    lineage, _, rest = file.partition("/")
+    if not rest.startswith("reports/"):
+        return False
+    name = rest.removeprefix("reports/").partition(".")[0]
+    return f"{lineage}/checkpoints/{name}.json" in referred
+
+
+def _driver(holder: Any) -> Any:
+    epoch = None if holder._epoch is None else (holder._epoch.lineage + "/", holder._epoch.epoch)
+    coordinator: SourceCoordinator[Any] | None = holder._coordinator
+    memory = None if coordinator is None else _memory(coordinator)
+    return holder._at.to_json()["state"].get("file"), epoch, memory, holder._actions._ended
+
+
+def _memory(coordinator: SourceCoordinator[Any]) -> Any:
+    memory = dict(vars(coordinator))
+    del memory["settings"]
+    memory["_ready"] = sorted(coordinator._ready)
+    memory["_ledger"] = _slots(coordinator._ledger)
+    memory["_actions"] = _slots(coordinator._actions)
+    memory["_pending"] = None if coordinator.pending is None else coordinator.pending.checkpoint_id
+    enumerator = dict(vars(memory.pop("enumerator")))
+    del enumerator["options_given"], enumerator["context"]
+    return sorted(memory.items()), sorted(enumerator.items())
+
+
+def _slots(value: Any) -> list[Any]:
+    """The attributes, sets in an order that does not depend on how they came about."""
+    values = (getattr(value, name) for name in value.__slots__)
+    return [sorted(item) if isinstance(item, set) else item for item in values]
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """The clock stands still, so that equal attempts write equal reports; what is expected is not logged."""
+    logger, clock, rounds = logging.getLogger("flip27_source"), reporting.time, gc.get_threshold()
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    reporting.time = _StandsStill  # type: ignore[assignment]
+    gc.set_threshold(50_000, 20, 100)  # there is little to be found in very many objects
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        reporting.time = clock
+        gc.set_threshold(*rounds)
+        gc.unfreeze()
+
+
+class _StandsStill:
+    @staticmethod
+    def monotonic() -> float:
+        return 0.0

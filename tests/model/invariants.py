@@ -1,0 +1,321 @@
+"""I1-I14 of Flink's coordinator protocol, as they read here, each as a check of one step of the model.
+
+I12 (a plain savepoint commits nothing and is not subsumed) has no check: the worlds of this model make no
+savepoints, and tests of savepoints are elsewhere. Half of I14, an error that fails its checkpoint and
+nothing else, cannot arise: Spark has no way to decline a checkpoint, so every error of the coordinator
+ends the run of the query. Of I6 the loss of an event cannot arise: it is delivered with the plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flip27_source.errors import StaleDriverError
+from tests.model.documents import Doc
+from tests.model.protocol_model import NOTHING, RETAINED, ROWS_TO_THE_END, Attempt, Step, World, returns
+from tests.model.toys import Ping
+
+Check = Callable[[World, Step], Iterator[str]]
+CHECKS: dict[str, Check] = {}
+
+
+def invariant(check: Check) -> Check:
+    CHECKS[check.__name__.removeprefix("check_")] = check
+    return check
+
+
+def broken(world: World, step: Step) -> dict[str, str]:
+    """Which invariants a step has broken, and how; an error that no invariant speaks of as "error"."""
+    found = {name: "; ".join(said) for name, check in CHECKS.items() if (said := list(check(world, step)))}
+    if step.error is not None and not found:
+        found["error"] = f"{type(step.error).__name__}: {step.error}"
+    return found
+
+
+@invariant
+def check_I1(world: World, step: Step) -> Iterator[str]:
+    """Total order, both ways.
+
+    A checkpoint is a cut: what its state says was sent is in a plan up to it or waits in it, nothing
+    later is, and each subtask gets its events in the order they were sent, before the splits. What
+    subtasks send in a batch is told when the batch is complete, in the order of subtasks and as it
+    was sent, once.
+    """
+    if step.made is not None:
+        for subtask, sent in enumerate(step.made.state["sent"]):
+            got, waiting = _pings(world, step.made, subtask), step.made.waiting_pings.get(subtask, [])
+            if sorted(set(got)) != got:
+                yield f"subtask {subtask} gets its events in the order {got}"
+            if any(number >= sent for number in got):
+                yield f"{got} are in the plans, and {sent} were sent before the freeze"
+            if missing := [n for n in range(step.sent_at_freeze[subtask], sent) if n not in {*waiting, *got}]:
+                yield f"the state says that {missing} were sent to {subtask}: neither planned nor waiting"
+    if step.ran is not None and step.late_events:
+        yield "an event came after the first split of its batch was read"
+    heard = None if step.made is None else step.made.state["heard"]
+    if heard is not None and heard != world.expected_heard() and not _foreign(world, heard):
+        yield f"heard {heard}, sent up in complete batches {world.expected_heard()}"
+
+
+@invariant
+def check_I2(world: World, step: Step) -> Iterator[str]:
+    """Every event sent before the freeze is delivered with that batch, or the checkpoint fails."""
+    yield from _undelivered(world, step, held=False)
+
+
+@invariant
+def check_I3(world: World, step: Step) -> Iterator[str]:
+    """Every event sent after the freeze of N is delivered after the subtask's acknowledgement of N.
+
+    That is with the next batch: not in N (which is a value by then), and not lost.
+    """
+    yield from _undelivered(world, step, held=True)
+    if step.move[0] == "e" and world.frozen:
+        (subtask, number) = int(step.move[1:]), world.enumerator.sent[int(step.move[1:])] - 1
+        if Ping(subtask, number) in world.holder._coordinator._gateways[subtask]._events:
+            yield f"event {number} to subtask {subtask} does not wait for its acknowledgement"
+
+
+@invariant
+def check_I4(world: World, step: Step) -> Iterator[str]:
+    """The acknowledgement of a subtask opens its gateway and no other."""
+    yield from step.valves
+
+
+@invariant
+def check_I5(world: World, step: Step) -> Iterator[str]:
+    """An abort opens all gateways and loses nothing: what is made next is what a restart would make."""
+    if step.move == "X" and step.error is None:
+        made = NOTHING if step.made is None else step.made.name
+        if made != step.reference:
+            yield f"after the abort {made}, after a restart {step.reference}"
+
+
+@invariant
+def check_I6(world: World, step: Step) -> Iterator[str]:
+    """An event reaches the attempts at the very subtask and document it was planned for, all of them."""
+    if step.made is not None and step.made.misdirected:
+        yield f"planned for others: {step.made.misdirected}"
+    if step.replanned is not None:
+        events = [{task.subtask_id: task.events for task in tasks} for tasks in step.replanned]
+        if events[0] != events[1]:
+            yield f"a replay gets the events {events[1]}, the batch got {events[0]}"
+    if step.ran is not None and step.rows is not None:
+        wanted = [(step.ran.subtask, number) for number in step.ran.doc.pings[step.ran.subtask]]
+        if step.received != wanted:
+            yield f"the attempt received {step.received}, planned were {wanted}"
+
+
+@invariant
+def check_I7(world: World, step: Step) -> Iterator[str]:
+    """Ids rise strictly from parent to child, and completing n leaves nothing older to be completed.
+
+    After an abort the id is used again, for a document of another name: names are never reused.
+    """
+    if step.made is not None:
+        newest = world.chain[-1] if world.chain else None
+        parent, before = (None, 0) if newest is None else (newest.name, newest.id)
+        if (step.made.parent, step.made.id) != (parent, before + 1):
+            yield f"{step.made.name} of parent {step.made.parent} follows {parent}"
+    completed = _completed(world)
+    if sorted(completed) != completed:
+        yield f"completions were told in the order {completed}"
+    for name, data in step.files_before.items():
+        if "/checkpoints/" in name and world.store.files.get(name, data) != data:
+            yield f"document {name} was written over"
+
+
+@invariant
+def check_I8(world: World, step: Step) -> Iterator[str]:
+    """Complete is told once to an instance, never before the commit log; so are the actions it sets off.
+
+    None of them is lost, and an abort does not mean that data is discarded: nothing goes that a retained
+    checkpoint needs.
+    """
+    newest = world.chain[-1].id if world.chain else 0
+    completed = _completed(world)
+    if any(number > newest for number in completed):
+        yield f"{completed} were told, the commit log holds {newest}"
+    if len(set(completed)) != len(completed):
+        yield f"completions were told twice: {completed}"
+    for action in step.performed:
+        if not _may_be_performed(world, action):
+            yield f"action {action!r} was performed before it was due"
+    if completed and completed[-1] == newest:
+        lost = [action for action in _due(world) if action not in world.performed]
+        if lost:
+            yield f"actions were due and not performed: {lost}"
+    needed = [doc.file for doc in world.chain[-RETAINED:]] + [str(world.logged["state"].get("file"))]
+    for name in step.files_before.keys() - world.store.files.keys():
+        lineage, _, rest = name.partition("/")
+        named = rest.partition("/")[2].partition(".")[0]
+        if f"{lineage}/checkpoints/{named}.json" in needed:
+            yield f"{name} is gone"
+
+
+@invariant
+def check_I9(world: World, step: Step) -> Iterator[str]:
+    """A global restore makes a new instance from the document and resets no subtask.
+
+    A failed attempt makes no new instance; its subtask is reset once the batch is complete.
+    """
+    after = world.enumerator
+    if step.move in ("X", "D", "K") and after is not None and after is step.enumerator_before:
+        yield "the enumerator was not made anew"
+    stays = step.move[0] in "TerAFLCNZ" and step.enumerator_before is not None and step.error is None
+    if stays and after is not step.enumerator_before:
+        yield "the enumerator was made anew without a restore"
+    if after is not None and after is not step.enumerator_before:
+        given = None if after.given is None else (len(after.given.made), list(after.given.sent))
+        state = world.chain[-1].state if world.chain else None
+        if given != (None if state is None else (len(state["made"]), state["sent"])):
+            yield f"the instance was given {given}"
+    if after is not None:
+        wanted = [
+            (subtask, doc.id - 1)
+            for doc in world.chain
+            if doc.id in after.completed
+            for subtask in sorted(doc.plan)
+            if world.first[doc.file, subtask].number > 0
+        ]
+        if after.resets != wanted:
+            yield f"subtask resets {after.resets}, attempts failed {wanted}"
+
+
+@invariant
+def check_I10(world: World, step: Step) -> Iterator[str]:
+    """No pending checkpoint survives a failure: what a driver has pending is what Spark's log ends with."""
+    coordinator = world.holder._coordinator
+    if coordinator is not None and coordinator.pending is not None:
+        allowed = {world.committed["checkpoint"], world.logged["checkpoint"]}
+        if coordinator.pending.checkpoint_id not in allowed:
+            yield f"{coordinator.pending.checkpoint_id} is pending, Spark's logs end with {allowed}"
+
+
+@invariant
+def check_I11(world: World, step: Step) -> Iterator[str]:
+    """A split is in exactly one place, and its rows are in the sink as far as its position says.
+
+    Places: with the enumerator, waiting, in the plan, live, quarantined, finished.
+    """
+    if step.made is not None:
+        places = Counter(_places(world, step.made))
+        if places != Counter(step.made.state["made"]):
+            yield f"splits made {sorted(step.made.state['made'])}, found {sorted(places.elements())}"
+        if world.kind == "paged":
+            yield from _wrong_positions(world, step.made)
+    if step.replanned is not None:
+        splits = [{task.subtask_id: task.splits for task in tasks} for tasks in step.replanned]
+        if splits[0] != splits[1]:
+            yield f"a replay reads {splits[1]}, the batch read {splits[0]}"
+    if step.move == "C":
+        doc = world.chain[-1]
+        for subtask in doc.plan:
+            rows, wanted = world.delivered.get((doc.file, subtask)), world.expected_rows(doc, subtask)
+            if rows != wanted:
+                yield f"subtask {subtask} delivered {rows}, its report says {wanted}"
+
+
+@invariant
+def check_I13(world: World, step: Step) -> Iterator[str]:
+    """Stale instances have no effect: neither a driver that was replaced nor an attempt that came late."""
+    if step.move in ("Z", "L"):
+        for name, data in step.files_before.items():
+            if "/drivers/" not in name and world.store.files.get(name, data) != data:
+                yield f"{name} was changed by a stale instance"
+    epoch = world.holder._epoch
+    if epoch is not None and any(name.startswith(epoch.lineage) for name in step.zombie_wrote):
+        yield f"a stale driver wrote {step.zombie_wrote} beside the one that drives"
+    if isinstance(step.error, StaleDriverError) and step.move != "Z":
+        yield f"the living driver was sent away: {step.error}"
+    if step.made is not None and (foreign := _foreign(world, step.made.state["heard"])):
+        yield f"attempts that did not count were heard: {foreign}"
+
+
+@invariant
+def check_I14(world: World, step: Step) -> Iterator[str]:
+    """An error of the coordinator reaches Spark, and the driver stands where the commit log says again."""
+    if step.retried is not None and step.retried != step.reference:
+        yield f"after the failure {step.retried}, after a restart {step.reference}"
+
+
+def _pings(world: World, newest: Doc, subtask: int) -> list[int]:
+    return [number for doc in (*world.chain, newest) for number in doc.pings.get(subtask, ())]
+
+
+def _undelivered(world: World, step: Step, *, held: bool) -> Iterator[str]:
+    if step.made is None:
+        return
+    for subtask in range(len(step.made.state["sent"])):
+        got = set(_pings(world, step.made, subtask))
+        missing = [number for number in range(step.sent_at_freeze[subtask]) if number not in got]
+        mine = [number for number in missing if ((subtask, number) in world.held) is held]
+        if mine:
+            yield f"events {mine} to subtask {subtask} are in no plan up to {step.made.short}"
+
+
+def _completed(world: World) -> list[int]:
+    enumerator = world.enumerator
+    return [] if enumerator is None else list(enumerator.completed)
+
+
+def _may_be_performed(world: World, action: str) -> bool:
+    word, *numbers = action.split()
+    newest = world.chain[-1] if world.chain else None
+    if newest is None:
+        return False
+    if word == "after":
+        return int(numbers[0]) <= newest.id
+    subtask, number = map(int, numbers)
+    sent = newest.state["sent"]
+    return subtask < len(sent) and number < sent[subtask]
+
+
+def _due(world: World) -> list[str]:
+    doc = world.chain[-1]
+    pings = [f"ping {i} {n}" for i, sent in enumerate(doc.state["sent"]) for n in range(sent)]
+    return [*pings, *(f"after {item.id}" for item in world.chain)]
+
+
+def _foreign(world: World, heard: list[str]) -> list[str]:
+    """What was heard and was not sent by the first to report, of a batch that was committed."""
+    docs = {doc.file for doc in world.chain}
+    counted = {text for (file, _), attempt in world.first.items() if file in docs for text in attempt.texts}
+    return [text for text in heard if text not in counted]
+
+
+def _places(world: World, newest: Doc) -> Iterator[str]:
+    """Where every piece is, by what is stored and by what the reports that count have said."""
+    yield from (piece["split_id"] for piece in newest.state["queue"])
+    yield from newest.waiting
+    yield from newest.live
+    yield from newest.quarantined
+    for doc in (*world.chain, newest):
+        for subtask, pieces in doc.plan.items():
+            attempt = world.first.get((doc.file, subtask)) if doc is not newest else None
+            yield from (piece["split_id"] for piece in pieces if _stays(world, piece, attempt))
+
+
+def _stays(world: World, piece: Any, attempt: Attempt | None) -> bool:
+    """Whether a piece of a plan is nowhere else: finished, or just being read."""
+    if world.kind == "paged":
+        ended = attempt is not None and world.end_of(piece, attempt) == ROWS_TO_THE_END
+        return bool(piece["split_id"].endswith("!") and ended)
+    return attempt is None or not (returns(piece) or piece["bad"])
+
+
+def _wrong_positions(world: World, newest: Doc) -> Iterator[str]:
+    at: dict[str, int] = {}
+    for doc in world.chain:
+        for subtask, pieces in doc.plan.items():
+            for piece in pieces:
+                at[piece["split_id"]] = world.end_of(piece, world.first[doc.file, subtask])
+    for name, position in newest.live.items():
+        if position != at.get(name, 0):
+            yield f"{name} is stored at {position}, its rows are in the sink up to {at.get(name, 0)}"
+    for pieces in newest.plan.values():
+        for piece in pieces:
+            if piece["at"] != at.get(piece["split_id"], 0):
+                yield f"{piece['split_id']} is read from {piece['at']}, not {at.get(piece['split_id'], 0)}"

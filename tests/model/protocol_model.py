@@ -1,0 +1,618 @@
+"""The protocol without Spark: a world of drivers, attempts and logs that plays any order of moves.
+
+Everything that decides is real: CoordinatorHolder, SourceCoordinator, the documents, the reports, the
+reading of subtasks. What the world adds is Spark (the offset log and the commit log), the author's
+toys, crashes, and bookkeeping of what must be true, which the checks in ``invariants`` compare.
+
+    T       latestOffset, then the offset log: triggered, frozen, durable, planned
+    X       latestOffset with the older start once more: the pending checkpoint is aborted (R8)
+    K       the driver dies in latestOffset, when the document is written and the offset is not
+    G Q H   latestOffset fails: in snapshot_state, in handle_split_request, in writing the document
+    e0 e1   the enumerator sends the next event to that subtask
+    r0 r1   the running attempt of that subtask sends an event
+    A0 A1   it ends well, so its report is there
+    F0 F1   it dies, or its result is lost: the next attempt begins; the old one may still be running
+    L       the oldest of those that "may still be running" ends
+    C       all tasks have ended well: the commit log
+    N       commit(): the source is told that it is complete, before the next latestOffset says so
+    D       the driver dies; a new one replays the batch that is not committed
+    Z       the driver that was replaced last goes on as if nothing had happened
+
+Trigger and freeze are one move because here they are one call; what can be sent in between (by
+``snapshot_state``) is sent at checkpoint 1. Mark and close of the gateway have their own exhaustive
+test in ``tests/coordination/test_gateway.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flip27_source.coordination.checkpoints import PendingCheckpoint
+from flip27_source.coordination.gateway import GatewayState
+from flip27_source.coordination.planning import Limits
+from flip27_source.coordination.reports import AcknowledgeResult, SubtaskReport
+from flip27_source.enumerator import Boundedness
+from flip27_source.errors import (
+    AttemptError,
+    MissingReportError,
+    MissingStateError,
+    StaleDriverError,
+    StateLocationError,
+)
+from flip27_source.reader import SourceReaderContext
+from flip27_source.runtime.acknowledgements import Acknowledgements
+from flip27_source.runtime.holder import CoordinatorHolder, Surroundings
+from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.reports import ReportPlace
+from flip27_source.snapshots.store import MemoryStore
+from flip27_source.source import Source
+from tests.model.documents import Doc, Json, parsed
+from tests.model.toys import (
+    ROWS_TO_THE_END,
+    STAGE,
+    Echo,
+    Exchange,
+    InjectedError,
+    PagedExchange,
+    Pages,
+)
+from tests.runtime.batches import SCHEMA
+from tests.toy_sources import INITIAL
+
+RETAINED = 2
+_OPTIONS = {"retainedCheckpoints": str(RETAINED)}
+SOURCES = {
+    "whole": Source.resolve(_OPTIONS, enumerator=Exchange, reader=Echo),
+    "paged": Source.resolve({**_OPTIONS, "pollInterval": "0s"}, enumerator=PagedExchange, reader=Pages),
+    "quarantine": Source.resolve(
+        {**_OPTIONS, "onSplitError": "quarantine", "maxSplitAttempts": "1"}, enumerator=Exchange, reader=Echo
+    ),
+}
+"""Pieces that are read whole, pieces that the reader bounds, and pieces of which some cannot be read."""
+
+NOTHING = "nothing"
+MOST_PONGS = 2
+MOST_LATE = 2
+
+
+class ModelStore(MemoryStore):
+    """A store that can be told to fail, and that names lineages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lineages = 0
+        self.full = False
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        if self.full and "/checkpoints/" in name:
+            raise StateLocationError("no room")
+        return super().create(name, data, exclusive=exclusive)
+
+    def new_random(self) -> str:
+        self.lineages += 1
+        return f"{self.lineages:016x}"
+
+    def copy(self) -> ModelStore:
+        other = ModelStore()
+        other.files.update(self.files)
+        other.lineages = self.lineages
+        return other
+
+
+class HidesReport(MemoryStore):
+    """The store as an attempt saw it that began before the report was there."""
+
+    def __init__(self, store: ModelStore) -> None:
+        super().__init__()
+        self._store = store
+        self._hidden = True
+
+    def read(self, name: str) -> bytes:
+        if "/reports/" in name and self._hidden:
+            self._hidden = False
+            return super().read(name)
+        return self._store.read(name)
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        return self._store.create(name, data, exclusive=exclusive)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._store.replace(name, data)
+
+    def list(self, folder: str) -> list[str]:
+        return self._store.list(folder)
+
+
+class ActionsInPlace:
+    """Performs actions at once, on the caller's thread; what came of them waits, as in ActionRunner."""
+
+    def __init__(self, holder: CoordinatorHolder) -> None:
+        self._holder = holder
+        self._ended: list[tuple[int, str | None]] = []
+
+    def submit(self, actions: Sequence[tuple[int, Any]]) -> None:
+        for number, action in actions:
+            coordinator = self._holder._coordinator
+            assert coordinator is not None
+            enumerator: Any = coordinator.enumerator
+            enumerator.perform(action)
+            self._ended.append((number, None))
+
+    def drain(self) -> list[tuple[int, str | None]]:
+        ended, self._ended = self._ended, []
+        return ended
+
+    def close(self) -> None:
+        self._ended.clear()
+
+
+class Watched:
+    """A coordinator whose gateways are looked at around every acknowledgement (I4)."""
+
+    def __init__(self, coordinator: Any, broken: list[str]) -> None:
+        self._coordinator = coordinator
+        self._broken = broken
+
+    def acknowledge(self, report: SubtaskReport[Any]) -> AcknowledgeResult:
+        before = self._states()
+        result: AcknowledgeResult = self._coordinator.acknowledge(report)
+        wanted = dict(before)
+        if result is AcknowledgeResult.SUCCESS and report.subtask_id in wanted:
+            wanted[report.subtask_id] = GatewayState.OPEN
+        if self._states() != wanted:
+            self._broken.append(f"the report of {report.subtask_id} turned {before} into {self._states()}")
+        return result
+
+    def repeat(self, subtask_id: int) -> None:
+        self._coordinator.repeat(subtask_id)
+
+    def _states(self) -> dict[int, GatewayState]:
+        return {i: gateway.state for i, gateway in self._coordinator._gateways.items()}
+
+
+class WatchedAcknowledgements(Acknowledgements):
+    """Reads reports one after the other, and watches what they open."""
+
+    def __init__(self, source: Source, store: ModelStore, codec: SnapshotCodec, broken: list[str]) -> None:
+        super().__init__(source, store, codec)
+        self._broken = broken
+
+    def collect(self, coordinator: Any, pending: PendingCheckpoint[Any], offset: Offset) -> None:
+        super().collect(Watched(coordinator, self._broken), pending, offset)  # type: ignore[arg-type]
+
+    def _read(self, places: list[ReportPlace]) -> list[SubtaskReport[Any] | None]:
+        return [self._storage.read(place) for place in places]
+
+
+class ModelHolder(CoordinatorHolder):
+    """The real holder, its threads replaced by calls."""
+
+    def __init__(self, source: Source, store: ModelStore, cores: int, valves: list[str]) -> None:
+        surroundings = Surroundings(now_ms=_no_time, new_random=store.new_random, cores=cores)
+        super().__init__(source, Boundedness.CONTINUOUS_UNBOUNDED, store=store, surroundings=surroundings)
+        codec = SnapshotCodec(source.enumerator_type, source.reader_type)
+        self._acknowledgements = WatchedAcknowledgements(source, store, codec, valves)
+
+    def _new_actions(self) -> Any:
+        return ActionsInPlace(self)
+
+    def _clean(self, committed: Offset) -> None:
+        super()._clean(committed)
+        self.wait_for_clean_up()
+        self._cleaning = None
+
+
+def _no_time() -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt at a subtask.
+
+    Attributes:
+        doc: the document whose plan it reads. number: Spark's attempt number.
+        tag: tells the attempts at this subtask of documents of this name apart, over all drivers.
+        saw_report: a report was there when it began. ended: well.
+    """
+
+    task: PlannedSubtask
+    doc: Doc
+    number: int
+    tag: int
+    pongs: int = 0
+    saw_report: bool = False
+    ended: bool = False
+
+    @property
+    def subtask(self) -> int:
+        return self.task.subtask_id
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Where it reports."""
+        return (self.doc.file, self.subtask)
+
+    @property
+    def texts(self) -> list[str]:
+        """What it sends: texts that tell batch, document, subtask and attempt."""
+        return [f"{self.doc.name[:8]}/{self.subtask}/{self.tag}/{q}" for q in range(self.pongs)]
+
+    @property
+    def rows(self) -> int:
+        """How many rows the pages have by now: every attempt finds more."""
+        return self.task.checkpoint_id + self.tag
+
+
+@dataclass(slots=True)
+class Step:
+    """What one move did, for the checks."""
+
+    move: str
+    made: Doc | None = None
+    error: Exception | None = None
+    files_before: dict[str, bytes] = field(default_factory=dict)
+    enumerator_before: Any = None
+    reference: str | None = None
+    """The document that a restart from the same start makes."""
+    retried: str | None = None
+    """The document, or the error, of the same driver's next call after a failed one."""
+    ran: Attempt | None = None
+    rows: list[str] | None = None
+    received: list[tuple[int, int]] = field(default_factory=list)
+    performed: list[str] = field(default_factory=list)
+    replanned: tuple[list[PlannedSubtask], list[PlannedSubtask]] | None = None
+    zombie_wrote: list[str] = field(default_factory=list)
+    valves: list[str] = field(default_factory=list)
+    sent_at_freeze: list[int] = field(default_factory=list)
+    late_events: int = 0
+
+
+class World:
+    """One query, its drivers and its attempts."""
+
+    def __init__(self, kind: str = "whole", *, subtasks: int = 2, limits: Limits | None = None) -> None:
+        self.kind = kind
+        self.subtasks = subtasks
+        self.limits = limits or Limits()
+        self.store = ModelStore()
+        self.valves: list[str] = []
+        self.holder = self.new_holder(self.store)
+        self.zombie: ModelHolder | None = None
+        self.zombie_at: tuple[Json, Json] = (INITIAL, INITIAL)
+        # Spark's logs.
+        self.committed: Json = INITIAL
+        self.logged: Json = INITIAL
+        self.chain: tuple[Doc, ...] = ()
+        # The batch under way.
+        self.tasks: list[PlannedSubtask] = []
+        self.running: dict[int, Attempt] = {}
+        self.late: tuple[Attempt, ...] = ()
+        self.tags: dict[tuple[str, int], int] = {}
+        self.first: dict[tuple[str, int], Attempt] = {}
+        self.delivered: dict[tuple[str, int], list[str]] = {}
+        # What the driver that lives has done since its last freeze.
+        self.frozen = False
+        self.held: frozenset[tuple[int, int]] = frozenset()
+        self.performed: frozenset[str] = frozenset()
+        self.holder.coordinator_at(INITIAL)
+
+    @property
+    def source(self) -> Source:
+        return SOURCES[self.kind]
+
+    @property
+    def pending(self) -> bool:
+        """Whether a batch is planned and not in the commit log."""
+        return self.logged != self.committed
+
+    @property
+    def enumerator(self) -> Any:
+        coordinator = self.holder._coordinator
+        return None if coordinator is None else coordinator.enumerator
+
+    def new_holder(self, store: ModelStore) -> ModelHolder:
+        return ModelHolder(self.source, store, self.subtasks, self.valves)
+
+    def doc(self, offset: Json) -> Doc:
+        return parsed(offset["state"]["file"], self.store.files)
+
+    # Which moves can be made.
+
+    def legal(self, moves: Sequence[str]) -> list[str]:
+        return [move for move in moves if self.is_legal(move)]
+
+    def is_legal(self, move: str) -> bool:
+        kind, subtask = move[0], int(move[1:] or 0)
+        attempt = self.running.get(subtask)
+        rules: dict[str, Callable[[], bool]] = {
+            "T": lambda: not self.pending,
+            "G": lambda: not self.pending,
+            "Q": lambda: not self.pending,
+            "H": lambda: not self.pending,
+            "K": lambda: not self.pending,
+            "X": lambda: self.pending,
+            "C": lambda: self.pending and all(item.ended for item in self.running.values()),
+            "N": lambda: not self.pending and self.frozen,
+            "D": lambda: True,
+            # A driver that has written nothing yet is not known to the others: it is a new one.
+            "Z": lambda: self.zombie is not None and self.zombie._epoch is not None,
+            "L": lambda: bool(self.late),
+            # A driver that begins with a replay has no coordinator before the next latestOffset.
+            "e": lambda: not self.pending or self.enumerator is not None,
+            "r": lambda: attempt is not None and not attempt.ended and attempt.pongs < MOST_PONGS,
+            "A": lambda: attempt is not None and not attempt.ended,
+            "F": lambda: attempt is not None,
+        }
+        return rules[kind]()
+
+    # The moves.
+
+    def play(self, move: str) -> Step:
+        """Make a move; what it did."""
+        step = Step(move=move, files_before=dict(self.store.files), enumerator_before=self.enumerator)
+        self.valves.clear()
+        STAGE.performed.clear()
+        STAGE.received.clear()
+        STAGE.late_events = 0
+        kind, subtask = move[0], int(move[1:] or 0)
+        if kind in "eraAF":
+            {"e": self._event, "r": self._reply, "A": self._report, "F": self._fail}[kind](subtask, step)
+        else:
+            {
+                "T": self._trigger, "X": self._abort, "K": self._die_in_trigger, "G": self._failing,
+                "Q": self._failing, "H": self._failing, "C": self._commit, "N": self._tell,
+                "D": self._die, "Z": self._zombie, "L": self._late,
+            }[kind](step)  # fmt: skip
+        step.performed = list(STAGE.performed)
+        step.valves = list(self.valves)
+        step.late_events = STAGE.late_events
+        self.performed |= frozenset(step.performed)
+        return step
+
+    def _event(self, subtask: int, step: Step) -> None:
+        start = self.logged if self.pending else self.committed
+        enumerator: Any = self.holder.coordinator_at(dict(start)).enumerator
+        if self.frozen:
+            self.held |= {(subtask, enumerator.sent[subtask])}
+        enumerator.ping(subtask)
+
+    def _trigger(self, step: Step) -> None:
+        try:
+            found = self._latest_offset(self.holder, self.committed)
+        except Exception as error:  # noqa: BLE001 - judged by the checks
+            step.error = error
+            return
+        self.frozen = False
+        if found != self.committed:
+            self._planned(found, step)
+
+    def _abort(self, step: Step) -> None:
+        step.reference = self._by_restart()
+        self._let_run(list(self.running.values()))
+        self.held = frozenset()
+        self.logged, self.running, self.tasks = self.committed, {}, []
+        self._trigger(step)
+
+    def _planned(self, found: Json, step: Step) -> None:
+        self.logged = found
+        step.made = self.doc(found)
+        step.sent_at_freeze = list(STAGE.sent_at_freeze)
+        self.frozen = True
+        try:
+            if self.chain:
+                # Spark says so now, of the batch before; it was said by latestOffset already.
+                self.holder.commit(dict(self.committed))
+            self.tasks = self.holder.plan(dict(self.committed), dict(self.logged))
+        except Exception as error:  # noqa: BLE001 - judged by the checks
+            step.error = error
+        self.running = {task.subtask_id: self._attempt(task, step.made, 0) for task in self.tasks}
+
+    def _die_in_trigger(self, step: Step) -> None:
+        try:
+            self._latest_offset(self.holder, self.committed)
+        except Exception as error:  # noqa: BLE001 - judged by the checks
+            step.error = error
+        self._die(step)
+
+    def _failing(self, step: Step) -> None:
+        STAGE.fails = {"G": "snapshot", "Q": "request"}.get(step.move)
+        self.store.full = step.move == "H"
+        try:
+            found = self._latest_offset(self.holder, self.committed)
+            STAGE.fails, self.store.full = None, False
+            if found != self.committed and step.move == "Q":
+                # A limit was reached before anything was asked for.
+                self._planned(found, step)
+                return
+            step.reference = self._by_restart()
+            # Where there is nothing to read, nothing is done that could fail.
+            step.retried = None if step.reference == NOTHING else "no error"
+        except (InjectedError, StateLocationError):
+            STAGE.fails, self.store.full = None, False
+            step.reference = self._by_restart()
+            step.retried = self._by_retry()
+        except Exception as error:  # noqa: BLE001 - judged by the checks
+            step.error = error
+        finally:
+            STAGE.fails = None
+            self.store.full = False
+        self.frozen, self.held = False, frozenset()
+
+    def _by_retry(self) -> str:
+        """What the driver's next call makes of a failed one. Only looked at: a copy of the world plays it."""
+        from tests.model.copies import clone
+
+        other = clone(self)
+        try:
+            return other._name(other._latest_offset(other.holder, other.committed))
+        except Exception as error:  # noqa: BLE001 - shown in the check that fails
+            return f"{type(error).__name__}: {error}"
+
+    def _by_restart(self) -> str:
+        """The document that a new driver, started from the commit log, would make."""
+        performed, received = list(STAGE.performed), list(STAGE.received)
+        store = self.store.copy()
+        name = self._name(self._latest_offset(self.new_holder(store), self.committed))
+        self.valves.clear()
+        STAGE.performed[:], STAGE.received[:] = performed, received
+        return name
+
+    def _name(self, found: Json) -> str:
+        if found == self.committed:
+            return NOTHING
+        return f"{found['checkpoint']}-{found['state']['digest']}"
+
+    def _latest_offset(self, holder: ModelHolder, start: Json) -> Json:
+        found: Json = json.loads(json.dumps(holder.latest_offset(dict(start), self.limits)))
+        return found
+
+    def _commit(self, step: Step) -> None:
+        self.committed = self.logged
+        doc = self.doc(self.committed)
+        self.chain = (*self.chain, doc)
+        self.held = frozenset((i, number) for i, number in self.held if number >= doc.state["sent"][i])
+        self.running, self.tasks = {}, []
+
+    def _tell(self, step: Step) -> None:
+        try:
+            self.holder.commit(dict(self.committed))
+        except Exception as error:  # noqa: BLE001 - judged by the checks
+            step.error = error
+        self.frozen = False
+
+    def _die(self, step: Step) -> None:
+        self.zombie, self.zombie_at = self.holder, (self.committed, self.logged)
+        self.holder = self.new_holder(self.store)
+        self.frozen, self.held = False, frozenset()
+        if self.pending:
+            again = self.holder.plan(dict(self.committed), dict(self.logged))
+            step.replanned = (self.tasks, again)
+            self._let_run([item for item in self.running.values() if not item.ended])
+            self.tasks = again
+            doc = self.doc(self.logged)
+            self.running = {task.subtask_id: self._attempt(task, doc, 0) for task in again}
+
+    def _zombie(self, step: Step) -> None:
+        zombie = self.zombie
+        assert zombie is not None
+        committed, logged = self.zombie_at
+        # Where its last batch was committed by the one that replaced it, it may take that for its own.
+        files = [doc.file for doc in self.chain]
+        start = logged if logged["state"].get("file") in files else committed
+        self.zombie_at = (start, start)
+        before = set(self.store.files)
+        try:
+            self._latest_offset(zombie, start)
+            zombie.commit(dict(start))
+        except StaleDriverError:
+            pass
+        except (MissingStateError, MissingReportError) as error:
+            # Long after it was replaced, what it stands on, or the reports on it, have been cleaned up.
+            step.error = error if start in (self.committed, self.logged) else None
+        except Exception as error:  # noqa: BLE001 - judged by the checks
+            step.error = error
+        step.zombie_wrote = sorted(
+            name for name in self.store.files.keys() - before if "/drivers/" not in name
+        )
+
+    # Attempts.
+
+    def _attempt(self, task: PlannedSubtask, doc: Doc, number: int) -> Attempt:
+        key = (doc.name, task.subtask_id)
+        tag = self.tags.get(key, 0)
+        self.tags = {**self.tags, key: tag + 1}
+        return Attempt(
+            task=task, doc=doc, number=number, tag=tag, saw_report=(doc.file, task.subtask_id) in self.first
+        )
+
+    def _let_run(self, attempts: Sequence[Attempt]) -> None:
+        """Attempts that nobody waits for any more, and that may be running all the same."""
+        going = [item for item in attempts if not item.ended]
+        self.late = (*self.late, *going)[-MOST_LATE:]
+
+    def _reply(self, subtask: int, step: Step) -> None:
+        attempt = self.running[subtask]
+        self.running[subtask] = replace(attempt, pongs=attempt.pongs + 1)
+
+    def _fail(self, subtask: int, step: Step) -> None:
+        attempt = self.running[subtask]
+        self._let_run([attempt])
+        self.running[subtask] = self._attempt(attempt.task, attempt.doc, attempt.number + 1)
+
+    def _report(self, subtask: int, step: Step) -> None:
+        attempt = self.running[subtask]
+        if self._run(attempt, step):
+            self.running[subtask] = replace(attempt, ended=True)
+            self.delivered = {**self.delivered, attempt.key: step.rows or []}
+        elif isinstance(step.error, AttemptError) and attempt.key in self.first:
+            # It began before the report of another attempt and read on: it fails, Spark tries again.
+            if not attempt.saw_report:
+                step.error = None
+            self.running[subtask] = self._attempt(attempt.task, attempt.doc, attempt.number + 1)
+
+    def _late(self, step: Step) -> None:
+        attempt, self.late = self.late[0], self.late[1:]
+        if not self._run(attempt, step) and isinstance(step.error, AttemptError):
+            step.error = None
+
+    def _run(self, attempt: Attempt, step: Step) -> bool:
+        """All of an attempt; whether it ended well."""
+        STAGE.pongs, STAGE.rows = attempt.texts, attempt.rows
+        context = SourceReaderContext(
+            options=self.source.options,
+            schema=SCHEMA,
+            subtask_id=attempt.subtask,
+            checkpoint_id=attempt.task.checkpoint_id,
+            attempt_number=attempt.number,
+        )
+        step.ran = attempt
+        store = self.store if attempt.saw_report or attempt.key not in self.first else HidesReport(self.store)
+        try:
+            step.rows = [row[0] for row in read_subtask(self.source, attempt.task, context, store)]
+        except Exception as error:  # noqa: BLE001 - judged by the checks
+            step.error = error
+            return False
+        finally:
+            STAGE.pongs = ()
+            step.received = list(STAGE.received)
+        if attempt.key not in self.first:
+            self.first = {**self.first, attempt.key: attempt}
+        return True
+
+    # What must be true: computed from the moves alone.
+
+    def expected_rows(self, doc: Doc, subtask: int) -> list[str]:
+        """The rows of a subtask, as the attempt that reported first has read them."""
+        rows = []
+        for piece in doc.plan[subtask]:
+            if self.kind == "paged":
+                end = self.end_of(piece, self.first[doc.file, subtask])
+                rows += [f"{piece['split_id']}#{at}" for at in range(piece["at"], end)]
+            elif not returns(piece) and not piece["bad"]:
+                rows.append(piece["split_id"])
+        return rows
+
+    def end_of(self, piece: Json, attempt: Attempt) -> int:
+        """The position of a paged piece after an attempt."""
+        end = max(piece["at"], attempt.rows)
+        return min(end, ROWS_TO_THE_END) if piece["split_id"].endswith("!") else end
+
+    def expected_heard(self) -> list[str]:
+        """All that was sent up in committed batches, in the order of subtasks and as it was sent."""
+        return [
+            text
+            for doc in self.chain
+            for subtask in sorted(doc.plan)
+            for text in self.first[doc.file, subtask].texts
+        ]
+
+
+def returns(piece: Json) -> bool:
+    """Whether the reader gives this piece back."""
+    return bool(piece["shy"]) and not piece["tries"]
