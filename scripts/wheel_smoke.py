@@ -24,6 +24,7 @@ def import_everything(home: Path) -> None:
         if not info.name.endswith(".__main__"):
             importlib.import_module(info.name)
     importlib.import_module("pyspark_flip27")
+    importlib.import_module("pyspark_flip27_state")
     ours = {name: module for name, module in sys.modules.items() if "flip27" in name}
     foreign = [name for name, module in ours.items() if not Path(str(module.__file__)).is_relative_to(home)]
     assert not foreign, f"not imported from the wheel: {foreign}"
@@ -58,7 +59,7 @@ def stream_a_few_files(folder: Path) -> None:
         spark.readStream.format("flip27")
         .option("enumerator", "files")
         .option("reader", "json")
-        .option("stateLocation", str(folder / "state"))
+        .option("stateLocation", str(folder / "checkpoint" / "flip27"))
         .schema("id long")
         .load(str(landing))
         .writeStream.format("parquet")
@@ -69,7 +70,10 @@ def stream_a_few_files(folder: Path) -> None:
     )
     query.awaitTermination()
     ids = sorted(row.id for row in spark.read.parquet(str(folder / "out")).collect())
+    state = spark.read.format("flip27_state").option("view", "files").load(str(folder / "checkpoint"))
+    read = [row.path for row in state.where("status = 'finished'").collect()]
     spark.stop()
+    assert len(read) == FILES, f"files in the state: {read}"
     assert ids == list(range(FILES * ROWS_PER_FILE)), f"rows out: {ids}"
 
 

@@ -66,7 +66,7 @@ def expected_files() -> set[str]:
         for folder in ("enumerators", "readers")
         for path in (CHECKOUT / folder).rglob("*.py")
     }
-    return modules | linked | {"flip27_source/py.typed", "pyspark_flip27.py"}
+    return modules | linked | {"flip27_source/py.typed", "pyspark_flip27.py", "pyspark_flip27_state.py"}
 
 
 def check_contents(direct: Path, by_sdist: Path) -> None:

@@ -1,0 +1,50 @@
+"""Writes the table of options in docs/readers.md from the readers; with --check, only compares."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from flip27_source.readers.spark_options import status
+from flip27_source.registry import find_reader
+
+PAGE = Path(__file__).parents[1] / "docs" / "readers.md"
+READERS = ("json", "csv", "text", "parquet", "orc", "avro", "arrow", "binary")
+BEGIN, END = "<!-- options: begin -->\n", "<!-- options: end -->\n"
+
+_SHOWN = {"supported": "yes", "without effect": "no effect", "default only": "default only"}
+
+
+def table() -> str:
+    """One row for each option of a reader of files, one column for each reader."""
+    found: dict[str, dict[str, str]] = {}
+    for reader in READERS:
+        for option in find_reader(reader).options:
+            found.setdefault(option.name, {})[reader] = _SHOWN[status(option)]
+    rows = [
+        f"| `{name}` | " + " | ".join(where.get(reader, "") for reader in READERS) + " |"
+        for name, where in sorted(found.items(), key=lambda item: item[0].lower())
+    ]
+    head = ["| option | " + " | ".join(READERS) + " |", "|---" * (len(READERS) + 1) + "|"]
+    return "\n".join([*head, *rows, ""])
+
+
+def page(text: str) -> str:
+    """The page with the table as it should be."""
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return f"{before}{BEGIN}{table()}{END}{after}"
+
+
+def main() -> int:
+    """Write the table, or say whether it is up to date."""
+    found = PAGE.read_text()
+    wanted = page(found)
+    if "--check" in sys.argv:
+        return 0 if found == wanted else 1
+    PAGE.write_text(wanted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

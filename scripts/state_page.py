@@ -1,0 +1,52 @@
+"""Fills the tables of docs/state.md from the views and options of the code; with --check, only compares."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from flip27_source.snapshots.views import SPARK_NAMES, VIEWS, View
+from flip27_source.spark.state_options import STATE_OPTIONS
+
+PAGE = Path(__file__).parents[1] / "docs" / "state.md"
+
+
+def page(text: str) -> str:
+    """The page with its tables made anew."""
+    parts = {f"view {view.name}": _columns(view) for view in VIEWS.values()} | {"options": _options()}
+    for name, part in parts.items():
+        marks = rf"(<!-- {name}: made by scripts/state_page.py -->\n).*?(<!-- end -->)"
+        text, found = re.subn(marks, lambda m, part=part: m[1] + part + m[2], text, flags=re.DOTALL)  # type: ignore[misc]
+        if found != 1:
+            raise SystemExit(f"{PAGE.name} has no place for {name}")
+    return text
+
+
+def _columns(view: View) -> str:
+    rows = [
+        f"| `{column.name}` | {SPARK_NAMES[column.type]} | {'' if column.nullable else 'no'} | {column.doc} |"
+        for column in view.columns
+    ]
+    return "\n".join([view.doc, "", "| column | type | null | |", "|---|---|---|---|", *rows, ""])
+
+
+def _options() -> str:
+    rows = [
+        f"| `{option.name}` | {option.default_text or 'none'} | {option.doc} |" for option in STATE_OPTIONS
+    ]
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows, ""])
+
+
+def main() -> int:
+    """Write the page, or say whether it is up to date."""
+    found = PAGE.read_text(encoding="utf-8")
+    wanted = page(found)
+    if "--check" in sys.argv:
+        return 0 if found == wanted else 1
+    PAGE.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
