@@ -25,5 +25,5 @@ linked = find_packages(include=with_sub_packages(*TOP_LEVEL_FOLDERS))
 setup(
     packages=own + [f"{PACKAGE}.{name}" for name in linked],
     package_dir={f"{PACKAGE}.{name}": name.replace(".", "/") for name in linked},
-    py_modules=["pyspark_flip27"],
+    py_modules=["pyspark_flip27", "pyspark_flip27_state"],
 )

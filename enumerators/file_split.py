@@ -20,6 +20,8 @@ class FileSplit:
         modified_us: modification time, microseconds since the epoch.
         start: first byte of the range.
         end: first byte after the range; None for the end of the file.
+        version: tells versions of one path apart where files may be overwritten; otherwise None.
+        etag: the object's ETag where it is asked for again before the file is cleaned; otherwise None.
     """
 
     path: str
@@ -27,13 +29,16 @@ class FileSplit:
     modified_us: int
     start: int = 0
     end: int | None = None
+    version: str | None = None
+    etag: str | None = None
 
     @property
     def split_id(self) -> str:
-        """The path, with the range where it is not the whole file."""
+        """The path, its version where there may be others, and the range where it is not the whole file."""
+        name = self.path if self.version is None else f"{self.path}@{self.version}"
         if self.start == 0 and self.end is None:
-            return self.path
-        return f"{self.path}#{self.start}-{'' if self.end is None else self.end}"
+            return name
+        return f"{name}#{self.start}-{'' if self.end is None else self.end}"
 
     @property
     def size(self) -> SplitSize:

@@ -1,4 +1,4 @@
-"""The files enumerator: new files of a directory, on local disk or any fsspec file system.
+"""The files enumerator: new files of directories, on local disk or any fsspec file system.
 
 A file is known by its path. Files are handed out oldest first. Large files of formats that can
 be read in parts are cut into ranges, after the file as a whole was found to be new.
@@ -6,138 +6,203 @@ be read in parts are cut into ranges, after the file as a whole was found to be 
 
 from __future__ import annotations
 
-import fnmatch
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, tzinfo
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from flip27_source.discovery import DiscoveringEnumerator, Discovery
-from flip27_source.enumerator import SplitEnumeratorContext
+from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery
+from flip27_source.enumerator import Boundedness, PerformsActions, SplitEnumeratorContext
+from flip27_source.enumerators.file_cleaning import CleanFile, Cleaning, FinishedRanges
+from flip27_source.enumerators.file_globs import any_name, name_test
+from flip27_source.enumerators.file_order import merged_latest_first, put_in_order
 from flip27_source.enumerators.file_split import FileSplit
-from flip27_source.enumerators.listing import open_lister
-from flip27_source.enumerators.seen_files import SeenFiles, path_hash
+from flip27_source.enumerators.files_options import (
+    CLEAN_SOURCE,
+    FILE_NAME_ONLY,
+    FILE_ORDER,
+    FILES_OPTIONS,
+    IGNORE_MISSING_FILES,
+    INCLUDE_EXISTING_FILES,
+    LATEST_FIRST,
+    MAX_FILE_AGE,
+    ON_LATE_FILE,
+    PATH_GLOB_FILTER,
+    RECURSIVE_FILE_LOOKUP,
+    modified_range_us,
+    paths_of,
+)
+from flip27_source.enumerators.listing import FileInfo, open_listers
+from flip27_source.enumerators.seen_strategies import chosen_strategy, strategy_named
+from flip27_source.enumerators.seen_strategy import FilesPosition, Look, switched
 from flip27_source.errors import DiscoveryError, OptionError
-from flip27_source.options import Option, Options, boolean, optional, text
+from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.segment import Segment
-from flip27_source.source_options import MAX_PARTITION_BYTES, PATH, TIME_ZONE
+from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_PARTITION_BYTES
+
+_log = logging.getLogger("flip27_source")
 
 _SMALLEST_RANGE_BYTES = 1024 * 1024
 
 
-def _timestamp(value: str) -> datetime:
-    try:
-        return datetime.fromisoformat(value.strip())
-    except ValueError:
-        raise ValueError("a time such as 2026-01-31T00:00:00 is expected") from None
-
-
-PATH_GLOB_FILTER: Option[str | None] = Option(
-    name="pathGlobFilter",
-    parse=optional(text),
-    default=None,
-    doc="Only files whose name matches this glob (*, ?, [a-z], {a,b}) are read.",
-)
-RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
-    name="recursiveFileLookup",
-    parse=boolean,
-    default=False,
-    doc="Also read the files of all directories below the path.",
-)
-MODIFIED_AFTER: Option[datetime | None] = Option(
-    name="modifiedAfter",
-    parse=optional(_timestamp),
-    default=None,
-    doc="Only files modified after this time are read (YYYY-MM-DDTHH:MM:SS, in timeZone).",
-)
-MODIFIED_BEFORE: Option[datetime | None] = Option(
-    name="modifiedBefore",
-    parse=optional(_timestamp),
-    default=None,
-    doc="Only files modified before this time are read (YYYY-MM-DDTHH:MM:SS, in timeZone).",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesPosition:
-    """Where discovery stands: every file known so far.
-
-    Attributes:
-        seen: runs of path hashes.
-        files: how many files that is.
-    """
-
-    seen: tuple[Segment, ...]
-    files: int
-
-
-class FilesEnumerator(DiscoveringEnumerator[FileSplit]):
+class FilesEnumerator(PerformsActions[CleanFile], DiscoveringEnumerator[FileSplit]):
     """Finds the files of ``path`` that it has not seen before."""
 
-    options: ClassVar[tuple[Option[Any], ...]] = (
-        PATH_GLOB_FILTER,
-        RECURSIVE_FILE_LOOKUP,
-        MODIFIED_AFTER,
-        MODIFIED_BEFORE,
-    )
+    options: ClassVar[tuple[Option[Any], ...]] = FILES_OPTIONS
 
     def __init__(
         self, context: SplitEnumeratorContext[FileSplit], options: Options, state: Any = None
     ) -> None:
         super().__init__(context, options, state)
-        path = options.require(PATH, why="the files enumerator reads a directory")
-        self._lister = open_lister(path, options.with_prefix("storage."))
+        paths = paths_of(options)
+        self._cleaning = Cleaning(options, paths)
+        self._lister = open_listers(
+            paths,
+            options.with_prefix("storage."),
+            ignore_missing=options[IGNORE_MISSING_FILES],
+            may_be_emptied=self._cleaning.wanted or state is not None,
+        )
         self._recursive = options[RECURSIVE_FILE_LOOKUP]
-        self._name_matches = _glob(options[PATH_GLOB_FILTER])
-        zone = options[TIME_ZONE]
-        self._after_us = _epoch_us(options[MODIFIED_AFTER], zone, default=float("-inf"))
-        self._before_us = _epoch_us(options[MODIFIED_BEFORE], zone, default=float("inf"))
-        self._has_time_filter = self._after_us > float("-inf") or self._before_us < float("inf")
+        glob = options[PATH_GLOB_FILTER]
+        self._name_matches = any_name if glob is None else name_test(glob)
+        self._modified_range = modified_range_us(options)
+        self._max_age_us = _max_age_us(options)
+        self._order, self._latest_first = options[FILE_ORDER], options[LATEST_FIRST]
+        if self._latest_first and self._order != "modified":
+            raise OptionError(
+                f"option latestFirst goes by modification time and fileOrder is {self._order}",
+                remedy="leave one of the two out",
+            )
+        self._name_only = options[FILE_NAME_ONLY]
+        known: FilesPosition | None = self._position
+        self._finished = FinishedRanges(() if known is None else known.partly_read)
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
-        self._seen: SeenFiles | None = None
-        self._seen_at: FilesPosition | None = None
+        self._strategy = chosen_strategy(options, paths)
+        self._too_old: set[str] = set()
 
     def start(self) -> None:
         """Check the path, then begin to list it."""
         self._lister.check_root()
+        bounded = self.context.boundedness is Boundedness.BOUNDED
+        if bounded and self._position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
+            raise OptionError(
+                "option includeExistingFiles is false, and the first run of the query ends by itself: "
+                "all it finds is there already, so it would never read anything",
+                remedy="start the query once with a processing-time trigger, until its first batch",
+            )
         super().start()
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """List the directory; what is not in ``position`` is new."""
-        seen = self._seen
-        if seen is None or position is not self._seen_at:
-            seen = SeenFiles(() if position is None else position.seen)
-        files: list[FileSplit] = []
-        hashes: list[bytes] = []
-        for path, info in self._lister.files(recursive=self._recursive):
-            if not self._name_matches(path.rpartition("/")[2]):
-                continue
-            hashed = path_hash(path)
-            if hashed in seen or (found := info()) is None:
-                continue
-            if self._is_in_time(path, found.modified_us):
-                hashes.append(hashed)
-                files.append(FileSplit(path=path, length=found.length, modified_us=found.modified_us))
-        if hashes or position is None:
-            if hashes:
-                seen.add(hashes)
-            position = FilesPosition(seen=seen.runs, files=len(seen))
-        self._seen, self._seen_at = seen, position
-        files.sort(key=lambda file: (file.modified_us, file.path))
-        return Discovery([split for file in files for split in self._ranges(file)], position)
+        look = Look(
+            lister=self._lister,
+            recursive=self._recursive,
+            name_matches=self._name_matches,
+            name_only=self._name_only,
+            choose=self._chooser(position),
+            on_late=self.options_given[ON_LATE_FILE],
+            now_ms=time.time_ns() // 1_000_000,
+        )
+        strategy = self._strategy
+        if position is None or position.strategy == strategy.name:
+            files, after = strategy.find(look, position)
+        else:
+            self._lister.forget()
+            old = strategy_named(position.strategy, self.options_given)
+            files, after = switched(old, strategy, look, position)
+        if position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
+            _log.info("%d files were there before the query was first started and are not read", len(files))
+            files = []
+        if after.too_old != len(self._too_old):
+            after = replace(after, too_old=len(self._too_old))
+        put_in_order(files, self._order, latest_first=self._latest_first)
+        splits = [split for file in files for split in self._ranges(file)]
+        if strategy.goes_by_names:
+            self._lister.remember(look.unsettled)
+        return Discovery(splits, after)
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """The position with what is partly read, and the pages of waiting files."""
+        if self._latest_first:
+            self._publish()
+            self._pages = merged_latest_first(page for page in self._pages if page.left)
+            pages = tuple(page.stored(self.split_version) for page in self._pages)
+            state: Any = DiscoveringState(position=self._position, pages=pages)
+        else:
+            state = super().snapshot_state(checkpoint_id)
+        if state.position is None:
+            return state
+        return replace(state, position=replace(state.position, partly_read=self._finished.stored()))
+
+    @classmethod
+    def wants_finished_splits(cls, options: Options) -> bool:
+        """Only where files are cleaned: a restart need not look at the last plan otherwise."""
+        return options[CLEAN_SOURCE] != "off"
+
+    def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[FileSplit]) -> None:
+        """Files that were read to their end are due to be cleaned."""
+        for split in splits:
+            if self._finished.completes(split):
+                self.context.perform_after_completion(self._cleaning.action_for(split))
+
+    def perform(self, action: CleanFile) -> None:
+        """Archive or delete a file that is still the one that was read."""
+        self._cleaning.perform(action)
+
+    def _discovered(
+        self, found: Discovery[FileSplit, FilesPosition] | None, error: BaseException | None
+    ) -> None:
+        super()._discovered(found, error)
+        if self._latest_first and found is not None and found.splits:
+            self._pages.rotate(1)
+
+    def _publish(self) -> None:
+        super()._publish()
+        position: FilesPosition | None = self._position
+        if position is None:
+            return
+        for name, number in (
+            ("filesTooOld", position.too_old),
+            ("filesLate", position.late),
+            ("filesOverwritten", position.overwritten),
+        ):
+            if number:
+                self.context.metrics.gauge(name, number)
+
+    def _chooser(self, position: FilesPosition | None) -> Callable[[str, FileInfo], FileSplit | None]:
+        """Makes files into splits, all but those that are left out for their time."""
+        oldest_us = float("-inf")
+        if self._max_age_us is not None and position is not None:
+            oldest_us = position.newest_us - self._max_age_us
+        keeps_etag, checks_time = self._cleaning.wanted, self._modified_range is not None
+
+        def choose(path: str, found: FileInfo) -> FileSplit | None:
+            modified_us = found.modified_us
+            if checks_time and not self._is_in_time(path, modified_us):
+                return None
+            if modified_us < oldest_us:
+                self._leave_out(path)
+                return None
+            etag = (found.etag or None) if keeps_etag else None
+            return FileSplit(path=path, length=found.length, modified_us=modified_us, etag=etag)
+
+        return choose
+
+    def _leave_out(self, path: str) -> None:
+        if path not in self._too_old:
+            self._too_old.add(path)
+            _log.warning("%s is older than maxFileAge allows and is not read", path)
 
     def _is_in_time(self, path: str, modified_us: int) -> bool:
-        if not self._has_time_filter:
+        if self._modified_range is None:
             return True
         if modified_us == 0:
             raise DiscoveryError(
                 f"the file system does not say when {path} was modified",
                 remedy="leave modifiedAfter and modifiedBefore out",
             )
-        return self._after_us < modified_us < self._before_us
+        return self._modified_range[0] < modified_us < self._modified_range[1]
 
     def _ranges(self, file: FileSplit) -> Iterator[FileSplit]:
         reader = self.context.reader_type
@@ -151,50 +216,12 @@ class FilesEnumerator(DiscoveringEnumerator[FileSplit]):
         count = -(-file.length // self._range_bytes)
         bounds = [file.length * i // count for i in range(count)]
         for start, end in zip(bounds, [*bounds[1:], None], strict=True):
-            yield FileSplit(
-                path=file.path,
-                length=file.length,
-                modified_us=file.modified_us,
-                start=start,
-                end=end,
-            )
+            yield replace(file, start=start, end=end)
 
 
-def _epoch_us(moment: datetime | None, zone: str | None, *, default: float) -> float:
-    """Microseconds since the epoch; ``default`` where no time is given."""
-    if moment is None:
-        return default
-    if moment.tzinfo is None:
-        local = None if zone is None else _zone(zone)
-        moment = moment.replace(tzinfo=local) if local else moment.astimezone()
-    return moment.timestamp() * 1_000_000
-
-
-def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise OptionError(
-            f"option timeZone has the value {name!r}, which is no time zone",
-            remedy="use an IANA name such as Europe/Berlin or UTC",
-        ) from None
-
-
-def _glob(pattern: str | None) -> Any:
-    if pattern is None:
-        return lambda _name: True
-    # Hadoop writes [^a] for what fnmatch writes [!a].
-    parts = _expand_braces(pattern.replace("[^", "[!"))
-    expressions = [fnmatch.translate(part) for part in parts]
-    return re.compile("|".join(f"(?:{expression})" for expression in expressions)).match
-
-
-def _expand_braces(pattern: str) -> list[str]:
-    """``a{b,c}d`` as ``abd`` and ``acd``; fnmatch knows no braces."""
-    match = re.search(r"\{([^{}]*)\}", pattern)
-    if match is None:
-        return [pattern]
-    before, after = pattern[: match.start()], pattern[match.end() :]
-    return [
-        expanded for choice in match[1].split(",") for expanded in _expand_braces(before + choice + after)
-    ]
+def _max_age_us(options: Options) -> float | None:
+    age_s = options[MAX_FILE_AGE]
+    limited = options[MAX_FILES_PER_TRIGGER] is not None or options[MAX_BYTES_PER_TRIGGER] is not None
+    if age_s is None or (options[LATEST_FIRST] and limited):
+        return None
+    return age_s * 1_000_000

@@ -8,22 +8,39 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from flip27_source.enumerators.file_globs import expand_paths, has_glob, name_test, split_glob
+from flip27_source.enumerators.unchanged_directories import UnchangedDirectories
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.file_systems import is_object_store, local_path, open_file_system, redacted
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """Size in bytes, and modification time in microseconds since the epoch."""
+    """What is to be known of a file.
+
+    Attributes:
+        length: in bytes.
+        modified_us: modification time, microseconds since the epoch.
+        etag: where there is one.
+        changed_us: when the entry last changed: on local disk also by moving the file there.
+    """
 
     length: int
     modified_us: int
+    etag: str = ""
+    changed_us: int = 0
+
+    @property
+    def appeared_us(self) -> int:
+        """When the file came to be where it is, at the latest."""
+        return max(self.modified_us, self.changed_us)
 
 
 FileFound = tuple[str, Callable[[], FileInfo | None]]
@@ -41,14 +58,87 @@ class Lister(ABC):
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
         """Every file that Spark would not call hidden, in no particular order."""
 
+    def files_after(self, path: str, *, recursive: bool) -> Iterator[FileFound]:
+        """Those whose paths come after ``path``, in the order of code points."""
+        return (found for found in self.files(recursive=recursive) if found[0] > path)
 
-def open_lister(path: str, storage_options: Mapping[str, Any]) -> Lister:
-    """The lister for a path or fsspec URL."""
+    def remember(self, unsettled: Collection[str]) -> None:  # noqa: B027 - most list everything anyway
+        """All that was listed since the last call is known for good, but for these paths.
+
+        From now on directories may be left out of listings as long as nothing in them has changed.
+        """
+
+    def forget(self) -> None:  # noqa: B027
+        """List everything again."""
+
+
+def open_lister(
+    path: str,
+    storage_options: Mapping[str, Any],
+    *,
+    ignore_missing: bool = False,
+    may_be_emptied: bool = False,
+) -> Lister:
+    """The lister for a path, a glob or an fsspec URL.
+
+    Args:
+        ignore_missing: a path that is not there has no files; otherwise it is an error.
+        may_be_emptied: the same, in object stores only: what was there may have been read and taken away.
+    """
+    listers = [_open_one(one, storage_options, ignore_missing, may_be_emptied) for one in expand_paths(path)]
+    return listers[0] if len(listers) == 1 else ManyLister(listers)
+
+
+def open_listers(paths: Sequence[str], storage_options: Mapping[str, Any], **how: bool) -> Lister:
+    """One lister for several paths; see :func:`open_lister`."""
+    listers = [open_lister(path, storage_options, **how) for path in paths]
+    return listers[0] if len(listers) == 1 else ManyLister(listers)
+
+
+def _open_one(
+    path: str, storage_options: Mapping[str, Any], ignore_missing: bool, may_be_emptied: bool
+) -> Lister:
     local = local_path(path)
     if local is not None:
-        return LocalLister(os.path.abspath(local))
+        # A directory whose own name looks like a glob is meant as it is written.
+        folder, pattern = (local, []) if os.path.isdir(local) else split_glob(local)
+        return LocalLister(os.path.abspath(folder), pattern, ignore_missing=ignore_missing)
     file_system, root = open_file_system(path, storage_options, what="path", error_type=OptionError)
-    return FsspecLister(file_system, root, redacted(path))
+    root, pattern = split_glob(root) if has_glob(root) else (root, [])
+    ignore_missing = ignore_missing or (may_be_emptied and is_object_store(file_system))
+    kind = FsspecLister
+    if hasattr(file_system, "call_s3"):
+        from flip27_source.enumerators.listing_s3 import S3Lister
+
+        kind = S3Lister
+    return kind(file_system, root, redacted(path), pattern, ignore_missing=ignore_missing)
+
+
+class ManyLister(Lister):
+    """Lists one directory after the other; a file that lies in several comes several times."""
+
+    def __init__(self, listers: Sequence[Lister]) -> None:
+        self._listers = listers
+
+    def check_root(self) -> None:
+        for lister in self._listers:
+            lister.check_root()
+
+    def files(self, *, recursive: bool) -> Iterator[FileFound]:
+        for lister in self._listers:
+            yield from lister.files(recursive=recursive)
+
+    def files_after(self, path: str, *, recursive: bool) -> Iterator[FileFound]:
+        for lister in self._listers:
+            yield from lister.files_after(path, recursive=recursive)
+
+    def remember(self, unsettled: Collection[str]) -> None:
+        for lister in self._listers:
+            lister.remember(unsettled)
+
+    def forget(self) -> None:
+        for lister in self._listers:
+            lister.forget()
 
 
 def is_hidden(name: str) -> bool:
@@ -57,10 +147,24 @@ def is_hidden(name: str) -> bool:
 
 
 class LocalLister(Lister):
-    """Local disk: one scandir for each directory, no stat but for new files."""
+    """Local disk: one scandir for each directory that may have changed, no stat but for new files.
 
-    def __init__(self, root: str) -> None:
+    With a ``pattern``, one glob for each level below the root, what matches all of it is listed:
+    files as they are, directories by the files in them.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        pattern: Sequence[str] = (),
+        *,
+        ignore_missing: bool = False,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._root = root
+        self._unchanged = UnchangedDirectories(root, now_s)
+        self._tests = [(glob.startswith((".", "_")), name_test(glob)) for glob in pattern]
+        self._ignore_missing = ignore_missing
 
     def check_root(self) -> None:
         try:
@@ -69,7 +173,8 @@ class LocalLister(Lister):
                 raise _not_a_directory(self._root)
             os.scandir(self._root).close()
         except (FileNotFoundError, NotADirectoryError):
-            raise _no_such_path(self._root) from None
+            if not self._ignore_missing:
+                raise _no_such_path(self._root) from None
         except PermissionError as error:
             raise OptionError(
                 f"path {self._root} cannot be listed: {error.strerror}",
@@ -77,21 +182,47 @@ class LocalLister(Lister):
             ) from error
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
-        folders = [self._root]
+        self._unchanged.begin()
+        folders = [(self._root, 0)]
         while folders:
-            folder = folders.pop()
-            with os.scandir(folder) as entries:
-                for entry in entries:
+            folder, level = folders.pop()
+            known = self._unchanged.subfolders_of(folder)
+            if known is not None:
+                folders += [(path, level + 1) for path in known]
+                continue
+            matches = self._tests[level] if level < len(self._tests) else None
+            below: list[str] = []
+            for entry in self._entries(folder):
+                if matches is None:
                     if is_hidden(entry.name):
                         continue
-                    if entry.is_dir():
-                        if recursive:
-                            folders.append(entry.path)
-                        else:
-                            _check_partition_folder(entry.name, self._root)
-                    else:
-                        _check_unicode(entry.path)
-                        yield entry.path, entry_info(entry)
+                elif (is_hidden(entry.name) and not matches[0]) or not matches[1](entry.name):
+                    continue
+                if entry.is_dir():
+                    if matches is not None or recursive or is_partition(entry.name):
+                        below.append(entry.path)
+                elif level + 1 >= len(self._tests):
+                    _check_unicode(entry.path)
+                    yield entry.path, entry_info(entry)
+            self._unchanged.listed(folder, below)
+            folders += [(path, level + 1) for path in below]
+
+    def remember(self, unsettled: Collection[str]) -> None:
+        self._unchanged.remember(unsettled)
+
+    def forget(self) -> None:
+        self._unchanged.forget()
+
+    def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        try:
+            entries = os.scandir(folder)
+        except FileNotFoundError:
+            # A directory below that vanished while its parent was listed has no files any more.
+            if folder == self._root and not self._ignore_missing:
+                raise
+            return
+        with entries:
+            yield from entries
 
 
 def entry_info(entry: os.DirEntry[str]) -> Callable[[], FileInfo | None]:
@@ -107,7 +238,7 @@ def entry_info(entry: os.DirEntry[str]) -> Callable[[], FileInfo | None]:
             return None
         if not stat.S_ISREG(found.st_mode):
             return None
-        return FileInfo(found.st_size, found.st_mtime_ns // 1000)
+        return FileInfo(found.st_size, found.st_mtime_ns // 1000, "", found.st_ctime_ns // 1000)
 
     return info
 
@@ -115,16 +246,26 @@ def entry_info(entry: os.DirEntry[str]) -> Callable[[], FileInfo | None]:
 class FsspecLister(Lister):
     """Any fsspec file system: one listing gives names, sizes and times together."""
 
-    def __init__(self, file_system: Any, root: str, shown: str) -> None:
+    def __init__(
+        self,
+        file_system: Any,
+        root: str,
+        shown: str,
+        pattern: Sequence[str] = (),
+        *,
+        ignore_missing: bool = False,
+    ) -> None:
         self._fs = file_system
         self._root = root.rstrip("/")
         self._shown = shown
+        self._tests = [(glob.startswith((".", "_")), name_test(glob)) for glob in pattern]
+        self._ignore_missing = ignore_missing
 
     def check_root(self) -> None:
         try:
             if self._fs.isfile(self._root):
                 raise _not_a_directory(self._shown)
-            if not self._fs.exists(self._root):
+            if not self._ignore_missing and not self._fs.exists(self._root):
                 raise _no_such_path(self._shown)
         except OptionError:
             raise
@@ -134,34 +275,57 @@ class FsspecLister(Lister):
                 remedy="check the URL, the credentials (storage.* options) and the network",
             ) from error
 
-    def _entries(self, *, recursive: bool) -> Any:
-        if recursive:
-            return self._fs.find(self._root, detail=True).values()
-        try:
-            return self._fs.ls(self._root, detail=True)
-        except FileNotFoundError:
-            if is_object_store(self._fs):
-                return ()  # a folder whose last file was taken away is gone too
-            raise
-
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
         self._fs.invalidate_cache()
-        skip = len(self._root) + 1
-        for info in self._entries(recursive=recursive):
+        folders = [self._root]
+        for level, (shows_hidden, matches) in enumerate(self._tests):
+            below: list[str] = []
+            for info in (info for folder in folders for info in self._entries(folder, recursive=False)):
+                name = info["name"].rstrip("/").rpartition("/")[2]
+                if (is_hidden(name) and not shows_hidden) or not matches(name):
+                    continue
+                if info["type"] == "directory":
+                    below.append(info["name"].rstrip("/"))
+                elif level + 1 == len(self._tests):
+                    yield self._fs.unstrip_protocol(info["name"]), _known(info)
+            folders = below
+        for folder in folders:
+            yield from self._files_of(folder, recursive=recursive)
+
+    def _files_of(self, folder: str, *, recursive: bool) -> Iterator[FileFound]:
+        skip = len(folder) + 1
+        for info in self._entries(folder, recursive=recursive):
             parts = info["name"].rstrip("/")[skip:].split("/")
             if not parts[0] or any(is_hidden(part) for part in parts):
                 continue
             if info["type"] == "directory":
-                _check_partition_folder(parts[-1], self._shown)
+                if not recursive and is_partition(parts[-1]):
+                    yield from self._files_of(info["name"].rstrip("/"), recursive=False)
             else:
                 yield self._fs.unstrip_protocol(info["name"]), _known(info)
+
+    def _entries(self, folder: str, *, recursive: bool) -> Any:
+        if recursive:
+            return self._fs.find(folder, detail=True).values()
+        try:
+            return self._fs.ls(folder, detail=True)
+        except FileNotFoundError:
+            # A folder of an object store whose last file was taken away is gone too.
+            if folder != self._root or self._ignore_missing or is_object_store(self._fs):
+                return ()
+            raise
 
 
 def _known(info: Mapping[str, Any]) -> Callable[[], FileInfo | None]:
     def known() -> FileInfo | None:
-        return FileInfo(int(info.get("size") or 0), modified_us(info))
+        return FileInfo(int(info.get("size") or 0), modified_us(info), etag_of(info))
 
     return known
+
+
+def etag_of(info: Mapping[str, Any]) -> str:
+    """What tells versions of an object apart, in an fsspec listing entry; empty where there is nothing."""
+    return str(info.get("ETag") or info.get("etag") or "")
 
 
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
@@ -190,13 +354,9 @@ def _check_unicode(path: str) -> None:
         ) from None
 
 
-def _check_partition_folder(name: str, root: str) -> None:
-    if "=" in name:
-        raise DiscoveryError(
-            f"{root} has the partition directory {name}; its files would be left out",
-            remedy="set recursiveFileLookup=true to read all files below the path (the values in "
-            "directory names do not become columns yet), or give the partition's own path",
-        )
+def is_partition(name: str) -> bool:
+    """Whether a directory is one of a partitioned table (``year=2026``): its files belong to the path."""
+    return "=" in name
 
 
 def _not_a_directory(path: str) -> OptionError:

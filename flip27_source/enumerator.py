@@ -238,10 +238,18 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint will never complete; an earlier one is gone back to."""
 
+    @classmethod
+    def wants_finished_splits(cls, options: Options) -> bool:
+        """Whether :meth:`notify_splits_finished` is called: by default where it is overridden.
+
+        It costs a restart the decoding of the last batch's plan.
+        """
+        return cls.notify_splits_finished is not SplitEnumerator.notify_splits_finished
+
     def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[SplitT]) -> None:
         """These splits of the batch were read for good; before ``notify_checkpoint_complete``.
 
-        Only told where it is overridden. May be told again after a restart.
+        May be told again after a restart.
         """
 
     def subtask_reset(self, subtask_id: int, checkpoint_id: int) -> None:

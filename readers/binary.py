@@ -14,8 +14,10 @@ from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.file_systems import local_path
 from flip27_source.options import Options
-from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.reader import ReadsTogether
+from flip27_source.readers.file_columns import with_metadata
 from flip27_source.readers.file_input import read_whole
+from flip27_source.readers.file_reader import FileReader
 
 _SCHEMA = pa.schema(
     [
@@ -30,18 +32,19 @@ _MOST_BYTES = (1 << 31) - 1
 """What one value holds: in Arrow's binary type as in a Java array."""
 
 
-class BinaryReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
+class BinaryReader(FileReader, ReadsTogether[FileSplit]):
     """Gives each file as one row: path, modificationTime, length and content."""
+
+    placeholder = pa.field("length", pa.int64())
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
         """Spark's: ``path string, modificationTime timestamp, length long, content binary``."""
-        return _SCHEMA
+        return with_metadata(_SCHEMA, options)
 
-    def open(self, context: SourceReaderContext) -> None:
+    def prepare(self) -> None:
         """Check that the schema has no other columns; it may leave some out."""
-        super().open(context)
-        for field in context.schema:
+        for field in self.context.schema:
             index = _SCHEMA.get_field_index(field.name)
             if index < 0 or _SCHEMA.field(index).type != field.type:
                 raise SchemaError(
@@ -50,11 +53,7 @@ class BinaryReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
                     "path string, modificationTime timestamp, length long, content binary",
                 )
 
-    def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the row of one file."""
-        return self.read_together([split])
-
-    def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield one row for each file; small files share batches."""
         rows: list[dict[str, Any]] = []
         size = 0

@@ -17,11 +17,13 @@ from pyarrow import types
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import OptionError, SchemaError, SplitReadError
 from flip27_source.options import Option, Options, boolean, one_of, optional, text
-from flip27_source.reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.reader import ReadsRanges, ReadsTogether
 from flip27_source.readers.delimited_columns import nonblank_lines, text_columns
 from flip27_source.readers.delimited_tokens import NONE, Dialect
 from flip27_source.readers.file_input import is_splittable
-from flip27_source.readers.line_blocks import LineBlock, as_array, line_blocks
+from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.line_blocks import MAX_LINE_BYTES, LineBlock, as_array, line_blocks
+from flip27_source.readers.spark_options import SPARK_CSV
 from flip27_source.readers.text_values import converter
 from flip27_source.source_options import TIME_ZONE
 
@@ -80,11 +82,12 @@ CORRUPT_RECORD = Option(
 )
 
 
-class DelimitedReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges):
+class DelimitedReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
     """Gives each line of a CSV file that is not blank as a row; columns go by position."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
         HEADER, SEP, DELIMITER, QUOTE, ESCAPE, NULL_VALUE, EMPTY_VALUE, MODE, CORRUPT_RECORD, TIME_ZONE,
+        MAX_LINE_BYTES, *FILE_OPTIONS, *SPARK_CSV,
     )  # fmt: skip
 
     @classmethod
@@ -92,9 +95,9 @@ class DelimitedReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRan
         """Unless it is compressed: a range is found by its bytes."""
         return is_splittable(path)
 
-    def open(self, context: SourceReaderContext) -> None:
+    def prepare(self) -> None:
         """Check options and schema, and choose how each column is converted."""
-        super().open(context)
+        context = self.context
         options = context.options
         self._dialect = _dialect(options)
         self._mode = options[MODE]
@@ -108,11 +111,7 @@ class DelimitedReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRan
         zone = options[TIME_ZONE] or context.time_zone
         self._converters = [converter(field, zone) for field in self._fields]
 
-    def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one split."""
-        return self.read_together([split])
-
-    def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of many splits; small files share batches."""
         options = self.context.options
         for block in line_blocks(splits, options, block_bytes=_BLOCK_BYTES, drop_header=options[HEADER]):

@@ -10,7 +10,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Self, cast
 
@@ -20,6 +20,7 @@ from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.file_systems import local_path
 from flip27_source.options import Options
+from flip27_source.readers.file_errors import CorruptFileError, FileMissingError
 
 _STORAGE = "storage."
 _SPLIT_REMEDY = (
@@ -62,11 +63,12 @@ def open_file(path: str, options: Options) -> BinaryIO:
     lowered = path.lower()
     raw = open_raw(path, options)
     if lowered.endswith(".gz"):
-        return _Owning(gzip.GzipFile(fileobj=raw), raw)  # type: ignore[return-value]
+        return _Owning(gzip.GzipFile(fileobj=raw), raw, path)  # type: ignore[return-value]
     if lowered.endswith(".bz2"):
-        return _Owning(bz2.BZ2File(raw), raw)  # type: ignore[return-value]
+        return _Owning(bz2.BZ2File(raw), raw, path)  # type: ignore[return-value]
     if lowered.endswith(".zst"):
-        return _Owning(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"), raw)  # type: ignore[return-value]
+        zstd = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
+        return _Owning(zstd, raw, path)  # type: ignore[return-value]
     return raw
 
 
@@ -82,6 +84,36 @@ def open_raw(path: str, options: Options) -> BinaryIO:
             return cast(BinaryIO, open(local, "rb", buffering=0))
         fs, name = file_system(path, options)
         return cast(BinaryIO, fs.open(name, "rb"))
+
+
+@contextmanager
+def opened_by_arrow(split: FileSplit, options: Options) -> Iterator[Any]:
+    """The bytes of a file for Arrow's readers, which open a local file themselves: not through Python.
+
+    Raises:
+        SplitReadError: the file cannot be opened, or is not as long as it was when it was discovered.
+    """
+    local = local_path(split.path)
+    if local is not None:
+        with pa.OSFile(local, "rb") as source:
+            check_length(split, source.size())
+            yield source
+        return
+    with open_raw(split.path, options) as stream:
+        check_length(split, stream.seek(0, 2))
+        stream.seek(0)
+        with pa.PythonFile(stream, mode="r") as source:
+            yield source
+
+
+def is_there(path: str, options: Options) -> bool:
+    """Whether there is a file of that name, as far as the file system can tell."""
+    local = local_path(path)
+    if local is not None:
+        return os.path.exists(local)
+    with reading(path, options):
+        fs, name = file_system(path, options)
+        return bool(fs.exists(name))
 
 
 def read_whole(split: FileSplit, options: Options) -> bytes:
@@ -151,7 +183,7 @@ def reading(path: str, options: Options) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise SplitReadError(
+        raise FileMissingError(
             f"{path} is not there any more",
             remedy="files must stay until their batch is complete: do not move or delete them before that",
         ) from None
@@ -161,13 +193,12 @@ def reading(path: str, options: Options) -> Iterator[None]:
             remedy="give the user that runs the Spark executors the right to read it",
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SplitReadError(
-            f"{path} is cut off or damaged: {error}", remedy=f"write the file again; {_SPLIT_REMEDY}"
-        ) from None
+        raise damaged(path, str(error)) from None
     except (OSError, pa.ArrowException) as error:
         told = without_secrets(f"{type(error).__name__}: {error}", options)
-        what = "is cut off or damaged" if _is_damage(path, error) else "cannot be read"
-        raise SplitReadError(f"{path} {what}: {told}", remedy=_SPLIT_REMEDY) from None
+        if _is_damage(path, error):
+            raise damaged(path, told) from None
+        raise SplitReadError(f"{path} cannot be read: {told}", remedy=_SPLIT_REMEDY) from None
     except ImportError as error:
         raise SplitReadError(
             f"{path} cannot be read: {error}", remedy="install the package on all nodes of the cluster"
@@ -182,6 +213,13 @@ def reading(path: str, options: Options) -> Iterator[None]:
         raise SplitReadError(
             f"{path} cannot be read: {told}", remedy="check the path and the storage.* options"
         ) from None
+
+
+def damaged(path: str, how: str) -> CorruptFileError:
+    """The error for a file whose content is not what its format asks for."""
+    return CorruptFileError(
+        f"{path} is cut off or damaged: {how}", remedy=f"write the file again; {_SPLIT_REMEDY}"
+    )
 
 
 def without_secrets(message: str, options: Options) -> str:
@@ -205,16 +243,27 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _is_damage(path: str, error: Exception) -> bool:
     # bz2 and pyarrow raise a plain OSError without an error number for broken data.
-    return is_compressed(path) and getattr(error, "errno", None) is None
+    if isinstance(error, OSError):
+        return error.errno is None and (type(error) is OSError or is_compressed(path))
+    return isinstance(error, pa.ArrowInvalid)
 
 
 class _Owning:
     """A decompressing stream that closes the file under it too."""
 
-    def __init__(self, stream: Any, raw: BinaryIO) -> None:
-        self.read: Callable[..., bytes] = stream.read
+    def __init__(self, stream: Any, raw: BinaryIO, path: str) -> None:
         self._stream = stream
         self._raw = raw
+        self._path = path
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return cast(bytes, self._stream.read() if size < 0 else self._stream.read(size))
+        except (EOFError, zlib.error, gzip.BadGzipFile, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            where = f"within its first {self._raw.tell()} bytes, as they are stored"
+            raise damaged(self._path, f"{error} ({where})") from None
 
     def close(self) -> None:
         self._stream.close()

@@ -8,7 +8,7 @@ goes where, and what becomes of malformed lines.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar
 
@@ -19,14 +19,16 @@ import pyarrow.types as pt
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options, one_of, text
-from flip27_source.reader import Output, ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.reader import ReadsRanges, ReadsTogether
 from flip27_source.readers.datetimes import java_zone
 from flip27_source.readers.file_input import is_splittable
+from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.json_arrays import arrays_of_rows
 from flip27_source.readers.json_columns import JsonColumnsParser, Parsed
 from flip27_source.readers.json_values import JsonLineParser, Row
-from flip27_source.readers.line_blocks import LineBlock, line_blocks
+from flip27_source.readers.line_blocks import MAX_LINE_BYTES, LineBlock, line_blocks
 from flip27_source.readers.not_null import first_forbidden_null, has_not_null
+from flip27_source.readers.spark_options import SPARK_JSON
 from flip27_source.source_options import TIME_ZONE
 
 MODE = Option(
@@ -52,19 +54,21 @@ _PATIENCE = 32
 _SHOWN_RECORD_BYTES = 200
 
 
-class JsonLinesReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges):
+class JsonLinesReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
     """Reads JSON Lines files as Spark's JSON source does with ``multiLine=false``."""
 
-    options: ClassVar[tuple[Option[Any], ...]] = (MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE)
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *SPARK_JSON,
+    )  # fmt: skip
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
         """Unless it is compressed: a range is found by its bytes."""
         return is_splittable(path)
 
-    def open(self, context: SourceReaderContext) -> None:
+    def prepare(self) -> None:
         """Prepare both parsers for the schema."""
-        super().open(context)
+        context = self.context
         time_zone = context.options[TIME_ZONE] or context.time_zone
         self._mode = context.options[MODE]
         self._corrupt_index = _corrupt_index(context.schema, context.options[CORRUPT_RECORD_COLUMN])
@@ -74,11 +78,7 @@ class JsonLinesReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRan
         self._columns_parser = JsonColumnsParser(self._data_schema, time_zone)
         self._has_not_null = has_not_null(context.schema)
 
-    def read(self, split: FileSplit) -> Output:
-        """The rows of one file or range."""
-        return self.read_together([split])
-
-    def read_together(self, splits: Sequence[FileSplit]) -> Output:
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """The rows of all splits, in batches of the schema."""
         for block in line_blocks(splits, self.context.options, block_bytes=_BLOCK_BYTES):
             batch = self._batch(block)

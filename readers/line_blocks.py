@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SplitReadError
-from flip27_source.options import Options
+from flip27_source.options import Option, Options, size_bytes
+from flip27_source.readers.file_errors import CorruptFileError
 from flip27_source.readers.file_input import (
     check_length,
     is_compressed,
@@ -33,6 +34,14 @@ from flip27_source.readers.file_input import (
 )
 
 BLOCK_BYTES = 16 << 20
+
+MAX_LINE_BYTES: Option[int] = Option(
+    name="maxLineBytes",
+    parse=size_bytes,
+    default=256 << 20,
+    default_text="256m",
+    doc="A longer line cannot be read: its file fails, or is quarantined, with the position of the line.",
+)
 
 _BOM = b"\xef\xbb\xbf"
 _SLACK_BYTES = 1 << 16
@@ -141,6 +150,8 @@ def line_blocks(
     for split in splits:
         header_due = drop_header and split.start == 0
         for position, raw in _aligned_chunks(split, options, block_bytes):
+            if len(raw) > options[MAX_LINE_BYTES]:
+                _check_lines(split, position, raw, options[MAX_LINE_BYTES])
             start = 3 if position == 0 and raw.startswith(_BOM) else 0
             if start == len(raw):
                 continue
@@ -209,10 +220,13 @@ def _aligned_chunks(split: FileSplit, options: Options, block_bytes: int) -> Ite
         first = max(split.start - 1, 0)
         if first:
             stream.seek(first)
-        yield from _whole_lines(_range_pieces(split, stream, first, block_bytes))
+        pieces = _range_pieces(split, stream, first, block_bytes)
+        yield from _whole_lines(split, pieces, options[MAX_LINE_BYTES])
 
 
-def _whole_lines(pieces: Iterable[tuple[int, memoryview]]) -> Iterator[tuple[int, bytes]]:
+def _whole_lines(
+    split: FileSplit, pieces: Iterable[tuple[int, memoryview]], max_line_bytes: int
+) -> Iterator[tuple[int, bytes]]:
     """The same bytes, cut at line ends, as far as they have any."""
     carried: list[memoryview | bytes] = []
     line_position = 0
@@ -229,8 +243,30 @@ def _whole_lines(pieces: Iterable[tuple[int, memoryview]]) -> Iterator[tuple[int
             line_position = position + cut
         if cut < len(piece):
             carried.append(piece[cut:])
+            if position + len(piece) - line_position > max_line_bytes:
+                # More of it is not collected: it may be the rest of a large file.
+                raise _too_long(split, line_position, max_line_bytes)
     if carried:
         yield line_position, b"".join(carried)
+
+
+def _check_lines(split: FileSplit, position: int, raw: bytes, max_line_bytes: int) -> None:
+    start = 0
+    for end in _LINE_END.finditer(raw):
+        if end.start() - start > max_line_bytes:
+            break
+        start = end.end()
+    else:
+        if len(raw) - start <= max_line_bytes:
+            return
+    raise _too_long(split, position + start, max_line_bytes)
+
+
+def _too_long(split: FileSplit, position: int, max_line_bytes: int) -> CorruptFileError:
+    return CorruptFileError(
+        f"{split.path}, byte {position}: the line is longer than {max_line_bytes} bytes",
+        remedy="check that its lines end as they should; where they do, raise maxLineBytes",
+    )
 
 
 def _as_bytes(piece: memoryview) -> bytes:

@@ -6,100 +6,65 @@ becomes the column of the schema is in ``parquet_columns``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flip27_source.enumerators.file_split import FileSplit
-from flip27_source.errors import SchemaError
 from flip27_source.file_systems import local_path
-from flip27_source.options import Options
-from flip27_source.reader import ReadsRanges, SourceReaderContext, SplitReader
+from flip27_source.options import Option, Options
+from flip27_source.reader import ReadsRanges
 from flip27_source.readers.file_input import check_length, open_raw, reading
-from flip27_source.readers.parquet_columns import MismatchError, converted, nulls, refuse_old_calendar
+from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.named_columns import NamedColumns, rows_without_columns
+from flip27_source.readers.parquet_columns import refuse_old_calendar
+from flip27_source.readers.spark_options import SPARK_PARQUET
 
 _BATCH_ROWS = 1 << 18
 _BATCH_BYTES = 32 << 20
 _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """An open file and where its columns are: ``columns`` holds the file's name for each wanted field."""
-
-    path: str
-    parquet: pq.ParquetFile
-    columns: tuple[str | None, ...]
-    may_hold_old_calendar: bool
-
-
-class ParquetReader(SplitReader[FileSplit], ReadsRanges):
+class ParquetReader(FileReader, ReadsRanges):
     """Gives the rows of Parquet files, as Spark's own source does for a given schema.
 
     Columns are found by name without regard to case; missing ones are null, others are not read.
     A range of a file holds the row groups whose middle lies in it, as in parquet-mr.
     """
 
+    options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *SPARK_PARQUET)
+
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
         """Always: by row groups."""
         return True
 
-    def open(self, context: SourceReaderContext) -> None:
-        """Keep the context; it always has a schema, so nothing is inferred."""
-        super().open(context)
-        self._schema = context.schema
+    def prepare(self) -> None:
+        """The context always has a schema, so nothing is inferred."""
 
-    def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the split's row groups."""
-        if split.length == 0:
-            return
-        path = split.path
-        with reading(path, self.context.options), _opened(self, split) as parquet:
-            file = self._described(path, parquet)
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the splits' row groups."""
+        for split in splits:
+            if split.length:
+                yield from self._rows(split)
+
+    def _rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+        with reading(split.path, self.context.options), _opened(self, split) as parquet:
+            columns = NamedColumns(split.path, self.context.schema, parquet.schema_arrow.names)
+            metadata = parquet.metadata.metadata or {}
+            has_old_calendar = any(key in metadata for key in _LEGACY_KEYS)
+            prepare = _refusing_old_calendar if has_old_calendar else None
             for group in _row_groups(parquet.metadata, split):
-                for columns in _batches(file, group):
-                    yield self._batch(file, columns)
+                for stored in _batches(parquet, columns, group):
+                    yield columns.batch(stored, prepare)
 
-    def _described(self, path: str, parquet: pq.ParquetFile) -> _File:
-        stored: dict[str, list[str]] = {}
-        for name in parquet.schema_arrow.names:
-            stored.setdefault(name.lower(), []).append(name)
-        columns: list[str | None] = []
-        for field in self._schema:
-            names = stored.get(field.name.lower(), [])
-            if len(names) > 1:
-                raise SchemaError(
-                    f"{path}: column {field.name} is there more than once: {', '.join(names)}",
-                    remedy="leave the column out of the schema, or write the file with distinct names",
-                )
-            columns.append(names[0] if names else None)
-        metadata = parquet.metadata.metadata or {}
-        return _File(path, parquet, tuple(columns), any(key in metadata for key in _LEGACY_KEYS))
 
-    def _batch(self, file: _File, stored: pa.RecordBatch) -> pa.RecordBatch:
-        if stored.schema.equals(self._schema) and not file.may_hold_old_calendar:
-            return stored.replace_schema_metadata(None)
-        arrays = []
-        for field, name in zip(self._schema, file.columns, strict=True):
-            try:
-                if name is None:
-                    arrays.append(nulls(stored.num_rows, field))
-                    continue
-                column = stored.column(name)
-                if file.may_hold_old_calendar:
-                    refuse_old_calendar(column)
-                arrays.append(converted(column, field))
-            except MismatchError as mismatch:
-                raise SchemaError(
-                    f"{file.path}: column {field.name}: {mismatch}",
-                    remedy="give the column a type in the schema that holds what the files hold",
-                ) from None
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+def _refusing_old_calendar(column: pa.Array, _field: pa.Field) -> pa.Array:
+    refuse_old_calendar(column)
+    return column
 
 
 @contextmanager
@@ -136,19 +101,12 @@ def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
             yield group
 
 
-def _batches(file: _File, group: int) -> Iterator[pa.RecordBatch]:
+def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iterator[pa.RecordBatch]:
     """The wanted columns of one row group."""
-    row_group = file.parquet.metadata.row_group(group)
-    wanted = [name for name in file.columns if name is not None]
-    if not wanted:
-        yield from _rows_without_columns(row_group.num_rows)
+    row_group = parquet.metadata.row_group(group)
+    if not columns.wanted:
+        yield from rows_without_columns(row_group.num_rows)
         return
     row_bytes = row_group.total_byte_size // max(row_group.num_rows, 1) + 1
     rows = max(min(_BATCH_ROWS, _BATCH_BYTES // row_bytes), 1)
-    yield from file.parquet.iter_batches(rows, row_groups=[group], columns=wanted, use_threads=False)
-
-
-def _rows_without_columns(rows: int) -> Iterator[pa.RecordBatch]:
-    for start in range(0, rows, _BATCH_ROWS):
-        placeholder = pa.nulls(min(_BATCH_ROWS, rows - start))
-        yield pa.RecordBatch.from_arrays([placeholder], names=[""])
+    yield from parquet.iter_batches(rows, row_groups=[group], columns=columns.wanted, use_threads=False)

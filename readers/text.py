@@ -1,58 +1,90 @@
 """The text reader: one row per line, as ``spark.read.text`` gives it.
 
-What a line is, is decided in ``line_blocks``. Lines keep their bytes: they are not checked to be UTF-8,
-which is what Spark does too.
+What a line is, is decided in ``line_blocks``, or by the option lineSep (``separated_text``). Lines keep
+their bytes: they are not checked to be UTF-8, which is what Spark does too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError
-from flip27_source.options import Options
-from flip27_source.reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.options import Option, Options, boolean, optional
+from flip27_source.reader import ReadsRanges, ReadsTogether
+from flip27_source.readers.file_columns import with_metadata
 from flip27_source.readers.file_input import is_splittable
-from flip27_source.readers.line_blocks import line_blocks, lines_of
+from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.line_blocks import MAX_LINE_BYTES, as_array, line_blocks, lines_of
+from flip27_source.readers.separated_text import separated_lines, whole_text
+from flip27_source.readers.spark_options import SPARK_TEXT
 
 _BATCH_ROWS = 1 << 18
 
 
-class TextReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges):
+def _separator(value: str) -> str:
+    if not value:
+        raise ValueError("one character or more is expected")
+    return value
+
+
+WHOLE_TEXT = Option(
+    name="wholetext", parse=boolean, default=False, doc="Each file is one row, with its line ends."
+)
+LINE_SEP: Option[str | None] = Option(
+    name="lineSep",
+    parse=optional(_separator),
+    default=None,
+    default_text="`\\r`, `\\r\\n` and `\\n`",
+    doc="What ends a line; files are not cut into ranges then.",
+)
+
+
+class TextReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
     """Gives each line of a file as the only column of a row; empty lines are rows too."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        WHOLE_TEXT, LINE_SEP, MAX_LINE_BYTES, *FILE_OPTIONS, *SPARK_TEXT,
+    )  # fmt: skip
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
         """Spark's: ``value string``."""
-        return pa.schema([pa.field("value", pa.string())])
+        return with_metadata(pa.schema([pa.field("value", pa.string())]), options)
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Unless it is compressed: a range is found by its bytes."""
-        return is_splittable(path)
+        """Unless it is compressed: a range is found by its bytes, and by ordinary line ends."""
+        return is_splittable(path) and not options[WHOLE_TEXT] and options[LINE_SEP] is None
 
-    def open(self, context: SourceReaderContext) -> None:
+    def prepare(self) -> None:
         """Check that there is one column, of type string."""
-        super().open(context)
-        if context.schema.types != [pa.string()]:
-            columns = ", ".join(f"{field.name} {field.type}" for field in context.schema)
+        schema = self.context.schema
+        if schema.types != [pa.string()]:
+            columns = ", ".join(f"{field.name} {field.type}" for field in schema)
             raise SchemaError(
                 f"the text reader gives one column of type string; the schema has: {columns}",
                 remedy='leave the schema out, or use .schema("value string")',
             )
 
-    def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the lines of one split."""
-        return self.read_together([split])
-
-    def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the lines of many splits; small files share batches."""
-        for block in line_blocks(splits, self.context.options):
+        for texts in self._texts(splits):
             # Bytes that are not UTF-8 stay as they are: a cast would refuse them.
-            lines = lines_of(block.data).view(pa.string())
+            lines = texts.view(pa.string())
             for start in range(0, len(lines), _BATCH_ROWS):
                 yield pa.RecordBatch.from_arrays(
                     [lines[start : start + _BATCH_ROWS]], schema=self.context.schema
                 )
+
+    def _texts(self, splits: Sequence[FileSplit]) -> Iterator[pa.Array]:
+        options = self.context.options
+        separator = options[LINE_SEP]
+        if options[WHOLE_TEXT]:
+            return (as_array(whole_text(split, options)) for split in splits if split.length)
+        if separator is None:
+            return (lines_of(block.data) for block in line_blocks(splits, options))
+        return separated_lines(splits, separator.encode(), options)

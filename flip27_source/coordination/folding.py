@@ -86,7 +86,7 @@ class Folding(Generic[SplitT]):
         for report in self.reports:
             if report.metrics.attempt_number > 0:
                 self._enumerator.subtask_reset(report.subtask_id, checkpoint_id - 1)
-        if type(self._enumerator).notify_splits_finished is not SplitEnumerator.notify_splits_finished:
+        if self._enumerator.wants_finished_splits(self._settings.options):
             self._enumerator.notify_splits_finished(checkpoint_id, self._finished)
         self._enumerator.notify_checkpoint_complete(checkpoint_id)
 

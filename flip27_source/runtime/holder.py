@@ -24,7 +24,7 @@ from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
 from ..coordination.planning import UNLIMITED, Limits
 from ..coordination.reports import ReportDemand
-from ..enumerator import Boundedness, PerformsActions, SplitEnumerator
+from ..enumerator import Boundedness, PerformsActions
 from ..errors import ProtocolError, StateError, StateLocationError
 from ..reader import YieldsProgress
 from ..snapshots.cleanup import Cleaner
@@ -302,8 +302,7 @@ class CoordinatorHolder:
         coordinator.complete(pending.checkpoint_id, quietly=True)
 
     def _wants_finished_splits(self) -> bool:
-        kind = self._source.enumerator_type
-        return kind.notify_splits_finished is not SplitEnumerator.notify_splits_finished
+        return self._source.enumerator_type.wants_finished_splits(self._source.options)
 
     def _settings(self) -> CoordinatorSettings:
         options = self._source.options

@@ -120,8 +120,8 @@ def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
         IncompatibleStateError: its format is newer than this library.
     """
     directory = location.rstrip("/").removesuffix(f"/{METADATA}")
-    parent, _, folder = directory.rpartition("/")
-    store = open_at(parent or "/")
+    parent, slash, folder = directory.rpartition("/")
+    store = open_at(parent or ("/" if slash else "."))
     try:
         data = store.read(f"{folder}/{METADATA}")
     except MissingStateError:

@@ -200,11 +200,9 @@ def test_directories_below_are_read_on_request_only(tmp_path: Path) -> None:
     assert Run(files_source(tmp_path, recursiveFileLookup=True)).names() == ["a", "b", "c"]
 
 
-def test_partition_directories_are_refused_with_the_option_that_reads_them(tmp_path: Path) -> None:
-    write(tmp_path, "a", "date=1/c")
-    with pytest.raises(DiscoveryError, match="has the partition directory date=1") as caught:
-        Run(files_source(tmp_path, discoveryRetries=0)).names()
-    assert "recursiveFileLookup=true" in str(caught.value)
+def test_partition_directories_belong_to_the_path_and_other_directories_do_not(tmp_path: Path) -> None:
+    write(tmp_path, "date=1/hour=2/a", "date=1/x/b", "x/c", ".tmp=1/d")
+    assert Run(files_source(tmp_path)).names() == ["a"]
 
 
 @pytest.mark.parametrize(

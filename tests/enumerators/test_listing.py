@@ -14,7 +14,7 @@ import fsspec
 import pytest
 
 from flip27_source.enumerators.listing import Lister, is_hidden, modified_us, open_lister
-from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.errors import OptionError
 from tests.s3_server import S3Bucket
 
 
@@ -84,12 +84,12 @@ def test_spark_hides_these_names(name: str, hidden: bool) -> None:
     assert is_hidden(name) is hidden
 
 
-def test_partition_directories_are_refused_unless_all_files_are_asked_for_R12(place: Place) -> None:
-    """Their files would be left out, and nobody would notice."""
-    place.put("a.json", "date=2026-01-01/b.json")
-    with pytest.raises(DiscoveryError, match="has the partition directory date=2026-01-01") as caught:
-        place.names()
-    assert "set recursiveFileLookup=true" in str(caught.value)
+def test_partition_directories_belong_to_the_path_at_every_level(place: Place) -> None:
+    place.put(
+        "a.json", "date=2026-01-01/b.json", "date=2026-01-02/hour=7/c.json", "x/d.json", "date=3/x/e.json"
+    )
+    found = [path.rpartition("/")[2] for path, _ in place.lister.files(recursive=False)]
+    assert sorted(found) == ["a.json", "b.json", "c.json"]
 
 
 def test_size_and_time_of_a_file_are_known(place: Place) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Options
 from flip27_source.readers.binary import BinaryReader
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
@@ -34,7 +35,7 @@ def test_rows_are_those_of_spark_down_to_path_and_time(spark: SparkSession, tmp_
     ours = as_dataframe(spark, read_table(BinaryReader(), paths, SCHEMA), SCHEMA)
     theirs = spark.read.format("binaryFile").load(str(tmp_path))
     assert_df_equality(ours, theirs, ignore_row_order=True)
-    assert arrow_schema(theirs.schema) == BinaryReader.default_schema(None)  # type: ignore[arg-type]
+    assert arrow_schema(theirs.schema) == BinaryReader.default_schema(Options.parse({}, ()))
 
 
 def test_columns_may_be_left_out(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
-from flip27_source.errors import SchemaError
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Options
+from flip27_source.readers.file_errors import CorruptFileError
 from flip27_source.readers.text import TextReader
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
@@ -53,7 +55,7 @@ def test_many_files_plain_and_compressed_share_batches(spark: SparkSession, tmp_
 
 
 def test_the_schema_is_value_string_when_none_is_given() -> None:
-    assert TextReader.default_schema(None) == arrow_schema("value string")  # type: ignore[arg-type]
+    assert TextReader.default_schema(Options.parse({}, ())) == arrow_schema("value string")
 
 
 def test_rows_of_many_short_lines_come_in_batches_that_suit_spark(tmp_path: Path) -> None:
@@ -67,3 +69,80 @@ def test_rows_of_many_short_lines_come_in_batches_that_suit_spark(tmp_path: Path
 def test_another_schema_than_one_string_is_refused(schema: str) -> None:
     with pytest.raises(SchemaError, match="the text reader gives one column of type string"):
         read_batches(TextReader(), [], arrow_schema(schema))
+
+
+SEPARATED = {
+    "plain": (b"a|b||c", "|"),
+    "ends with it": (b"a|b|", "|"),
+    "several characters": (b"a<>b<c><>\n<>", "<>"),
+    "not ascii": ("a\u00a7b\u00a7".encode(), "\u00a7"),
+    "newline only": (b"a\r\nb\rc\n", "\n"),
+    "byte order mark": (b"\xef\xbb\xbfa|b", "|"),
+    "not utf8": (b"\xff|\xe9", "|"),
+    "only it": (b"|||", "|"),
+}
+
+
+@pytest.mark.parametrize("name", SEPARATED)
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_lines_end_where_line_sep_says_as_in_spark(
+    spark: SparkSession, tmp_path: Path, name: str, suffix: str
+) -> None:
+    content, separator = SEPARATED[name]
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix else content)
+    table = read_table(TextReader(), [path, path], "value string", {"lineSep": separator})
+    theirs = spark.read.option("lineSep", separator).text([str(path), str(path)])
+    as_bytes = "cast(value as binary) as value"
+    assert theirs.count() > 0
+    assert_df_equality(
+        as_dataframe(spark, table, "value string").selectExpr(as_bytes),
+        theirs.selectExpr(as_bytes),
+        ignore_row_order=True,
+    )
+
+
+def test_lines_that_end_in_another_chunk_than_they_begin_are_whole(tmp_path: Path) -> None:
+    lines = [f"{number}" * 1000 for number in range(10_000)]
+    (tmp_path / "a").write_text("<>".join(lines))
+    table = read_table(TextReader(), [tmp_path / "a"], "value string", {"lineSep": "<>"})
+    assert table["value"].to_pylist() == lines
+
+
+def test_a_line_that_is_too_long_by_its_line_sep_is_an_error_with_its_position(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc|defgh|" + b"x" * 30)
+    for longest, position in (("4", 4), ("5", 10), ("29", 10)):
+        with pytest.raises(
+            CorruptFileError, match=rf"/a, byte {position}: the line is longer than {longest}"
+        ):
+            read_table(
+                TextReader(), [tmp_path / "a"], "value string", {"lineSep": "|", "maxLineBytes": longest}
+            )
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_is_one_row_with_wholetext_as_in_spark(
+    spark: SparkSession, tmp_path: Path, suffix: str
+) -> None:
+    for number, content in enumerate((b"a\nb\r\n", b"\xef\xbb\xbfx", b"", b"\xff")):
+        path = tmp_path / f"{number}.txt{suffix}"
+        path.write_bytes(gzip.compress(content) if suffix and content else content)
+    table = read_table(TextReader(), sorted(tmp_path.iterdir()), "value string", {"wholetext": "true"})
+    theirs = spark.read.text(str(tmp_path), wholetext=True)
+    as_bytes = "cast(value as binary) as value"
+    assert theirs.count() == 3
+    assert_df_equality(
+        as_dataframe(spark, table, "value string").selectExpr(as_bytes),
+        theirs.selectExpr(as_bytes),
+        ignore_row_order=True,
+    )
+
+
+@pytest.mark.parametrize("option", [{"wholetext": "true"}, {"lineSep": "|"}])
+def test_files_with_other_lines_are_not_cut_into_ranges(tmp_path: Path, option: dict[str, str]) -> None:
+    options = Options.parse(option, TextReader.options)
+    assert not TextReader.can_read_ranges("a.txt", options)
+    assert TextReader.can_read_ranges("a.txt", Options.parse({}, TextReader.options))
+    (tmp_path / "a").write_bytes(b"abc")
+    with pytest.raises(SplitReadError, match="only as a whole"):
+        read_batches(TextReader(), [split_of(tmp_path / "a", 1)], arrow_schema("value string"), option)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flip27_source.testing import LawBroken, check_enumerator, check_reader, check_source
+from flip27_source.testing import check_enumerator, check_reader, check_source
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 

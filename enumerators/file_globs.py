@@ -1,0 +1,70 @@
+"""Globs as Hadoop has them: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``. Pure."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable
+
+NameTest = Callable[[str], object]
+"""Says by a true value that a name matches."""
+
+
+def name_test(pattern: str) -> NameTest:
+    """Tests whether a whole name matches the glob."""
+    # Hadoop writes [^a] for what fnmatch writes [!a].
+    parts = expand_braces(pattern.replace("[^", "[!"))
+    expressions = [fnmatch.translate(part) for part in parts]
+    return re.compile("|".join(f"(?:{expression})" for expression in expressions)).match
+
+
+def any_name(_name: str) -> bool:
+    """The test that every name passes."""
+    return True
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """``a{b,c}d`` as ``abd`` and ``acd``; fnmatch knows no braces."""
+    match = re.search(r"\{([^{}]*)\}", pattern)
+    if match is None:
+        return [pattern]
+    before, after = pattern[: match.start()], pattern[match.end() :]
+    return [expanded for choice in match[1].split(",") for expanded in expand_braces(before + choice + after)]
+
+
+def has_glob(path: str) -> bool:
+    """Whether a path names many, as Spark sees it."""
+    return re.search(r"[*?\[{]", path) is not None
+
+
+def split_glob(path: str) -> tuple[str, list[str]]:
+    """A path as the directory that is written out in it, and the parts that follow from the first glob on.
+
+    Braces that hold slashes are to be expanded before (:func:`expand_paths`).
+    """
+    parts = path.split("/")
+    first = next((i for i, part in enumerate(parts) if has_glob(part)), len(parts))
+    root = "/".join(parts[:first]) or ("/" if path.startswith("/") else ".")
+    return root, [part for part in parts[first:] if part]
+
+
+def expand_paths(path: str) -> list[str]:
+    """The paths of a glob whose braces hold slashes (``/a/{b/c,d}``), one for each choice.
+
+    The last part of each stays a glob, for it may be a file.
+    """
+    if re.search(r"\{[^{}]*/[^{}]*\}", path) is None:
+        return [path]
+    return [_as_glob(one) for one in expand_braces(path)]
+
+
+def _as_glob(path: str) -> str:
+    parent, slash, name = path.rstrip("/").rpartition("/")
+    return path if has_glob(path) else f"{parent}{slash}[{name[:1]}]{name[1:]}"
+
+
+def is_matched(parts: list[str], pattern: list[str]) -> bool:
+    """Whether the first parts of a path are a match of all parts of a pattern."""
+    if len(parts) < len(pattern):
+        return False
+    return all(name_test(glob)(part) for part, glob in zip(parts, pattern, strict=False))

@@ -1,0 +1,57 @@
+"""Which way of knowing files the options choose, and which options do not go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flip27_source.enumerators.files_options import (
+    ALLOW_OVERWRITES,
+    ALLOWED_LATENESS,
+    BACKFILL_INTERVAL,
+    FILE_NAME_ONLY,
+    SEEN_FILES,
+)
+from flip27_source.enumerators.seen_cursors import ModifiedCursor, NameCursor
+from flip27_source.enumerators.seen_exact import ExactFiles, OverwrittenFiles
+from flip27_source.enumerators.seen_strategy import SeenStrategy
+from flip27_source.errors import OptionError
+from flip27_source.options import Options
+
+
+def strategy_named(name: str, options: Options) -> SeenStrategy:
+    """The strategy of that name."""
+    if name == NameCursor.name:
+        return NameCursor(options[BACKFILL_INTERVAL])
+    if name == ModifiedCursor.name:
+        return ModifiedCursor(options[ALLOWED_LATENESS])
+    return ExactFiles()
+
+
+def chosen_strategy(options: Options, paths: Sequence[str]) -> SeenStrategy:
+    """The strategy that ``seenFiles`` and ``allowOverwrites`` choose.
+
+    Raises:
+        OptionError: other options do not go with it.
+    """
+    name = options[SEEN_FILES]
+    if options[ALLOW_OVERWRITES] and options[FILE_NAME_ONLY]:
+        raise OptionError(
+            "options allowOverwrites and fileNameOnly are both true: one file of a name would "
+            "overwrite the other again and again",
+            remedy="leave one of the two out",
+        )
+    if name == ExactFiles.name:
+        return OverwrittenFiles() if options[ALLOW_OVERWRITES] else ExactFiles()
+    for option in (ALLOW_OVERWRITES, FILE_NAME_ONLY):
+        if options[option]:
+            raise OptionError(
+                f"option {option.name} is true and seenFiles is {name}, which does not know single files",
+                remedy="set seenFiles=exact, or leave the other out",
+            )
+    if name == NameCursor.name and len(paths) > 1:
+        raise OptionError(
+            f"option seenFiles is nameCursor and there are {len(paths)} paths, whose names do not "
+            "grow together",
+            remedy="give one path (it may be a glob), or set seenFiles=exact",
+        )
+    return strategy_named(name, options)

@@ -1,0 +1,254 @@
+"""Locations: which lineages are meant by a path, be it a state location, a lineage, a savepoint or a
+Spark checkpoint. Lists and reads; writes nothing, and does not look into documents.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..errors import CorruptStateError, MissingStateError, OptionError, StateLocationError
+from ..file_systems import local_path, redacted
+from ..segment import content_digest
+from . import layout
+from .layout import CheckpointName
+from .offsets import Offset
+from .savepoints import METADATA
+from .spark_checkpoint import COMMITS, OFFSETS
+from .store import Store, open_store
+
+_SPARKS_OWN = frozenset({OFFSETS, COMMITS, "metadata", "sources", "state", "_spark_metadata"})
+_HEADER_LINES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkBatch:
+    """What Spark's checkpoint says of one checkpoint of a source: its batch, and whether it is committed."""
+
+    batch_id: int
+    name: CheckpointName
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """One lineage to look at; travels to executors.
+
+    Attributes:
+        name: what views call it.
+        parent, folder: it is ``folder`` in the store at ``parent``; None where no file is needed.
+        held: documents that live in Spark's offset log.
+        batches: of the Spark checkpoint that was given, oldest first; None when none was.
+        is_savepoint: the folder is one; those are of complete checkpoints.
+    """
+
+    name: str
+    parent: str | None
+    folder: str
+    held: tuple[tuple[CheckpointName, bytes], ...] = ()
+    batches: tuple[SparkBatch, ...] | None = None
+    is_savepoint: bool = False
+
+    def store(self, storage_options: Mapping[str, Any]) -> Store | None:
+        """The store that holds its folder."""
+        return None if self.parent is None else open_store(self.parent, storage_options)
+
+
+def find_lineages(
+    location: str,
+    storage_options: Mapping[str, Any],
+    *,
+    only: str | None = None,
+    state_location: str | None = None,
+) -> list[Lineage]:
+    """The lineages at a location, by name.
+
+    Args:
+        only: the name of the one that is wanted.
+        state_location: where the state is, for a Spark checkpoint that does not hold it.
+
+    Raises:
+        StateLocationError: nothing is there, or nothing of flip27.
+        OptionError: there is no lineage named ``only``.
+    """
+    place = _normal(location)
+    store = open_store(place, storage_options)
+    names = set(store.list(""))
+    if METADATA in names:
+        found = [_beside(place, is_savepoint=True)]
+    elif layout.SOURCE_FILE in names:
+        found = [_beside(place)]
+    elif OFFSETS in names:
+        found = list(_of_spark_checkpoint(place, store, storage_options, state_location))
+    else:
+        found = [Lineage(name=name, parent=place, folder=name) for name in _lineages_in(store, names)]
+    if not found:
+        raise _nothing_there(location, names)
+    return _chosen(found, only, location)
+
+
+def _normal(location: str) -> str:
+    """Without a slash or ``_metadata`` at its end; absolute on local disk."""
+    local = local_path(location)
+    place = location if local is None else os.path.abspath(local)
+    return place.rstrip("/").removesuffix(f"/{METADATA}").rstrip("/") or "/"
+
+
+def _beside(place: str, *, is_savepoint: bool = False) -> Lineage:
+    """The directory itself, as a folder of the one above it."""
+    parent, _, folder = place.rpartition("/")
+    return Lineage(name=folder, parent=parent or "/", folder=folder, is_savepoint=is_savepoint)
+
+
+def _lineages_in(store: Store, names: Iterable[str], below: str = "") -> list[str]:
+    return [
+        name
+        for name in sorted(names)
+        if _is_lineage_name(name) and layout.SOURCE_FILE in store.list(below + name)
+    ]
+
+
+def _of_spark_checkpoint(
+    place: str, store: Store, storage_options: Mapping[str, Any], state_location: str | None
+) -> Iterator[Lineage]:
+    batches: dict[str, list[SparkBatch]] = {}
+    inline: dict[str, list[tuple[CheckpointName, bytes]]] = {}
+    for batch_id, committed, offsets in _spark_batches(store):
+        for index, offset in offsets:
+            lineage, name = offset.lineage, offset.name
+            if lineage is None or name is None:
+                lineage = f"inline-{index}"
+                # In the order that it has: segments inside are named by the digest of their bytes.
+                data = msgspec.json.encode(offset.inline)
+                name = CheckpointName(offset.checkpoint_id, content_digest(data))
+                inline.setdefault(lineage, []).append((name, data))
+            batch = SparkBatch(batch_id=batch_id, name=name, committed=committed)
+            batches.setdefault(lineage, []).append(batch)
+    if not batches:
+        raise StateLocationError(
+            f"the Spark checkpoint {store.location} has no batch of a flip27 source yet",
+            remedy="wait for the first batch, or give the checkpoint location of another query",
+        )
+    for lineage, known in sorted(batches.items()):
+        held = tuple(dict(inline.get(lineage, ())).items())
+        parent = None if held else _parent_of(lineage, place, store, storage_options, state_location)
+        yield Lineage(name=lineage, parent=parent, folder=lineage, held=held, batches=tuple(known))
+
+
+def _spark_batches(store: Store) -> Iterator[tuple[int, bool, list[tuple[int, Offset]]]]:
+    """Each batch, whether it is committed, and the offsets of flip27 sources by number of the source."""
+    # Commits first: a batch that ends in between is not yet known to be complete, never the reverse.
+    committed = set(_numbers(store, COMMITS))
+    for batch_id in _numbers(store, OFFSETS):
+        file = f"{OFFSETS}/{batch_id}"
+        try:
+            lines = store.read(file).decode().splitlines()
+        except MissingStateError:
+            if batch_id in _numbers(store, OFFSETS):
+                raise
+            continue  # Spark has cleaned it up meanwhile
+        if lines[:1] != ["v1"] or len(lines) < _HEADER_LINES:
+            raise StateLocationError(
+                f"{file} in the Spark checkpoint {store.location} begins with {lines[:1]}; "
+                "this library reads offset logs of version v1",
+                remedy="give the state location instead of Spark's checkpoint",
+            )
+        offsets = [(index, _offset(line)) for index, line in enumerate(lines[_HEADER_LINES:])]
+        yield batch_id, batch_id in committed, [(i, found) for i, found in offsets if found is not None]
+
+
+def _offset(line: str) -> Offset | None:
+    """The offset in a line of the log; None for a source that is not one of flip27, or has no checkpoint."""
+    try:
+        value = msgspec.json.decode(line)
+    except msgspec.MsgspecError:
+        return None
+    if not isinstance(value, dict) or not {"checkpoint", "format", "state"} <= value.keys():
+        return None
+    offset = Offset.from_json(value)
+    return None if offset.is_initial else offset
+
+
+def _numbers(store: Store, folder: str) -> list[int]:
+    return sorted(int(name) for name in store.list(folder) if name.isdigit())
+
+
+def _parent_of(
+    lineage: str,
+    place: str,
+    store: Store,
+    storage_options: Mapping[str, Any],
+    state_location: str | None,
+) -> str:
+    """The state location that holds a lineage which a Spark checkpoint names."""
+    if state_location is not None:
+        parent = _normal(state_location)
+        if _lineages_in(open_store(parent, storage_options), [lineage]):
+            return parent
+    else:
+        for folder in _folders_below(store):
+            if _lineages_in(store, [lineage], folder):
+                return f"{place}/{folder}".rstrip("/")
+    where = f"below the Spark checkpoint {store.location}"
+    if state_location is not None:
+        where = f"in the state location {redacted(state_location)}"
+    raise StateLocationError(
+        f"the Spark checkpoint names lineage {lineage}, and it is not {where}",
+        remedy='say where the state is: .option("stateLocation", ...), as the query has it',
+    )
+
+
+def _folders_below(store: Store) -> Iterator[str]:
+    """The folders where a state location may be: the checkpoint itself and two levels below it."""
+    yield ""
+    first = [name for name in store.list("") if _may_hold_state(name)]
+    yield from (f"{name}/" for name in first)
+    for name in first:
+        yield from (f"{name}/{inner}/" for inner in _listed(store, name) if _may_hold_state(inner))
+
+
+def _may_hold_state(name: str) -> bool:
+    return name not in _SPARKS_OWN and not name.startswith(".") and not _is_lineage_name(name)
+
+
+def _is_lineage_name(name: str) -> bool:
+    try:
+        return bool(layout.checked_lineage_name(name))
+    except CorruptStateError:
+        return False
+
+
+def _listed(store: Store, folder: str) -> list[str]:
+    try:
+        return store.list(folder)
+    except StateLocationError:
+        return []  # a file
+
+
+def _chosen(found: list[Lineage], only: str | None, location: str) -> list[Lineage]:
+    if only is None:
+        return found
+    chosen = [lineage for lineage in found if lineage.name == only]
+    if not chosen:
+        names = [lineage.name for lineage in found]
+        near = difflib.get_close_matches(only, names, n=1)
+        raise OptionError(
+            f"there is no lineage {only} in {redacted(location)}"
+            + (f"; did you mean {near[0]}?" if near else ""),
+            remedy="use one of: " + ", ".join(names[:20]),
+        )
+    return chosen
+
+
+def _nothing_there(location: str, names: set[str]) -> StateLocationError:
+    what = "is empty or does not exist" if not names else "holds no state of flip27"
+    return StateLocationError(
+        f"{redacted(location)} {what}",
+        remedy="give a state location (option stateLocation of the query), one of the lineages in it, a "
+        "savepoint, or the checkpoint location of a Spark query",
+    )

@@ -1,0 +1,68 @@
+"""Asked: which rows of a view are wanted, as far as that spares reading files. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+CHECKPOINT_COLUMN = "checkpoint_id"
+SPLIT_COLUMN = "split_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Rows outside of it may be left out; whoever asks filters again.
+
+    Attributes:
+        lowest, highest: bounds of ``checkpoint_id``. checkpoint_ids, split_ids: the only ones wanted.
+    """
+
+    lowest: int | None = None
+    highest: int | None = None
+    checkpoint_ids: frozenset[int] | None = None
+    split_ids: frozenset[str] | None = None
+
+    @property
+    def bounds_checkpoints(self) -> bool:
+        """Whether rows without a checkpoint are not wanted either."""
+        return not (self.lowest is None and self.highest is None and self.checkpoint_ids is None)
+
+    def checkpoint(self, checkpoint_id: int) -> bool:
+        """Whether rows of a checkpoint are wanted."""
+        return (
+            (self.lowest is None or checkpoint_id >= self.lowest)
+            and (self.highest is None or checkpoint_id <= self.highest)
+            and (self.checkpoint_ids is None or checkpoint_id in self.checkpoint_ids)
+        )
+
+    def split(self, split_id: str) -> bool:
+        """Whether rows of a split are wanted."""
+        return self.split_ids is None or split_id in self.split_ids
+
+    def narrowed(self, column: str, comparison: str, values: Collection[Any]) -> Asked:
+        """With ``column comparison value`` too; what spares no reading changes nothing.
+
+        Args:
+            comparison: ``=`` (to one of the values), ``>=``, ``>``, ``<=`` or ``<``.
+        """
+        if column == SPLIT_COLUMN and comparison == "=":
+            wanted = frozenset(str(value) for value in values)
+            return replace(self, split_ids=wanted if self.split_ids is None else self.split_ids & wanted)
+        if column != CHECKPOINT_COLUMN or not all(isinstance(value, int) for value in values):
+            return self
+        if comparison == "=":
+            known = self.checkpoint_ids
+            ids = frozenset(values)
+            return replace(self, checkpoint_ids=ids if known is None else known & ids)
+        (value,) = values
+        if comparison in (">=", ">"):
+            lowest = value + (comparison == ">")
+            return replace(self, lowest=lowest if self.lowest is None else max(lowest, self.lowest))
+        if comparison in ("<=", "<"):
+            highest = value - (comparison == "<")
+            return replace(self, highest=highest if self.highest is None else min(highest, self.highest))
+        return self
+
+
+EVERYTHING = Asked()

@@ -1,0 +1,79 @@
+"""StateOptions: the options of ``format("flip27_state")``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flip27_source.options import Option, Options, optional, text
+from flip27_source.snapshots.views import DEFAULT_VIEW, VIEWS, View
+
+
+def _view(value: str) -> View:
+    wanted = value.strip().lower()
+    if wanted not in VIEWS:
+        near = difflib.get_close_matches(wanted, VIEWS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError("one of " + ", ".join(VIEWS) + " is expected" + hint)
+    return VIEWS[wanted]
+
+
+PATH: Option[str | None] = Option(
+    name="path",
+    parse=optional(text),
+    default=None,
+    doc="A state location, a lineage in it, a savepoint or the checkpoint location of a query; set by "
+    "load(path).",
+)
+VIEW: Option[View] = Option(
+    name="view",
+    parse=_view,
+    default=VIEWS[DEFAULT_VIEW],
+    default_text=f"`{DEFAULT_VIEW}`",
+    doc="Which table: " + ", ".join(f"`{name}`" for name in VIEWS) + ".",
+)
+LINEAGE: Option[str | None] = Option(
+    name="lineage",
+    parse=optional(text),
+    default=None,
+    default_text="all; of a query's checkpoint those that it names",
+    doc="Name of the lineage to read, where there are several.",
+)
+STATE_LOCATION: Option[str | None] = Option(
+    name="stateLocation",
+    parse=optional(text),
+    default=None,
+    default_text="looked for in the query's checkpoint",
+    doc="Where the state is, when load(path) names a query's checkpoint that does not hold it.",
+)
+
+STATE_OPTIONS: tuple[Option[Any], ...] = (PATH, VIEW, LINEAGE, STATE_LOCATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateOptions:
+    """The options, checked."""
+
+    location: str
+    view: View
+    lineage: str | None
+    state_location: str | None
+    storage: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str]) -> StateOptions:
+        """Check and take apart what the user gave.
+
+        Raises:
+            OptionError: an option is unknown, missing or malformed.
+        """
+        options = Options.parse(raw, STATE_OPTIONS)
+        return cls(
+            location=options.require(PATH, why="there is nothing to read the state of"),
+            view=options[VIEW],
+            lineage=options[LINEAGE],
+            state_location=options[STATE_LOCATION],
+            storage=options.with_prefix("storage."),
+        )

@@ -1,0 +1,155 @@
+"""StateDataSource: ``spark.read.format("flip27_state")``, the stored state of sources as tables.
+
+Thin: what the views are is in ``snapshots.views``, what a path means in ``snapshots.locations``.
+Reads beside running queries, and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from flip27_source.errors import SchemaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flip27_source.snapshots.locations import Lineage
+    from flip27_source.snapshots.views_asked import Asked
+
+    from .state_options import StateOptions
+
+_ROWS_PER_BATCH = 10_000
+
+_COMPARISONS: dict[type[Filter], str] = {
+    EqualTo: "=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+}
+
+
+class StateDataSource(DataSource):
+    """``format("flip27_state")``."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = dict(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The name given to ``format``."""
+        return "flip27_state"
+
+    def schema(self) -> StructType:
+        """The columns of the view."""
+        return from_arrow_schema(self.asked().view.schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``."""
+        return StateReader(self, schema)
+
+    def asked(self) -> StateOptions:
+        """The checked options; every process that needs them makes its own."""
+        from .state_options import StateOptions
+
+        return StateOptions.parse(self.options)
+
+
+class LineagePartition(InputPartition):
+    """One lineage, as Spark ships it."""
+
+    def __init__(self, lineage: Lineage) -> None:
+        self.lineage = lineage
+
+
+class StateReader(DataSourceReader):
+    """One partition for each lineage; the rows of one view."""
+
+    def __init__(self, data_source: StateDataSource, schema: StructType) -> None:
+        self._data_source = data_source
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self.wanted: Asked | None = None
+        _check_columns(self._schema, data_source.asked())
+        # Spark refuses readers with a pushFilters of their own while the pushing of filters is not
+        # enabled, which it is not by default. It need not refuse this one: Spark filters in any case.
+        self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The lineages at the location."""
+        from flip27_source.snapshots.locations import find_lineages
+
+        asked = self._data_source.asked()
+        found = find_lineages(
+            asked.location, asked.storage, only=asked.lineage, state_location=asked.state_location
+        )
+        return [LineagePartition(lineage) for lineage in found]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one lineage; runs on executors."""
+        import pyarrow as pa
+
+        from flip27_source.snapshots.views_asked import EVERYTHING
+        from flip27_source.snapshots.views_history import History
+
+        if not isinstance(partition, LineagePartition):
+            return
+        asked = self._data_source.asked()
+        history = History(partition.lineage.store(asked.storage), partition.lineage)
+        rows = asked.view.rows(history, self.wanted or EVERYTHING)
+        while chunk := list(islice(rows, _ROWS_PER_BATCH)):
+            yield pa.RecordBatch.from_pylist(chunk, schema=self._schema)
+
+
+class _Pushing:
+    """``pushFilters`` of a reader: takes down what spares reading files, leaves all filters to Spark."""
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)  # what Spark looks at
+
+    def __init__(self, reader: StateReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> list[Filter]:
+        from flip27_source.snapshots.views_asked import EVERYTHING
+
+        wanted = EVERYTHING
+        for item in filters:
+            if isinstance(item, In) and len(item.attribute) == 1:
+                wanted = wanted.narrowed(item.attribute[0], "=", item.value)
+            elif type(item) in _COMPARISONS:
+                name, value = _compared(item)
+                wanted = wanted.narrowed(name, _COMPARISONS[type(item)], [value])
+        self._reader.wanted = wanted
+        return filters
+
+
+def _compared(item: Any) -> tuple[str, Any]:
+    return ".".join(item.attribute), item.value
+
+
+def _check_columns(schema: pa.Schema, asked: StateOptions) -> None:
+    """A schema that the user gave may leave columns out and order them, and nothing else."""
+    view = asked.view
+    known = {field.name: field.type for field in view.schema}
+    wrong = [field.name for field in schema if known.get(field.name) != field.type]
+    if wrong:
+        raise SchemaError(
+            f"view {view.name} has no such columns: " + ", ".join(wrong),
+            remedy="leave .schema(...) out; the columns are " + ", ".join(known),
+        )

@@ -1,0 +1,146 @@
+"""The avro reader: records of Avro object container files.
+
+Blocks are found in ``avro_blocks``, types in ``avro_types``, records are decoded by fastavro, and how a
+column of a file becomes the column of the schema is in ``named_columns``.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import RegistryError, SchemaError
+from flip27_source.options import Option, Options
+from flip27_source.reader import ReadsRanges
+from flip27_source.readers.avro_blocks import AvroBlock, blocks_of, read_header
+from flip27_source.readers.avro_types import AvroTypes
+from flip27_source.readers.file_input import check_length, damaged, open_raw, reading
+from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.named_columns import NamedColumns, rows_without_columns
+from flip27_source.readers.parquet_columns import MismatchError
+from flip27_source.readers.spark_options import SPARK_AVRO
+
+_BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 16 << 20
+
+Decode = Callable[[AvroBlock], list[dict[str, Any]]]
+
+
+class AvroReader(FileReader, ReadsRanges):
+    """Gives the records of Avro files as rows; columns as with Parquet.
+
+    A block belongs to the range of its file in which its first byte lies.
+    """
+
+    options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *SPARK_AVRO)
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Always: by blocks."""
+        return True
+
+    def prepare(self) -> None:
+        """Find fastavro."""
+        try:
+            import fastavro
+        except ImportError:
+            raise RegistryError(
+                "the avro reader needs the package fastavro, which is not installed here",
+                remedy="pip install 'flip27-source[avro]' on the driver and on every executor node",
+            ) from None
+        self._fastavro: Any = fastavro
+
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of the splits' blocks."""
+        for split in splits:
+            if split.length:
+                yield from self._rows(split)
+
+    def _rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+        path, options = split.path, self.context.options
+        with reading(path, options), open_raw(path, options) as raw:
+            check_length(split, raw.seek(0, 2))
+            raw.seek(0)
+            stream: Any = io.BufferedReader(raw, 1 << 20) if isinstance(raw, io.FileIO) else raw
+            header = read_header(stream, path)
+            schema = self._parsed(header.schema, path)
+            avro_types = AvroTypes(schema)
+            fields = {field["name"]: field["type"] for field in schema["fields"]}
+            columns = NamedColumns(path, self.context.schema, list(fields))
+            kinds = {name: _type_of(avro_types, name, fields[name], path) for name in columns.wanted}
+            decode = self._decoder(avro_types.decoded_by(schema), path)
+            for rows in _gathered(blocks_of(stream, header, split), decode):
+                if not kinds:
+                    yield from map(columns.batch, rows_without_columns(len(rows)))
+                    continue
+                yield columns.batch(_columns(rows, kinds, path))
+
+    def _parsed(self, schema: Any, path: str) -> Any:
+        try:
+            parsed = self._fastavro.parse_schema(schema, _write_hint=False)
+        except Exception as error:  # noqa: BLE001 - fastavro raises what its parsing runs into
+            raise damaged(path, f"its schema: {type(error).__name__}: {error}") from None
+        if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):
+            raise SchemaError(
+                f"{path} holds values of type {str(parsed)[:200]}, not records",
+                remedy="have it written with a record around the value",
+            )
+        return parsed
+
+    def _decoder(self, schema: Any, path: str) -> Decode:
+        parsed = self._fastavro.parse_schema(schema)
+        read_record = self._fastavro.schemaless_reader
+
+        def decode(block: AvroBlock) -> list[dict[str, Any]]:
+            data = io.BytesIO(block.data)
+            rows: list[dict[str, Any]] = []
+            try:
+                for _ in range(block.records):
+                    rows.append(read_record(data, parsed))  # noqa: PERF401 - errors say how many there are
+            except Exception as error:  # noqa: BLE001 - fastavro raises what its decoding runs into
+                told = f"{type(error).__name__}: {error}"
+                raise damaged(
+                    path, f"block at byte {block.position}, record {len(rows)} in it: {told}"
+                ) from None
+            if data.tell() != len(block.data):
+                raise damaged(path, f"block at byte {block.position}: bytes follow its last record")
+            return rows
+
+        return decode
+
+
+def _type_of(avro_types: AvroTypes, name: str, schema: Any, path: str) -> pa.DataType:
+    try:
+        return avro_types.arrow_type(schema)
+    except MismatchError as mismatch:
+        raise SchemaError(
+            f"{path}: column {name}: {mismatch}", remedy="leave the column out of the schema"
+        ) from None
+
+
+def _gathered(blocks: Iterator[AvroBlock], decode: Decode) -> Iterator[list[dict[str, Any]]]:
+    """The records of some blocks at a time."""
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for block in blocks:
+        rows += decode(block)
+        size += len(block.data)
+        if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
+
+
+def _columns(rows: list[dict[str, Any]], kinds: dict[str, pa.DataType], path: str) -> pa.RecordBatch:
+    arrays = []
+    for name, kind in kinds.items():
+        try:
+            arrays.append(pa.array([row[name] for row in rows], kind))
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            raise damaged(path, f"column {name} of type {kind}: {error}") from None
+    return pa.RecordBatch.from_arrays(arrays, names=list(kinds))

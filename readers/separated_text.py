@@ -1,0 +1,108 @@
+"""Text that is not cut at ordinary line ends: whole files, and lines with a separator of one's own.
+
+Only whole files: where a range begins is told by ordinary line ends alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Options
+from flip27_source.readers.file_errors import CorruptFileError
+from flip27_source.readers.file_input import check_length, is_compressed, open_file, reading
+from flip27_source.readers.line_blocks import MAX_LINE_BYTES, as_array
+
+_CHUNK_BYTES = 8 << 20
+_BOM = b"\xef\xbb\xbf"
+_MOST_BYTES = (1 << 31) - 1
+"""What one value holds: in Arrow's string type as in a Java string."""
+
+
+def whole_text(split: FileSplit, options: Options) -> bytes:
+    """The content of a file, decompressed.
+
+    Raises:
+        SplitReadError: the file cannot be read, has changed, or is larger than a value can be.
+    """
+    with open_file(split.path, options) as stream, reading(split.path, options):
+        _check_whole(split)
+        pieces = list(_pieces(split, stream, _MOST_BYTES))
+    return b"".join(pieces)
+
+
+def separated_lines(splits: Iterable[FileSplit], separator: bytes, options: Options) -> Iterator[pa.Array]:
+    """The lines of files as binary values, without what separates them.
+
+    Raises:
+        SplitReadError: a file cannot be read, has changed, or has a line longer than ``maxLineBytes``.
+    """
+    for split in splits:
+        with open_file(split.path, options) as stream, reading(split.path, options):
+            _check_whole(split)
+            yield from _lines(split, stream, separator, options[MAX_LINE_BYTES])
+
+
+def _lines(split: FileSplit, stream: BinaryIO, separator: bytes, longest: int) -> Iterator[pa.Array]:
+    carried = b""
+    position = 0
+    for piece in _pieces(split, stream, None):
+        data = carried + piece
+        if not position:
+            position = len(_BOM) * data.startswith(_BOM)
+            data = data[position:]
+        end = data.rfind(separator)
+        end = 0 if end < 0 else end + len(separator)
+        if end:
+            yield _split(split, data[:end], separator, position, longest)
+        carried = data[end:]
+        position += end
+        if len(carried) > longest:
+            raise _too_long(split, position, longest)
+    if carried:
+        yield _split(split, carried + separator, separator, position, longest)
+
+
+def _split(split: FileSplit, data: bytes, separator: bytes, position: int, longest: int) -> pa.Array:
+    lines = pc.split_pattern(as_array(data), separator).values[:-1]
+    if len(data) > longest:
+        sizes = pc.binary_length(lines)
+        at = pc.index(pc.greater(sizes, longest), True).as_py()
+        if at >= 0:
+            before = pc.sum(sizes[:at]).as_py() or 0
+            raise _too_long(split, position + before + at * len(separator), longest)
+    return lines
+
+
+def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[bytes]:
+    size = 0
+    while piece := stream.read(_CHUNK_BYTES):
+        size += len(piece)
+        if most is not None and size > most:
+            raise SplitReadError(
+                f"{split.path} has more than {most} bytes, which is what one value holds",
+                remedy="leave the file out, or read its lines",
+            )
+        yield piece
+    if not is_compressed(split.path):
+        check_length(split, size)
+
+
+def _check_whole(split: FileSplit) -> None:
+    if split.start != 0 or split.end is not None:
+        raise SplitReadError(
+            f"{split.path} is to be read from byte {split.start} to {split.end}, but only as a whole",
+            remedy="have the enumerator give files out whole for wholetext and lineSep",
+        )
+
+
+def _too_long(split: FileSplit, position: int, longest: int) -> CorruptFileError:
+    return CorruptFileError(
+        f"{split.path}, byte {position}: the line is longer than {longest} bytes",
+        remedy="check that lineSep is what ends its lines; where it is, raise maxLineBytes",
+    )

@@ -1,0 +1,129 @@
+"""Options of Spark's readers that are not options here: known by name, so that an error can say so.
+
+``default_only``: the value that is Spark's default is taken, another one is refused. ``without_effect``: it
+only matters where a schema is inferred, and here it is always given; Spark ignores it then too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from flip27_source.options import Option
+
+_MARK: Final = "Spark's option"
+
+
+def default_only(name: str, default: str, instead: str, *also: str) -> Option[Any]:
+    """An option of which only Spark's default is read here; ``also`` are other ways to write it."""
+
+    def parse(value: str) -> str:
+        if value.strip().lower() not in {text.lower() for text in (default, *also)}:
+            raise ValueError("supported by Spark's reader, not by flip27")
+        return value
+
+    return Option(
+        name=name,
+        parse=parse,
+        default=default,
+        doc=f"{_MARK}, of which only the default is supported; {instead}.",
+    )
+
+
+def without_effect(name: str) -> Option[Any]:
+    """An option of schema inference."""
+    return Option(
+        name=name,
+        parse=str,
+        default=None,
+        doc=f"{_MARK}, without effect: it is for inferring a schema, and the schema is given.",
+    )
+
+
+def status(option: Option[Any]) -> str:
+    """``supported``, ``without effect`` or ``default only``."""
+    if not option.doc.startswith(_MARK):
+        return "supported"
+    return "without effect" if "without effect" in option.doc else "default only"
+
+
+_AS_STRING = "read the column as string and convert it afterwards (to_date, to_timestamp)"
+_LEAVE_OUT = "leave it out"
+_QUARANTINE = "set onSplitError=quarantine, which sets such files aside with their errors"
+
+SPARK_FILES: tuple[Option[Any], ...] = (default_only("ignoreCorruptFiles", "false", _QUARANTINE),)
+"""Options of all of Spark's readers of files; ``ignoreMissingFiles`` is the enumerator's."""
+
+_TEXTS: tuple[Option[Any], ...] = (
+    default_only("multiLine", "false", "have one record in each line"),
+    default_only("encoding", "UTF-8", "write the files in UTF-8", "utf8"),
+    default_only("charset", "UTF-8", "write the files in UTF-8", "utf8"),
+    default_only("dateFormat", "yyyy-MM-dd", _AS_STRING),
+    default_only("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]", _AS_STRING),
+    default_only("timestampNTZFormat", "yyyy-MM-dd'T'HH:mm:ss[.SSS]", _AS_STRING),
+    default_only("enableDateTimeParsingFallback", "true", _LEAVE_OUT),
+    default_only("locale", "en-US", _LEAVE_OUT),
+    default_only("timeFormat", "HH:mm:ss", _AS_STRING),
+    without_effect("samplingRatio"),
+)
+
+SPARK_JSON: tuple[Option[Any], ...] = (
+    *_TEXTS,
+    default_only("lineSep", r"\n", "end lines with a newline", "\n"),
+    default_only("allowComments", "false", _LEAVE_OUT),
+    default_only("allowUnquotedFieldNames", "false", _LEAVE_OUT),
+    default_only("allowSingleQuotes", "true", _LEAVE_OUT),
+    default_only("allowNumericLeadingZeros", "false", _LEAVE_OUT),
+    default_only("allowBackslashEscapingAnyCharacter", "false", _LEAVE_OUT),
+    default_only("allowUnquotedControlChars", "false", _LEAVE_OUT),
+    default_only("allowNonNumericNumbers", "true", _LEAVE_OUT),
+    default_only("singleVariantColumn", "none", "read the lines with the reader text, and use parse_json"),
+    default_only("explodeEmbeddedArray", "true", _LEAVE_OUT),
+    without_effect("primitivesAsString"),
+    without_effect("inferTimestamp"),
+    without_effect("prefersDecimal"),
+    without_effect("dropFieldIfAllNull"),
+)
+
+SPARK_CSV: tuple[Option[Any], ...] = (
+    *_TEXTS,
+    default_only("lineSep", r"\n", "end lines with a newline", "\n"),
+    default_only("comment", "", "take the lines out with a filter"),
+    default_only("enforceSchema", "true", "columns go by position, whatever the header says"),
+    default_only("ignoreLeadingWhiteSpace", "false", "use ltrim"),
+    default_only("ignoreTrailingWhiteSpace", "false", "use rtrim"),
+    default_only("nanValue", "NaN", "read the column as string and convert it afterwards"),
+    default_only("positiveInf", "Inf", "read the column as string and convert it afterwards"),
+    default_only("negativeInf", "-Inf", "read the column as string and convert it afterwards"),
+    default_only("columnPruning", "true", _LEAVE_OUT),
+    default_only("maxColumns", "20480", _LEAVE_OUT),
+    default_only("maxCharsPerColumn", "-1", "maxLineBytes limits the length of lines"),
+    default_only("charToEscapeQuoteEscaping", "", _LEAVE_OUT),
+    default_only("unescapedQuoteHandling", "STOP_AT_DELIMITER", _LEAVE_OUT),
+    default_only("singleVariantColumn", "none", _LEAVE_OUT),
+    without_effect("inferSchema"),
+    without_effect("preferDate"),
+)
+
+SPARK_TEXT: tuple[Option[Any], ...] = (
+    default_only("encoding", "UTF-8", "lines keep their bytes: decode them afterwards", "utf8"),
+)
+
+SPARK_PARQUET: tuple[Option[Any], ...] = (
+    without_effect("mergeSchema"),
+    default_only("datetimeRebaseMode", "EXCEPTION", "dates of the old calendar are refused"),
+    default_only("int96RebaseMode", "EXCEPTION", "dates of the old calendar are refused"),
+)
+
+SPARK_ORC: tuple[Option[Any], ...] = (without_effect("mergeSchema"),)
+
+SPARK_AVRO: tuple[Option[Any], ...] = (
+    default_only("avroSchema", "", "columns go by name to those of the schema"),
+    default_only("avroSchemaUrl", "", "columns go by name to those of the schema"),
+    default_only("positionalFieldMatching", "false", "columns go by name"),
+    default_only("ignoreExtension", "true", "use pathGlobFilter"),
+    default_only("mode", "FAILFAST", "set onSplitError=quarantine"),
+    default_only("datetimeRebaseMode", "EXCEPTION", _LEAVE_OUT),
+    default_only("recursiveFieldMaxDepth", "-1", "leave such columns out of the schema"),
+    default_only("enableStableIdentifiersForUnionType", "false", "members are called member0, member1, ..."),
+    default_only("stableIdentifierPrefixForUnionType", "member_", _LEAVE_OUT),
+)

@@ -1,0 +1,83 @@
+"""Queries over files without Spark, with offsets and commits logged as Spark logs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.coordination.planning import Limits
+from flip27_source.enumerator import Boundedness
+from flip27_source.runtime.holder import CoordinatorHolder, Surroundings
+from flip27_source.snapshots.locations import Lineage, find_lineages
+from flip27_source.snapshots.views import VIEWS
+from flip27_source.snapshots.views_asked import EVERYTHING, Asked
+from flip27_source.snapshots.views_history import History
+from flip27_source.source import Source
+from tests.toy_sources import INITIAL
+
+STORAGE: Mapping[str, Any] = {}
+
+
+def log_batch(checkpoint: Path, batch_id: int, *offsets: dict[str, Any] | None) -> None:
+    """What Spark writes before it runs a batch; None for a source that has no offset yet."""
+    lines = ["v1", '{"batchWatermarkMs":0}', *("-" if o is None else json.dumps(o) for o in offsets)]
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "commits").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "offsets" / str(batch_id)).write_text("\n".join(lines))
+    (checkpoint / "metadata").write_text('{"id":"00000000-0000-0000-0000-000000000000"}')
+
+
+def log_commit(checkpoint: Path, batch_id: int) -> None:
+    """What Spark writes when a batch is done."""
+    (checkpoint / "commits" / str(batch_id)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def view_rows(
+    view: str, lineages: list[Lineage], asked: Asked = EVERYTHING, storage: Mapping[str, Any] = STORAGE
+) -> list[dict[str, Any]]:
+    """The rows of a view, as they pass through its schema."""
+    found = [
+        row
+        for lineage in lineages
+        for row in VIEWS[view].rows(History(lineage.store(storage), lineage), asked)
+    ]
+    return list(pa.RecordBatch.from_pylist(found, schema=VIEWS[view].schema).to_pylist())
+
+
+class FileQuery:
+    """A query over text files, its state inside its checkpoint; ``state=None`` keeps it in the offsets."""
+
+    def __init__(self, root: Path, state: str | None = "flip27", **options: str) -> None:
+        self.landing = root / "landing"
+        self.checkpoint = root / "checkpoint"
+        located = {} if state is None else {"stateLocation": str(self.checkpoint / state)}
+        chosen = {"enumerator": "files", "reader": "text", "path": str(self.landing)} | located | options
+        self.source = Source.resolve(chosen)
+        self._at: dict[str, Any] = INITIAL
+        self._batch_id = 0
+        self.limits: Limits | None = None
+
+    def land(self, *names: str) -> None:
+        self.landing.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (self.landing / name).write_text(f"{name}\n")
+
+    def batch(self, *, now_ms: int = 0, committed: bool = True) -> dict[str, Any]:
+        """Plan a batch, in a new process, and log it; its offset."""
+        holder = CoordinatorHolder(
+            self.source, Boundedness.BOUNDED, surroundings=Surroundings(now_ms=lambda: now_ms, cores=2)
+        )
+        self._at = holder.latest_offset(self._at, self.limits)
+        holder.close()
+        log_batch(self.checkpoint, self._batch_id, self._at)
+        if committed:
+            log_commit(self.checkpoint, self._batch_id)
+        self._batch_id += 1
+        return self._at
+
+    def rows(self, view: str, asked: Asked = EVERYTHING) -> list[dict[str, Any]]:
+        return view_rows(view, find_lineages(str(self.checkpoint), STORAGE), asked)

@@ -1,0 +1,30 @@
+"""Partitioned folders, streamed: the same rows and columns as Spark's own source gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chispa import assert_df_equality
+from pyspark.sql import SparkSession
+
+from .streams import Folders, run_to_end, to_lake
+
+SCHEMA = "id long, name string, year int, region string"
+
+
+def test_partition_columns_are_those_of_sparks_own_source(spark: SparkSession, tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    rows = [(1, "a", 2025, "eu north"), (2, "b", 2026, "us"), (3, None, 2026, None), (4, "d", 2026, "us")]
+    frame = spark.createDataFrame(rows, SCHEMA)
+    frame.write.partitionBy("year", "region").json(str(folders.landing))
+    stream = (
+        spark.readStream.format("flip27")
+        .options(enumerator="files", reader="json", stateLocation=str(folders.state))
+        .schema(SCHEMA)
+        .load(str(folders.landing))
+    )
+    run_to_end(to_lake(stream, folders))
+    found = spark.read.schema(SCHEMA).parquet(str(folders.lake))
+    expected = spark.read.schema(SCHEMA).json(str(folders.landing))
+    assert_df_equality(found, expected, ignore_row_order=True)
+    assert found.count() == 4

@@ -1,0 +1,166 @@
+"""State as tables on real Spark: found without registration, of queries that ran, run, and were moved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from flip27_source.snapshots.views import VIEWS
+from flip27_source.spark.state_options import STATE_OPTIONS
+
+from .streams import Folders, committed_batches, file_stream, run_to_end, to_lake, wait_for
+
+PAGE = Path(__file__).parents[2] / "docs" / "state.md"
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def state(spark: SparkSession, location: Path, **options: str) -> DataFrame:
+    return spark.read.format("flip27_state").options(**options).load(str(location))
+
+
+@contextmanager
+def filters_pushed(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set(PUSHDOWN, "true")
+    yield
+    spark.conf.unset(PUSHDOWN)
+
+
+def run_batches(spark: SparkSession, folders: Folders, *names: str, **options: str) -> None:
+    """Run a query to its end that reads one file in each batch."""
+    for name in names:
+        folders.land(name, ["x", "y"])
+    run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger="1", **options), folders))
+
+
+def test_every_view_has_the_columns_that_it_says_and_can_be_queried(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    run_batches(spark, folders, "a.txt", "b.txt", taskReports="always")
+    counts = {}
+    for name, view in VIEWS.items():
+        frame = state(spark, folders.checkpoint, view=name)
+        assert frame.columns == view.schema.names
+        counts[name] = len(frame.collect())
+    assert counts == {
+        "checkpoints": 2,
+        "splits": 2,
+        "files": 2,
+        "quarantine": 0,
+        "reports": 2,
+        "actions": 0,
+        "source": 1,
+    }
+    assert state(spark, folders.checkpoint).columns == VIEWS["checkpoints"].schema.names
+    (row,) = (
+        state(spark, folders.state, view="source").selectExpr("start_options", "driver_started_at").collect()
+    )
+    assert isinstance(row.start_options, dict)
+    assert row.driver_started_at is not None
+
+
+def test_a_file_can_be_followed_to_the_batch_that_read_it_with_and_without_pushed_filters(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    run_batches(spark, folders, "a.txt", "b.txt", "c.txt")
+
+    def batches_of_b() -> list[tuple[int, str]]:
+        frame = state(spark, folders.checkpoint, view="files").where(
+            "path like '%/b.txt' and checkpoint_id = 2"
+        )
+        return [(row.batch_id, row.status) for row in frame.collect()]
+
+    def ids(condition: str) -> list[int]:
+        rows = state(spark, folders.checkpoint).where(condition).collect()
+        return sorted(row.checkpoint_id for row in rows)
+
+    def seen() -> list[object]:
+        conditions = ["checkpoint_id >= 2", "checkpoint_id in (1, 3)", "checkpoint_id < 2 or splits > 99"]
+        conditions += [
+            "not checkpoint_id = 2",
+            "checkpoint_id > 1 and checkpoint_id <= 2",
+            "batch_id is null",
+        ]
+        return [batches_of_b(), *map(ids, conditions)]
+
+    plain = seen()
+    assert plain == [[(1, "finished")], [2, 3], [1, 3], [1], [1, 3], [2], []]
+    with filters_pushed(spark):
+        assert seen() == plain
+
+
+def test_the_state_of_a_query_can_be_read_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    folders.land("0.txt", ["x"])
+    query = to_lake(file_stream(spark, folders, retainedCheckpoints="2"), folders, processingTime="0 seconds")
+    for number in range(1, 14):
+        wait_for(lambda n=number: len(committed_batches(folders)) >= n, query)
+        folders.land(f"{number}.txt", ["x"])
+        if number in (6, 13):
+            rows = state(spark, folders.state).where("status <> 'orphan'").collect()
+            assert max(row.finished for row in rows) >= number
+    query.stop()
+    assert state(spark, folders.checkpoint).count() < 13
+
+
+def test_what_is_quarantined_says_why(spark: SparkSession, tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    folders.land("good.txt", ["x"])
+    (folders.landing / "bad.txt.gz").write_bytes(b"\x1f\x8b no gzip")
+    run_to_end(to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders))
+    (row,) = state(spark, folders.checkpoint, view="quarantine").collect()
+    assert row.path.endswith("bad.txt.gz")
+    assert (row.checkpoint_id, row.batch_id, row.attempts) == (1, 0, 3)
+    assert "bad.txt.gz" in row.error
+    statuses = state(spark, folders.checkpoint, view="splits").select("status").collect()
+    assert sorted(item.status for item in statuses) == ["finished", "quarantined"]
+
+
+def test_mistakes_are_told_with_what_was_probably_meant(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisException, match="did you mean splits"):
+        state(spark, tmp_path, view="split")
+    with pytest.raises(AnalysisException, match="option veiw is unknown; did you mean view"):
+        state(spark, tmp_path, veiw="splits")
+    with pytest.raises(AnalysisException, match="option path is not set"):
+        spark.read.format("flip27_state").load()
+    with pytest.raises(AnalysisException, match="is empty or does not exist"):
+        state(spark, tmp_path).collect()
+    with pytest.raises(AnalysisException, match="view source has no such columns: rows"):
+        spark.read.format("flip27_state").schema("rows long").option("view", "source").load(
+            str(tmp_path)
+        ).collect()
+
+
+def test_a_schema_may_name_some_of_the_columns(spark: SparkSession, tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    run_batches(spark, folders, "a.txt")
+    frame = (
+        spark.read.format("flip27_state")
+        .option("view", "files")
+        .schema("status string, path string")
+        .load(str(folders.checkpoint))
+    )
+    assert [tuple(row) for row in frame.collect()] == [("finished", str(folders.landing / "a.txt"))]
+
+
+def test_the_queries_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    run_batches(spark, folders, "a.txt", taskReports="always")
+    for view in VIEWS:
+        state(spark, folders.checkpoint, view=view).createOrReplaceTempView(f"state_{view}")
+    queries = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(queries) >= 5
+    for query in queries:
+        spark.sql(query).collect()
+
+
+def test_the_page_names_every_option() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert [option.name for option in STATE_OPTIONS if f"`{option.name}`" not in text] == []
