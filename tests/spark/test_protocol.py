@@ -6,7 +6,10 @@ twice or out of order shows in the audit.
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -89,3 +92,38 @@ def test_a_slow_subtask_and_its_speculative_copy_are_one_subtask_S66_S96(root: P
         assert soak.life(lambda _: False, last=True)
     assert_exact(soak)
     assert max(reported_attempts(root)) > 0
+
+
+def test_of_two_drivers_on_one_checkpoint_one_stops_and_nothing_is_lost_or_repeated_S98(
+    root: Path, tmp_path: Path
+) -> None:
+    """Started together where a third one died; whichever loses stops with an error that says so."""
+    soak = Soak(root=root, options=OPTIONS | {"rows": "1000"}, settings={}, quick=QUICK)
+
+    def kill(child: ChildProcess) -> bool:
+        soak.wait_for_an_offset(child)
+        os.killpg(child.popen.pid, signal.SIGKILL)
+        return True
+
+    soak.life(kill)
+    ends: list[str] = []
+
+    def drive() -> None:
+        try:
+            ends.append("finished" if soak.life(lambda _: False) else "killed")
+        except AssertionError as error:
+            ends.append(str(error))
+
+    drivers = [threading.Thread(target=drive) for _ in range(2)]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join()
+    lost = [end for end in ends if end != "finished"]
+    assert len(lost) >= 1
+    log = (tmp_path / "soak.log").read_text()
+    # We say it at the next checkpoint; Spark's log or the sink may notice first.
+    told = ("has taken over", "CONCURRENT_STREAM_LOG_UPDATE", "another writer already committed this batch")
+    assert any(words in log for words in told)
+    assert soak.life(lambda _: False, last=True)
+    assert_exact(soak)
