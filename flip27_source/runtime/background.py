@@ -19,6 +19,10 @@ _log = logging.getLogger("flip27_source")
 Deliver = Callable[[Handler, Any, BaseException | None], None]
 
 
+MOST_UNDELIVERED = 1000
+"""Results that may wait in the mailbox before no further round begins."""
+
+
 class BackgroundRunner:
     """One daemon thread for each call; rounds of one call never overlap."""
 
@@ -47,8 +51,12 @@ class BackgroundRunner:
 
     def drain(self, deliver: Deliver) -> None:
         """Give everything in the mailbox to ``deliver``, in order of arrival."""
-        while not self._mailbox.empty():
-            deliver(*self._mailbox.get())
+        try:
+            while not self._mailbox.empty():
+                deliver(*self._mailbox.get())
+        finally:
+            with self._changed:
+                self._changed.notify_all()
 
     @property
     def in_first_rounds(self) -> bool:
@@ -84,6 +92,12 @@ class BackgroundRunner:
                     self._changed.notify_all()
             if error is not None or period_s is None or self._closed.wait(period_s):
                 return
+            self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        """A long batch collects nothing: rounds must not fill the memory meanwhile."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._mailbox.qsize() < MOST_UNDELIVERED or self._closed.is_set())
 
     def _round(self, work: Callable[[], Any], retry: RetryPolicy) -> tuple[Any, BaseException | None]:
         failures = 0

@@ -217,3 +217,26 @@ def test_close_ends_the_pause_before_a_retry() -> None:
 def test_pauses_double_up_to_the_longest() -> None:
     policy = RetryPolicy(retries=9, first_pause_s=1.0, longest_pause_s=10.0)
     assert [policy.pause_s(n) for n in (1, 2, 3, 4, 5, 1000)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+def test_rounds_whose_results_nobody_collects_come_to_a_halt_and_go_on_when_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A long batch collects nothing; with a short period the results would fill the memory."""
+    monkeypatch.setattr("flip27_source.runtime.background.MOST_UNDELIVERED", 3)
+    runner, outcomes = BackgroundRunner(), Outcomes()
+    begun: queue.SimpleQueue[int] = queue.SimpleQueue()
+    numbers = itertools.count()
+
+    def work() -> int:
+        number = next(numbers)
+        begun.put(number)
+        return number
+
+    runner.submit(work, outcomes, 0.0, RetryPolicy())
+    assert [begun.get(timeout=20) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(queue.Empty):
+        begun.get(timeout=0.2)
+    runner.drain(deliver)
+    assert begun.get(timeout=20) == 3
+    runner.close()

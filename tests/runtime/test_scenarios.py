@@ -394,7 +394,7 @@ def test_every_record_is_read_once_wherever_a_batch_ends_S70(rows: int, restart:
 
 
 def test_a_split_that_appears_while_others_are_read_is_read_beside_them_S70() -> None:
-    batches = paged({"orders": list("abcd")}, maxRowsPerSplit="2", discoveryInterval="0s")
+    batches = paged({"orders": list("abcd")}, maxRowsPerSplit="2", discoveryInterval="10ms")
     assert batches.batch() == ["a", "b"]
     SERVER["late"] = ["x"]
     batches.restart()
