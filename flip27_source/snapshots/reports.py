@@ -27,7 +27,7 @@ FORMAT = 1
 _ABSENT = msgspec.Raw()
 
 
-class _StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
+class StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
     split: str
     status: str
     position: msgspec.Raw = _ABSENT
@@ -36,12 +36,12 @@ class _StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: int = 0
 
 
-class _StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: int
     checkpoint: str
     subtask: int
     split_version: int
-    results: list[_StoredResult] = []
+    results: list[StoredResult] = []
     events: list[msgspec.Raw] = []
     metrics: CheckpointMetrics = CheckpointMetrics()
 
@@ -105,13 +105,13 @@ class ReportStorage:
         return first
 
     def _encode(self, place: ReportPlace, report: SubtaskReport[Any]) -> bytes:
-        stored = _StoredReport(
+        stored = StoredReport(
             format=FORMAT,
             checkpoint=str(place.name),
             subtask=report.subtask_id,
             split_version=self._split_version,
             results=[
-                _StoredResult(
+                StoredResult(
                     split=item.split_id,
                     status=item.status.value,
                     position=_ABSENT if item.position is None else self._codec.encode_split(item.position),
@@ -130,25 +130,10 @@ class ReportStorage:
 
     def _decode(self, file: str, data: bytes) -> SubtaskReport[Any]:
         try:
-            sealed = msgspec.json.decode(data, type=_Sealed)
-            if content_digest(bytes(sealed.report)) != sealed.digest:
-                raise CorruptStateError(
-                    f"report {file} is not what its digest promises ({len(data)} bytes)",
-                    remedy="restore the file from a backup of the state location",
-                )
-            found = msgspec.json.decode(sealed.report, type=_Format).format
-            if found != FORMAT:
-                raise IncompatibleStateError(
-                    f"report {file} has format {found}; this library reads {FORMAT}",
-                    remedy="install the version of flip27-source that wrote it, or a newer one",
-                )
-            stored = msgspec.json.decode(sealed.report, type=_StoredReport)
+            stored = decode_stored_report(file, data)
             results = tuple(self._result(stored.split_version, item) for item in stored.results)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise CorruptStateError(
-                f"report {file} cannot be read: {error}",
-                remedy="restore the file from a backup of the state location",
-            ) from error
+        except ValueError as error:
+            raise _unreadable(file, error) from error
         name = CheckpointName.parse(stored.checkpoint)
         return SubtaskReport(
             checkpoint_id=0 if name is None else name.checkpoint_id,
@@ -158,7 +143,7 @@ class ReportStorage:
             metrics=stored.metrics,
         )
 
-    def _result(self, split_version: int, item: _StoredResult) -> SplitResult[Any]:
+    def _result(self, split_version: int, item: StoredResult) -> SplitResult[Any]:
         raw = item.position
         return SplitResult(
             split_id=item.split,
@@ -168,6 +153,38 @@ class ReportStorage:
             error=item.error,
             attempts=item.attempts,
         )
+
+
+def decode_stored_report(file: str, data: bytes) -> StoredReport:
+    """A report whose author values are still JSON: no author code is needed to read it.
+
+    Raises:
+        CorruptStateError: it is cut off or altered.
+        IncompatibleStateError: its format is newer than this library.
+    """
+    try:
+        sealed = msgspec.json.decode(data, type=_Sealed)
+        if content_digest(bytes(sealed.report)) != sealed.digest:
+            raise CorruptStateError(
+                f"report {file} is not what its digest promises ({len(data)} bytes)",
+                remedy="restore the file from a backup of the state location",
+            )
+        found = msgspec.json.decode(sealed.report, type=_Format).format
+        if found != FORMAT:
+            raise IncompatibleStateError(
+                f"report {file} has format {found}; this library reads {FORMAT}",
+                remedy="install the version of flip27-source that wrote it, or a newer one",
+            )
+        return msgspec.json.decode(sealed.report, type=StoredReport)
+    except msgspec.MsgspecError as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: str, error: Exception) -> CorruptStateError:
+    return CorruptStateError(
+        f"report {file} cannot be read: {error}",
+        remedy="restore the file from a backup of the state location",
+    )
 
 
 def check_same_ranges(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:

@@ -15,15 +15,14 @@ from typing import Any
 
 import msgspec
 
-from ..errors import CorruptStateError, Flip27Error, IncompatibleStateError, MissingStateError
-from ..segment import content_digest
+from ..errors import CorruptStateError, Flip27Error, MissingStateError
 from . import layout
-from . import reports as stored_reports
 from .documents import CheckpointDocument, SegmentFinder, SourceIdentity, decode_document
 from .drivers import DriverRecord
 from .failures import FailureRecord
 from .layout import CheckpointName
 from .locations import Lineage
+from .reports import StoredReport, decode_stored_report
 from .savepoints import METADATA, Savepoint, open_savepoint
 from .segments import unpack_segment
 from .store import Store
@@ -160,7 +159,7 @@ class History:
                 found.setdefault(name, []).append(int(match[2]))
         return {name: tuple(sorted(subtasks)) for name, subtasks in found.items()}
 
-    def report(self, name: CheckpointName, subtask: int) -> stored_reports._StoredReport | None:
+    def report(self, name: CheckpointName, subtask: int) -> StoredReport | None:
         """The report of a subtask; None when there is none."""
         if subtask not in self.reports.get(name, ()):
             return None
@@ -169,7 +168,7 @@ class History:
             data = self._required_store.read(file)
         except MissingStateError:
             return None  # cleaned up meanwhile
-        return _decode_report(file, data)
+        return decode_stored_report(file, data)
 
     @cached_property
     def failures(self) -> Mapping[str, tuple[CheckpointName, int]]:
@@ -329,25 +328,6 @@ def _split_id(fields: Mapping[str, Any], text: str) -> str:
 def _ids_with_several(names: Collection[CheckpointName]) -> set[int]:
     counts = Counter(name.checkpoint_id for name in names)
     return {checkpoint_id for checkpoint_id, count in counts.items() if count > 1}
-
-
-def _decode_report(file: str, data: bytes) -> stored_reports._StoredReport:
-    try:
-        sealed = msgspec.json.decode(data, type=stored_reports._Sealed)
-        if content_digest(bytes(sealed.report)) != sealed.digest:
-            raise CorruptStateError(
-                f"report {file} is not what its digest promises ({len(data)} bytes)",
-                remedy="restore the file from a backup of the state location",
-            )
-        found = msgspec.json.decode(sealed.report, type=stored_reports._Format).format
-        if found != stored_reports.FORMAT:
-            raise IncompatibleStateError(
-                f"report {file} has format {found}; this library reads {stored_reports.FORMAT}",
-                remedy="install the version of flip27-source that wrote it, or a newer one",
-            )
-        return msgspec.json.decode(sealed.report, type=stored_reports._StoredReport)
-    except msgspec.MsgspecError as error:
-        raise _unreadable(file, error) from error
 
 
 def _unreadable(file: str, error: Exception) -> Flip27Error:

@@ -14,7 +14,7 @@ from typing import Any
 from ..coordination.reports import ReportDemand, SplitStatus
 from .documents import CheckpointDocument, StoredQuarantined
 from .layout import CheckpointName
-from .reports import _StoredReport, _StoredResult
+from .reports import StoredReport, StoredResult
 from .views_asked import Asked
 from .views_history import COMPLETE, History, Line, StoredSplit, canonical_text
 
@@ -43,14 +43,14 @@ class Share:
     subtask: int
     splits: list[StoredSplit]
     alone: bool
-    report: _StoredReport | None
+    report: StoredReport | None
 
-    def result(self, split_id: str) -> _StoredResult | None:
+    def result(self, split_id: str) -> StoredResult | None:
         """What the report says of a split that did not simply finish."""
         results = () if self.report is None else self.report.results
         return next((item for item in results if item.split == split_id), None)
 
-    def outcome(self, result: _StoredResult | None, *, is_complete: bool) -> str:
+    def outcome(self, result: StoredResult | None, *, is_complete: bool) -> str:
         """What became of a split of this share, as far as it is known.
 
         What a report says stands even while the batch is under way: each later attempt repeats it.
