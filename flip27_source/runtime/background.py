@@ -50,9 +50,12 @@ class BackgroundRunner:
         ).start()
 
     def drain(self, deliver: Deliver) -> None:
-        """Give everything in the mailbox to ``deliver``, in order of arrival."""
+        """Give what is in the mailbox now to ``deliver``, in order of arrival.
+
+        What arrives meanwhile is for the next call: a call with a short period would never let this end.
+        """
         try:
-            while not self._mailbox.empty():
+            for _ in range(self._mailbox.qsize()):
                 deliver(*self._mailbox.get())
         finally:
             with self._changed:

@@ -35,6 +35,14 @@ def deliver(handler: Callable[..., None], result: Any, error: BaseException | No
     handler(result, error)
 
 
+def thread_of(submit: Callable[[], None]) -> threading.Thread:
+    """The thread that a submission began; sources of other tests may have left theirs running."""
+    before = set(threading.enumerate())
+    submit()
+    (thread,) = [one for one in set(threading.enumerate()) - before if one.name == "flip27-async"]
+    return thread
+
+
 def test_a_result_waits_in_the_mailbox_until_the_caller_collects_it() -> None:
     runner, outcomes = BackgroundRunner(), Outcomes()
     worked_on: list[threading.Thread] = []
@@ -186,14 +194,12 @@ def test_close_ends_the_waiting_and_no_further_round_begins_S62() -> None:
         begun.set()
         go.wait(10)
 
-    runner.submit(work, outcomes, 0.0, RetryPolicy())
+    thread = thread_of(lambda: runner.submit(work, outcomes, 0.0, RetryPolicy()))
     assert begun.wait(10)
     runner.close()
     runner.wait_for_first_rounds()
     go.set()
-    for thread in threading.enumerate():
-        if thread.name == "flip27-async":
-            thread.join(10)
+    thread.join(10)
     assert rounds.qsize() == 1
 
 
@@ -205,13 +211,12 @@ def test_close_ends_the_pause_before_a_retry() -> None:
         failed.set()
         raise OSError("again")
 
-    runner.submit(work, outcomes, None, RetryPolicy(retries=1, first_pause_s=3600.0, longest_pause_s=3600.0))
+    once_more = RetryPolicy(retries=1, first_pause_s=3600.0, longest_pause_s=3600.0)
+    thread = thread_of(lambda: runner.submit(work, outcomes, None, once_more))
     assert failed.wait(10)
     runner.close()
-    for thread in threading.enumerate():
-        if thread.name == "flip27-async":
-            thread.join(10)
-            assert not thread.is_alive()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_pauses_double_up_to_the_longest() -> None:
@@ -240,3 +245,21 @@ def test_rounds_whose_results_nobody_collects_come_to_a_halt_and_go_on_when_they
     runner.drain(deliver)
     assert begun.get(timeout=20) == 3
     runner.close()
+
+
+def test_a_drain_ends_although_results_keep_arriving() -> None:
+    """A call with a period of nothing would else hold the coordinator for ever."""
+    runner, outcomes = BackgroundRunner(), Outcomes()
+
+    def next_arrives_first(handler: Callable[..., None], result: Any, error: BaseException | None) -> None:
+        handler(result, error)
+        assert len(outcomes.results) < 5, "the drain does not end"
+        runner.submit(lambda: "later", outcomes, None, RetryPolicy())
+        runner.wait_for_first_rounds()
+
+    runner.submit(lambda: "first", outcomes, None, RetryPolicy())
+    runner.wait_for_first_rounds()
+    runner.drain(next_arrives_first)
+    assert outcomes.results == ["first"]
+    runner.drain(deliver)
+    assert outcomes.results == ["first", "later"]
