@@ -11,7 +11,6 @@ from ..coordination.reports import ReportDemand, SubtaskReport
 from ..errors import MissingReportError
 from ..reader import YieldsProgress
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.event_codec import EventCodec
 from ..snapshots.offsets import Offset
 from ..snapshots.reports import ReportPlace, ReportStorage
 from ..snapshots.store import Store
@@ -47,18 +46,12 @@ def report_place(offset: Offset, demand: ReportDemand, subtask_id: int) -> Repor
     )
 
 
-def report_storage(source: Source, store: Store, codec: SnapshotCodec) -> ReportStorage:
-    """Where the reports of a source are; the same on the driver and on executors."""
-    kind = source.enumerator_type
-    return ReportStorage(store, codec, EventCodec(kind), kind.split_version)
-
-
 class Acknowledgements:
     """Collects the reports of complete checkpoints."""
 
     def __init__(self, source: Source, store: Store, codec: SnapshotCodec) -> None:
         self._repeats = source.options[ON_MISSING_REPORT] == "repeat"
-        self._storage = report_storage(source, store, codec)
+        self._storage = ReportStorage(store, codec, source.enumerator_type)
         self.numbers: dict[str, Any] = {}
         """Of the newest checkpoint whose tasks reported, for progress events."""
 

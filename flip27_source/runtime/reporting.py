@@ -18,7 +18,6 @@ from ..errors import AttemptError, StateError, StateLocationError
 from ..events import SourceEvent
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.event_codec import EventCodec
 from ..snapshots.failures import FailureLog
 from ..snapshots.reports import ReportPlace, ReportStorage, check_same_ranges
 from ..snapshots.store import Store, open_store
@@ -59,8 +58,7 @@ class ReportingSubtask:
         self._place = place
         self._codec = codec
         store = store or _store_of(source)
-        self._events = EventCodec(source.enumerator_type)
-        self._storage = ReportStorage(store, codec, self._events, source.enumerator_type.split_version)
+        self._storage = ReportStorage(store, codec, source.enumerator_type)
         self._first: SubtaskReport[Any] | None = self._storage.read(place)
         self._sent: list[SourceEvent] = []
         self._results: list[SplitResult[Any]] = []
@@ -168,7 +166,7 @@ class ReportingSubtask:
         return expected
 
     def _send(self, event: SourceEvent) -> None:
-        self._events.check(event)  # refused here, where the author sees who sent it
+        self._storage.events.check(event)  # refused here, where the author sees who sent it
         self._sent.append(event)
 
     def _acknowledge(self, splits: int, duration_s: float) -> None:

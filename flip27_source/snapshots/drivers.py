@@ -7,7 +7,6 @@ what they are. The epoch is there to tell it, and to keep it from cleaning up wh
 from __future__ import annotations
 
 import os
-import re
 import socket
 
 import msgspec
@@ -15,8 +14,6 @@ import msgspec
 from ..errors import CorruptStateError, MissingStateError, StaleDriverError
 from . import layout
 from .store import Store
-
-_EPOCH = re.compile(r"(\d{1,18})\.json")
 
 
 class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +52,7 @@ class DriverEpoch:
 
     def _epochs(self) -> list[int]:
         found = self._store.list(f"{self.lineage}/{layout.DRIVERS}")
-        return [int(match[1]) for name in found if (match := _EPOCH.fullmatch(name))]
+        return [epoch for name in found if (epoch := layout.parse_driver(name)) is not None]
 
     def _who(self, epoch: int) -> str:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 import msgspec
@@ -10,8 +9,6 @@ import msgspec
 from . import layout
 from .layout import CheckpointName
 from .store import Store
-
-_FAILURE = re.compile(r"(\d+-[0-9a-f]{32})\.([0-9a-f]{32})-(\d{1,9})\.json")
 
 
 class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,9 +30,10 @@ class FailureLog:
         self._name = name
         self._counts: Counter[str] = Counter()
         for text in store.list(f"{lineage}/{layout.FAILURES}"):
-            match = _FAILURE.fullmatch(text)
-            if match is not None and match[1] == str(name):
-                self._counts[match[2]] = max(self._counts[match[2]], int(match[3]))
+            found = layout.parse_failure(text)
+            if found is not None and found[0] == name:
+                _, digest, number = found
+                self._counts[digest] = max(self._counts[digest], number)
 
     def count(self, split_id: str) -> int:
         """How often reading a split has failed."""

@@ -26,6 +26,9 @@ DRIVERS = "drivers"
 
 _CHECKPOINT_NAME = re.compile(r"(\d{1,18})-([0-9a-f]{32})\.json")
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.[a-z0-9-]{1,32}\.(?:json|bin)")
+_REPORT_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.(\d{1,9})\.json")
+_FAILURE_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.([0-9a-f]{32})-(\d{1,9})\.json")
+_DRIVER_NAME = re.compile(r"(\d{1,18})\.json")
 _LINEAGE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}-[0-9a-f]{16}")
 
 
@@ -109,3 +112,23 @@ def split_digest(split_id: str) -> str:
 def driver_file(lineage: str, epoch: int) -> str:
     """Path of the file that says who drives the lineage in ``epoch``."""
     return f"{lineage}/{DRIVERS}/{epoch}.json"
+
+
+def parse_report(file_name: str) -> tuple[CheckpointName, int] | None:
+    """The document and the subtask of a report's file; None when it is something else."""
+    match = _REPORT_NAME.fullmatch(file_name)
+    name = None if match is None else CheckpointName.parse(match[1])
+    return None if match is None or name is None else (name, int(match[2]))
+
+
+def parse_failure(file_name: str) -> tuple[CheckpointName, str, int] | None:
+    """The document, the split's digest and the number of a failure's file; None when it is something else."""
+    match = _FAILURE_NAME.fullmatch(file_name)
+    name = None if match is None else CheckpointName.parse(match[1])
+    return None if match is None or name is None else (name, match[2], int(match[3]))
+
+
+def parse_driver(file_name: str) -> int | None:
+    """The epoch of a driver's file; None when it is something else."""
+    match = _DRIVER_NAME.fullmatch(file_name)
+    return None if match is None else int(match[1])

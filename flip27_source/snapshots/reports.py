@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ..coordination.reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
+from ..enumerator import SplitEnumerator
 from ..errors import AttemptError, CorruptStateError, IncompatibleStateError, MissingStateError
 from ..segment import content_digest
 from . import layout
@@ -70,13 +71,19 @@ class ReportPlace:
 
 
 class ReportStorage:
-    """Writes and reads the reports of one source."""
+    """Writes and reads the reports of one source; the same on the driver and on executors.
 
-    def __init__(self, store: Store, codec: SnapshotCodec, events: EventCodec, split_version: int) -> None:
+    Attributes:
+        events: the events that its enumerator takes.
+    """
+
+    def __init__(
+        self, store: Store, codec: SnapshotCodec, enumerator_type: type[SplitEnumerator[Any]]
+    ) -> None:
         self._store = store
         self._codec = codec
-        self._events = events
-        self._split_version = split_version
+        self.events = EventCodec(enumerator_type)
+        self._split_version = enumerator_type.split_version
 
     def read(self, place: ReportPlace) -> SubtaskReport[Any] | None:
         """The report that counts; None when there is none yet.
@@ -121,7 +128,7 @@ class ReportStorage:
                 )
                 for item in report.results
             ],
-            events=[self._events.encode(event) for event in report.events],
+            events=[self.events.encode(event) for event in report.events],
             metrics=report.metrics,
         )
         data = msgspec.json.encode(stored, order="sorted")
@@ -139,7 +146,7 @@ class ReportStorage:
             checkpoint_id=0 if name is None else name.checkpoint_id,
             subtask_id=stored.subtask,
             results=results,
-            events=tuple(self._events.decode(event) for event in stored.events),
+            events=tuple(self.events.decode(event) for event in stored.events),
             metrics=stored.metrics,
         )
 

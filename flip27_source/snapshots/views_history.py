@@ -6,7 +6,6 @@ what is listed and cannot be read is an error. Writes nothing.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -30,10 +29,6 @@ from .store import Store
 COMPLETE = "complete"
 PENDING = "pending"
 ORPHAN = "orphan"
-
-_REPORT = re.compile(r"(\d+-[0-9a-f]{32})\.(\d{1,9})\.json")
-_FAILURE = re.compile(r"(\d+-[0-9a-f]{32})\.([0-9a-f]{32})-(\d{1,9})\.json")
-_EPOCH = re.compile(r"(\d{1,18})\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,10 +148,9 @@ class History:
         """The subtasks that have reported, by document."""
         found: dict[CheckpointName, list[int]] = {}
         for file in self._list(layout.REPORTS):
-            match = _REPORT.fullmatch(file)
-            name = None if match is None else CheckpointName.parse(match[1])
-            if match is not None and name is not None:
-                found.setdefault(name, []).append(int(match[2]))
+            if (parsed := layout.parse_report(file)) is not None:
+                name, subtask = parsed
+                found.setdefault(name, []).append(subtask)
         return {name: tuple(sorted(subtasks)) for name, subtasks in found.items()}
 
     def report(self, name: CheckpointName, subtask: int) -> StoredReport | None:
@@ -175,10 +169,9 @@ class History:
         """The newest failure of each split, by the split's digest: its document, and how many there were."""
         found: dict[str, tuple[CheckpointName, int]] = {}
         for file in self._list(layout.FAILURES):
-            match = _FAILURE.fullmatch(file)
-            name = None if match is None else CheckpointName.parse(match[1])
-            if match is not None and name is not None:
-                found[match[2]] = max(found.get(match[2], (name, 0)), (name, int(match[3])))
+            if (parsed := layout.parse_failure(file)) is not None:
+                name, digest, number = parsed
+                found[digest] = max(found.get(digest, (name, 0)), (name, number))
         return found
 
     def failure(self, split_id: str) -> tuple[int, str | None]:
@@ -208,7 +201,8 @@ class History:
 
     def driver(self) -> tuple[int, DriverRecord | None] | None:
         """The newest epoch and who drives it; None when no driver has said so."""
-        epochs = [int(match[1]) for file in self._list(layout.DRIVERS) if (match := _EPOCH.fullmatch(file))]
+        found = (layout.parse_driver(file) for file in self._list(layout.DRIVERS))
+        epochs = [epoch for epoch in found if epoch is not None]
         if not epochs:
             return None
         file = layout.driver_file(self.lineage.folder, max(epochs))
