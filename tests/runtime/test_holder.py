@@ -413,11 +413,12 @@ def test_a_run_waits_for_its_first_discovery_before_it_says_there_is_nothing(lim
 def test_a_discovery_that_ends_while_a_checkpoint_is_tried_is_not_overlooked() -> None:
     """Its result comes just after the mailbox was seen empty; an AvailableNow run would end unread."""
     go = threading.Event()
+    others = set(threading.enumerate())  # of holders that tests before this one have left running
 
     class EndsMeanwhile(Lists):
         def handle_split_request(self, subtask_id: int) -> None:
             go.set()
-            for thread in threading.enumerate():
+            for thread in set(threading.enumerate()) - others:
                 if thread.name == "flip27-async":
                     thread.join(10)
             super().handle_split_request(subtask_id)
@@ -526,9 +527,7 @@ def test_clean_up_keeps_what_a_restart_needs(tmp_path: Path) -> None:
         FEEDS["kept"].extend(items(str(number)))
         offsets.append(through_spark(holder.latest_offset(offsets[-1], ALL)))
         holder.commit(offsets[-1])
-        for thread in threading.enumerate():
-            if thread.name == "flip27-clean-up":
-                thread.join(10)
+        holder.wait_for_clean_up()
     for start, end in itertools.pairwise(offsets[-5:]):
         restarted = holder_of(source)
         assert read_ids(source, restarted.plan(start, end)) == [str(end["checkpoint"] - 1)]
