@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -62,9 +63,27 @@ def known_names(group: str) -> list[str]:
     return sorted(_BUILT_IN[group].keys() | {point.name for point in entry_points(group=group)})
 
 
+def registered_names(group: str, *, distribution: str | None = None) -> list[str]:
+    """Names that installed packages register in a group and that are not built in, sorted.
+
+    Args:
+        distribution: only those of this package, by its name on PyPI, in any spelling.
+    """
+    found = {
+        point.name
+        for point in entry_points(group=group)
+        if distribution is None or (point.dist and _plain(point.dist.name) == _plain(distribution))
+    }
+    return sorted(found - _BUILT_IN[group].keys())
+
+
 def canonical_name(group: str, name: str | None) -> str | None:
     """The one spelling of a built-in name, which is matched without regard to case."""
     return name.lower() if name is not None and name.lower() in _BUILT_IN[group] else name
+
+
+def _plain(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _find(group: str, name: str) -> type[Any]:

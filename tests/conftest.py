@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
+pytest_plugins = ["pytester"]
+
 # Workers run in the interpreter of the tests, also where the virtual environment is not activated.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 

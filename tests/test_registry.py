@@ -29,7 +29,7 @@ def test_a_class_is_found_by_module_and_name() -> None:
     assert find_enumerator("flip27_source.enumerators.files:FilesEnumerator") is FilesEnumerator
 
 
-def test_known_names_are_those_of_the_issue() -> None:
+def test_known_names_are_those_of_the_docs() -> None:
     assert {"files", "sequence"} <= set(known_names(ENUMERATOR_GROUP))
     assert {"json", "csv", "parquet", "text", "binary"} <= set(known_names(READER_GROUP))
 

@@ -17,6 +17,8 @@ from .fakes import END, FakeSource, Link, linked_source, literal_source, paged_s
 from .law import LawBroken, TrivialInput
 from .markers import BOOM, CRASH, FAIL, Crash, DataError, Fail, Markers
 from .reader_laws import PROGRESS_LAWS, READER_LAWS, check_reader
+from .registered import check_registered_sources, registered_sources
+from .running import peek, plan, run
 from .source_laws import SOURCE_LAWS, check_source
 from .spark_side import Attempt, Batch
 from .steps import Crashed, ExecutorLost, Killed, Step, Victim
@@ -49,12 +51,17 @@ __all__ = [
     "Victim",
     "check_enumerator",
     "check_reader",
+    "check_registered_sources",
     "check_source",
     "check_store",
     "laws",
     "linked_source",
     "literal_source",
     "paged_source",
+    "peek",
+    "plan",
+    "registered_sources",
+    "run",
 ]
 
 

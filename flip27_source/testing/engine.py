@@ -19,6 +19,7 @@ from ..coordination.planning import Limits
 from ..enumerator import Boundedness, SplitEnumerator
 from ..reader import SourceReaderContext, SplitReader
 from ..runtime.holder import Surroundings
+from ..runtime.reading import Item
 from ..runtime.subtask import PlannedSubtask, read_subtask
 from ..snapshots.store import MemoryStore, Store, open_store
 from ..source_options import (
@@ -255,6 +256,10 @@ class MicroBatchEngine:
 
         It may be held across a ``restart``: then it is a task of a driver that is gone.
         """
+        return (row for item in self.read(task, number) for row in rows_of(item))
+
+    def read(self, task: PlannedSubtask, number: int = 0) -> Iterator[Item]:
+        """As ``attempt``, in the batches that the reader gives."""
         driver, batch_id = self._driver, self.logs.next_batch_id
 
         def come_by(step: Step) -> None:
@@ -271,12 +276,12 @@ class MicroBatchEngine:
             attempt_number=number,
         )
 
-        def rows() -> Iterator[Row]:
-            items = read_subtask(self.source, task, context, view)
+        def items() -> Iterator[Item]:
+            read = read_subtask(self.source, task, context, view)
             try:
                 come_by(Step.TASK_STARTED)
-                for item in items:
-                    yield from rows_of(item)
+                for item in read:
+                    yield item
                     come_by(Step.ROWS_READ)
                 come_by(Step.TASK_ENDED)
             except Killed as killed:
@@ -287,9 +292,9 @@ class MicroBatchEngine:
                 raise
             finally:
                 # Not left to the garbage collector: every run is to be the same.
-                items.close()  # type: ignore[attr-defined]
+                read.close()  # type: ignore[attr-defined]
 
-        return rows()
+        return items()
 
     def finish(self, batch: Batch) -> None:
         """The tasks have ended: write the sink, then the commit log."""

@@ -1,0 +1,161 @@
+"""Looking at a source without Spark: its rows, its next batch, its first rows.
+
+For notebooks and for the first minutes of a new source. All state is in memory, whatever
+``stateLocation`` says: looking changes nothing, and begins where a new query would begin.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from ..enumerator import SplitEnumerator
+from ..reader import SplitReader
+from ..runtime.reading import Item
+from ..segment import Segment
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.store import MemoryStore
+from ..split import size_of
+from .engine import MicroBatchEngine
+from .spark_side import Batch, as_value
+from .under_test import GivenSource, under_test
+
+PLAN_SCHEMA = pa.schema(
+    {
+        "subtask": pa.int32(),
+        "split": pa.string(),
+        "files": pa.int64(),
+        "rows": pa.int64(),
+        "bytes": pa.int64(),
+    }
+)
+"""Of what ``plan`` gives: sizes are null where the split does not say them."""
+
+
+def run(
+    source: GivenSource = None,
+    *,
+    until: int | Callable[[pa.RecordBatch], bool] | None = None,
+    enumerator: type[SplitEnumerator[Any]] | None = None,
+    reader: type[SplitReader[Any]] | None = None,
+    schema: pa.Schema | None = None,
+    parallelism: int = 2,
+) -> Iterator[pa.RecordBatch]:
+    """Run a source from its beginning, and give its rows as they are read.
+
+    Args:
+        source: options, or a SourceUnderTest.
+        until: None reads what there is now, as Trigger.AvailableNow does: without end where the source
+            has none. A number of rows ends the run behind the batch of rows that reaches it, a
+            function behind the first one that it says True of; either way it ends when nothing is new.
+        enumerator, reader, schema: as in SourceUnderTest.
+        parallelism: subtasks of a batch; they are read one after the other.
+
+    Raises:
+        Flip27Error: the source is not what it should be, or cannot be read, with what to do.
+    """
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    engine = MicroBatchEngine(
+        given, store=MemoryStore(), available_now=until is None, parallelism=parallelism
+    )
+    return _run(engine, _end(until))
+
+
+def plan(
+    source: GivenSource = None,
+    *,
+    enumerator: type[SplitEnumerator[Any]] | None = None,
+    reader: type[SplitReader[Any]] | None = None,
+    schema: pa.Schema | None = None,
+    parallelism: int = 2,
+) -> pa.Table:
+    """What the first batch of a new query would read; nothing is read.
+
+    Args and errors as for ``run``.
+
+    Returns:
+        One row per split, in the order in which the subtasks read them: PLAN_SCHEMA.
+    """
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    engine = MicroBatchEngine(given, store=MemoryStore(), available_now=True, parallelism=parallelism)
+    codec = SnapshotCodec(engine.source.enumerator_type, engine.source.reader_type)
+    planned = []
+    if _trigger(engine):
+        for task in engine.partitions():
+            for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits)):
+                size = size_of(split)
+                planned.append((task.subtask_id, split.split_id, size.files, size.rows, size.bytes))
+    engine.stop()
+    columns = zip(*planned, strict=True) if planned else [()] * len(PLAN_SCHEMA)
+    return pa.table([list(column) for column in columns], schema=PLAN_SCHEMA)
+
+
+def peek(
+    source: GivenSource = None,
+    n: int = 10,
+    *,
+    enumerator: type[SplitEnumerator[Any]] | None = None,
+    reader: type[SplitReader[Any]] | None = None,
+    schema: pa.Schema | None = None,
+) -> pa.Table:
+    """The first ``n`` rows that a new query would get, or fewer where there are no more.
+
+    Args and errors otherwise as for ``run``.
+    """
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    batches = list(run(given, until=n)) if n > 0 else []
+    return pa.Table.from_batches(batches, schema=given.arrow_schema()).slice(0, max(n, 0))
+
+
+def _run(engine: MicroBatchEngine, ends: Callable[[pa.RecordBatch], bool]) -> Iterator[pa.RecordBatch]:
+    try:
+        while _trigger(engine):
+            for task in engine.partitions():
+                for batch in _batches(engine.read(task), engine.schema):
+                    yield batch
+                    if ends(batch):
+                        return
+            number = engine.logs.next_batch_id
+            start, end = engine.logs.start_of(number), engine.logs.offsets[number]
+            engine.finish(Batch(batch_id=number, start=as_value(start), end=as_value(end)))
+    finally:
+        engine.stop()
+
+
+def _trigger(engine: MicroBatchEngine) -> bool:
+    """Plan the next batch; False when nothing is new."""
+    engine.now_ms = time.time_ns() // 1_000_000
+    number = engine.logs.next_batch_id
+    # Spark runs its first batch in any case; here nothing new is nothing new.
+    return engine.trigger() and engine.logs.offsets[number] != engine.logs.start_of(number)
+
+
+def _batches(items: Iterator[Item], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches as they are, and single rows put together."""
+    for is_batch, group in itertools.groupby(items, lambda item: isinstance(item, pa.RecordBatch)):
+        if is_batch:
+            yield from group
+        else:
+            rows: Any = group
+            names = schema.names
+            yield pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema)
+
+
+def _end(until: int | Callable[[pa.RecordBatch], bool] | None) -> Callable[[pa.RecordBatch], bool]:
+    if until is None:
+        return lambda _: False
+    if callable(until):
+        return until
+    wanted: int = until
+    seen = 0
+
+    def reached(batch: pa.RecordBatch) -> bool:
+        nonlocal seen
+        seen += int(batch.num_rows)
+        return seen >= wanted
+
+    return reached
