@@ -205,7 +205,9 @@ def test_a_range_gives_the_row_groups_that_spark_gives_for_it(spark: SparkSessio
         theirs = spark.read.parquet(str(path)).selectExpr("n", "spark_partition_id() as p").collect()
         splits = [split_of(path, start, start + size) for start in range(0, length, size)]
         ours = [read_batches(ParquetReader(), [split], n_long) for split in splits]
-        partitions = {row["p"]: [other["n"] for other in theirs if other["p"] == row["p"]] for row in theirs}
+        partitions: dict[int, list[int]] = {}
+        for n, p in theirs:
+            partitions.setdefault(p, []).append(n)
         found = [[n for batch in part for n in batch["n"].to_pylist()] for part in ours if part]
         assert sorted(found) == sorted(partitions.values())
     spark.conf.unset("spark.sql.files.maxPartitionBytes")
