@@ -66,7 +66,11 @@ def expected_files() -> set[str]:
         for folder in ("enumerators", "readers")
         for path in (CHECKOUT / folder).rglob("*.py")
     }
-    return modules | linked | {"flip27_source/py.typed", "pyspark_flip27.py", "pyspark_flip27_state.py"}
+    templates = {
+        path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "flip27_source").rglob("*.tmpl")
+    }
+    others = {"flip27_source/py.typed", "pyspark_flip27.py", "pyspark_flip27_state.py"}
+    return modules | linked | templates | others
 
 
 def check_contents(direct: Path, by_sdist: Path) -> None:

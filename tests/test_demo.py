@@ -55,6 +55,15 @@ def test_a_run_that_cannot_start_exits_with_an_error(tmp_path: Path) -> None:
     assert main(["--files", "1", "--kills", "1", "--parent", str(tmp_path)]) == 2
 
 
+def test_a_query_that_fails_at_the_end_is_a_failure_and_not_lost_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java-here"))
+    settings = DemoSettings(files=1, rows_per_file=1, over_s=0, kills=0, parent=tmp_path, timeout_s=120)
+    with pytest.raises(DemoError, match="the query failed; the end of"):
+        run(settings, Console(file=io.StringIO()))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> DemoFolder:
     """Two files landed, and their rows delivered in one batch."""

@@ -205,10 +205,14 @@ class _Course:
 
     def _until(self, outcome: Callable[[], T | None], writer: ChildProcess, query: ChildProcess) -> T:
         """Wait for an outcome that is not None, and watch over both processes meanwhile."""
-        while (found := outcome()) is None:
+        while True:
+            # The outcome first: a process that ended badly just now is seen, whatever its end looks like.
+            found = outcome()
             for name, process in (("writer", writer), ("query", query)):
                 if process.popen.poll():
                     raise DemoError(f"the {name} failed; the end of {process.log}:\n{process.log_tail()}")
+            if found is not None:
+                return found
             if time.monotonic() > self._deadline:
                 raise DemoError(
                     f"not done after {self._settings.timeout_s:.0f} s; "
@@ -217,7 +221,6 @@ class _Course:
             if time.monotonic() > self._displayed_at + _DISPLAY_EVERY_S:
                 self._show()
             time.sleep(_POLL_S)
-        return found
 
     def _show(self) -> None:
         self._displayed_at = time.monotonic()

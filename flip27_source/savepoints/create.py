@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CorruptStateError, MissingStateError, StateLocationError, StopError
 from ..file_systems import redacted
 from ..snapshots import layout
+from ..snapshots.claims import mark_of
 from ..snapshots.documents import decode_document
 from ..snapshots.layout import CheckpointName
-from ..snapshots.savepoints import write_savepoint
+from ..snapshots.savepoints import METADATA, read_savepoint, savepoint_folder, write_savepoint
 from ..snapshots.spark_checkpoint import is_spark_checkpoint, newest_committed
 from ..snapshots.store import Store, open_store
+from .query import NewestBatch, copy_query, now_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +40,12 @@ def create(
     to: str,
     checkpoint: str | None = None,
     lineage: str | None = None,
+    query: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CreatedSavepoint:
     """Make a savepoint of the newest complete checkpoint; the query may be running or not.
+
+    Where the directory has one of this very checkpoint, that one is left as it is and named.
 
     Args:
         state: the query's ``stateLocation``.
@@ -49,6 +53,8 @@ def create(
         checkpoint: the query's Spark checkpoint location, which says what the last committed
             batch is. Found by itself where ``state`` lies inside it.
         lineage: which of several queries that share a state location; its directory's name.
+        query: take the whole query: Spark's checkpoint after that batch, operators' state and all, and
+            the state of its other flip27 sources. See :func:`restore_query`.
         storage_options: for the file systems, as the source's ``storage.*`` options.
 
     Raises:
@@ -56,21 +62,41 @@ def create(
     """
     options = dict(storage_options or {})
     source, target = open_store(state, options), open_store(to, options)
-    batch_id = None
     found = _in_checkpoint(state, checkpoint, options)
     if found is not None:
-        batch_id, names = found
-        chosen = _only([item for item in names if lineage in (None, item[0])], state)
-        folder, name = chosen
+        folder, name = _only(found.named, state, lineage, any_of_them=query)
+    elif query:
+        raise StateLocationError(
+            f"where the checkpoint of the query is that has its state in {redacted(state)} is not known",
+            remedy="give the query's checkpointLocation (--checkpoint)",
+        )
     else:
         folder = lineage or _only_lineage(source, state)
         name = _surely_complete(source, folder)
-    savepoint = write_savepoint(source, folder, name, target, created_ms=time.time_ns() // 1_000_000)
+    _check_unclaimed(target, name)
+    if not _is_there(target, name, query=query):
+        whole = None
+        if query and found is not None:
+            others = [item for item in found.named if item[0] != folder]
+            whole = copy_query(found, others, source, f"{to.rstrip('/')}/{savepoint_folder(name)}", options)
+        write_savepoint(source, folder, name, target, created_ms=now_ms(), query=whole)
     return CreatedSavepoint(
-        directory=f"{to.rstrip('/')}/{savepoint.folder}",
+        directory=f"{to.rstrip('/')}/{savepoint_folder(name)}",
         checkpoint_id=name.checkpoint_id,
-        batch_id=batch_id,
+        batch_id=None if found is None else found.batch_id,
     )
+
+
+def lineage_of(state: str, checkpoint: str | None, lineage: str | None, options: dict[str, Any]) -> str:
+    """The lineage that a query's state location holds.
+
+    Raises:
+        StateLocationError: there is none, or there are several.
+    """
+    found = _in_checkpoint(state, checkpoint, options)
+    if found is not None:
+        return _only(found.named, state, lineage, any_of_them=False)[0]
+    return lineage or _only_lineage(open_store(state, options), state)
 
 
 def stop_with_savepoint(
@@ -105,9 +131,7 @@ def stop_with_savepoint(
     return made
 
 
-def _in_checkpoint(
-    state: str, checkpoint: str | None, options: dict[str, Any]
-) -> tuple[int, list[tuple[str, CheckpointName]]] | None:
+def _in_checkpoint(state: str, checkpoint: str | None, options: dict[str, Any]) -> NewestBatch | None:
     """The newest committed batch of the query, with lineage and checkpoint of each of its sources."""
     for location in [checkpoint] if checkpoint is not None else _parents(state):
         store = open_store(location, options)
@@ -118,7 +142,7 @@ def _in_checkpoint(
                 for offset in batch.offsets
                 if offset.lineage is not None and offset.name is not None
             ]
-            return batch.batch_id, named
+            return NewestBatch(checkpoint=location, batch_id=batch.batch_id, named=tuple(named))
     if checkpoint is None:
         return None
     raise StateLocationError(
@@ -127,13 +151,35 @@ def _in_checkpoint(
     )
 
 
+def _is_there(target: Store, name: CheckpointName, *, query: bool) -> bool:
+    """Whether a savepoint of this checkpoint is there and holds what is asked for."""
+    folder = savepoint_folder(name)
+    if METADATA not in target.list(folder):
+        return False
+    return not query or read_savepoint(target, folder).metadata.query is not None
+
+
+def _check_unclaimed(target: Store, name: CheckpointName) -> None:
+    folder = savepoint_folder(name)
+    owner = mark_of(target, folder)
+    if owner is not None:
+        raise StateLocationError(
+            f"{target.location}/{folder} is a savepoint of this checkpoint already; the query whose source "
+            f"{owner.uid} has its state in {owner.state}/{owner.lineage} has claimed it and will delete it",
+            remedy="give another directory",
+        )
+
+
 def _parents(state: str) -> list[str]:
     parent = state.rstrip("/").rpartition("/")[0]
     return [folder for folder in (parent, parent.rpartition("/")[0]) if folder.rpartition("/")[2]]
 
 
-def _only(found: list[tuple[str, CheckpointName]], state: str) -> tuple[str, CheckpointName]:
-    if len(found) == 1:
+def _only(
+    named: Sequence[tuple[str, CheckpointName]], state: str, lineage: str | None, *, any_of_them: bool
+) -> tuple[str, CheckpointName]:
+    found = [item for item in named if lineage in (None, item[0])]
+    if len(found) == 1 or (found and any_of_them):
         return found[0]
     if not found:
         raise MissingStateError(

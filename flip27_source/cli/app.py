@@ -1,0 +1,56 @@
+"""The Typer app: the groups of commands, and how a command line becomes an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from flip27_source import __version__
+
+from . import (
+    check_command,
+    demo_command,
+    edit_commands,
+    new_command,
+    savepoint_commands,
+    state_commands,
+    watch_command,
+)
+
+app = typer.Typer(
+    name="flip27",
+    help="State of flip27 sources: look at it, save it, change it; and whether a machine is ready for them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # it may show local variables, and there are secrets in them
+)
+for one_command in (demo_command, new_command, check_command, watch_command):
+    app.add_typer(one_command.group)
+app.add_typer(state_commands.group, name="state")
+app.add_typer(savepoint_commands.group, name="savepoint")
+app.add_typer(edit_commands.group, name="edit")
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; its exit code: 0 done, 1 refused or wrong, 2 wrong usage, 3 a check failed."""
+    try:
+        app(args=arguments, prog_name="flip27")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,139 @@
+"""Rendering: the one place that prints. Rich tables on a terminal, tab-separated lines elsewhere, or JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from flip27_source.errors import Flip27Error
+
+from .answers import Answer, Table
+from .hiding import Hidden
+
+_STYLES = {
+    **dict.fromkeys(("ok", "complete", "readable"), "green"),
+    **dict.fromkeys(("warning", "unfinished", "orphan", "returned", "ignored"), "yellow"),
+    **dict.fromkeys(("failed", "damaged", "quarantined"), "bold red"),
+}
+
+_NOT_FOLDED = 19
+"""Cells of up to so many characters stay on one line: times, numbers, statuses."""
+_PADDING = 3
+
+
+class Rendering:
+    """Prints what commands answer.
+
+    Args:
+        out, notes: standard output and standard error.
+        as_json: machine form: one JSON value on standard output, and nothing else there.
+        hidden: takes secrets out of everything that is printed.
+    """
+
+    def __init__(self, out: Console, notes: Console, *, as_json: bool, hidden: Hidden) -> None:
+        self._out = out
+        self._notes = notes
+        self._as_json = as_json
+        self._hidden = hidden
+
+    def answer(self, answer: Answer) -> None:
+        """Print an answer."""
+        if self._as_json:
+            self._json(answer.data)
+            return
+        for part in answer.shown:
+            if isinstance(part, Table):
+                self._table(part)
+            elif isinstance(part, str):
+                self._line(self._out, part)
+            else:
+                part(self._out)
+        for note in answer.notes:
+            self._line(self._notes, note)
+
+    def error(self, error: Flip27Error) -> None:
+        """Print an error: in words on standard error, as ``{"error": ...}`` with ``--json``."""
+        if self._as_json:
+            kind = type(error).__name__
+            self._json({"error": {"kind": kind, "what": error.what, "remedy": error.remedy}})
+        else:
+            self._line(self._notes, str(error))
+
+    def _json(self, data: Any) -> None:
+        plain = self._hidden.in_data(msgspec.to_builtins(data))
+        text = msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
+        self._line(self._out, text)
+
+    def _line(self, console: Console, text: str) -> None:
+        # Not by rich, which expands tabs.
+        print(self._hidden.in_text(text), file=console.file)
+
+    def _table(self, table: Table) -> None:
+        rows = [[self._hidden.in_text(cell_text(value)) for value in row] for row in table.rows]
+        if not self._out.is_terminal:
+            for line in (table.columns, *rows):
+                self._line(self._out, "\t".join(_on_one_line(cell) for cell in line))
+            return
+        self._out.print(_drawn(table, rows, self._out.width), highlight=False)
+
+
+def cell_text(value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return ""
+    if isinstance(value, dt.datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _drawn(table: Table, rows: Sequence[Sequence[str]], width: int) -> RenderableType:
+    """A table, or where the screen is too narrow for it a list of the cells of each row."""
+    # Columns of which nothing is known are left out.
+    known = [index for index in range(len(table.columns)) if not rows or any(row[index] for row in rows)]
+    names = [name.replace("_", " ") for name in table.columns]
+    longest = [max(map(len, (*names[i].split(), *(row[i] for row in rows)))) for i in range(len(names))]
+    if sum(min(longest[index], _NOT_FOLDED) + _PADDING for index in known) > width:
+        return Group(*(_listed(names, row) for row in rows))
+    drawn = RichTable(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for index in known:
+        is_number = rows and all(isinstance(row[index], int | float | None) for row in table.rows)
+        drawn.add_column(
+            names[index],
+            justify="right" if is_number else "left",
+            overflow="fold",
+            min_width=min(longest[index], _NOT_FOLDED),
+        )
+    for row in rows:
+        drawn.add_row(*(_styled(row[index]) for index in known))
+    return drawn
+
+
+def _listed(names: Sequence[str], row: Sequence[str]) -> RenderableType:
+    """One row, a line for each of its cells."""
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for name, cell in zip(names, row, strict=True):
+        if cell:
+            grid.add_row(name, _styled(cell))
+    grid.add_row("")
+    return grid
+
+
+def _styled(cell: str) -> Text:
+    return Text(cell, style=_STYLES.get(cell, ""))
+
+
+def _on_one_line(cell: str) -> str:
+    return " ".join(cell.split("\t")).replace("\n", " ")

@@ -1,0 +1,128 @@
+"""Writes docs/cli.md from the commands of ``flip27``; with --check, only compares."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from flip27_source.cli.app import app
+
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+
+COMMON = ("--lineage", "--state-location", "--storage", "--json")
+
+INTRODUCTION = """\
+# The command line
+
+This page is made from the code (`python -m scripts.cli_page`).
+
+```
+pip install "flip27-source[cli]"
+flip27 --install-completion        # Tab completes commands, options and values: bash, zsh, fish, PowerShell
+```
+
+The commands need neither Spark nor the classes of a source, but for `demo` and `check --spark`. They may be
+used beside a running query.
+
+- On a terminal they print tables, elsewhere lines of cells with tabs between them, the names of the columns
+  first.
+- `--json` prints one JSON value on standard output and nothing else there. Its fields are those named here,
+  and those of the views in [state.md](state.md); times are ISO 8601, in UTC. An error is
+  `{"error": {"kind", "what", "remedy"}}`.
+- Notes, questions and errors go to standard error. An error says what to do.
+- No secret is printed: not the value of an option that names a credential, not the user and password in a
+  URL, also where the error of a library has them. But `ps` and the history of a shell show what a command was
+  given: better let the file system find credentials by itself (environment, profile, role).
+
+| exit code | |
+|---|---|
+| 0 | done |
+| 1 | refused, or something is wrong: the error says what and what to do |
+| 2 | wrong usage: an unknown command or option, a value that cannot be |
+| 3 | `check`: a check failed |
+
+1 are also a damaged savepoint (`savepoint verify`), lost or duplicated rows (`demo`), and an answer other
+than yes (`savepoint delete`).
+
+These options are the same wherever they are:
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    found = dict(commands())
+    common = {name: item for command in found.values() for item in command.params for name in item.opts}
+    head = INTRODUCTION + "\n".join(_table([common[name] for name in COMMON]))
+    return "\n".join([head, "", *(_section(words, item) for words, item in found.items())])
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command, with the words that lead to it."""
+    yield from _below(typer.main.get_command(app), "flip27")
+
+
+def _below(command: Any, words: str) -> Iterator[tuple[str, Any]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield words, command
+    for name, item in (inner or {}).items():
+        yield from _below(item, f"{words} {name}")
+
+
+def _section(words: str, command: Any) -> str:
+    example, _, answers = (command.epilog or "").partition("\n\n")
+    own = [parameter for parameter in command.params if parameter.opts[0] not in COMMON]
+    further = [f"`{name}`" for item in command.params for name in item.opts if name in COMMON]
+    return "\n".join(
+        [
+            f"## {words}",
+            "",
+            command.help,
+            "",
+            f"```\n{example.removeprefix('Example: ')}\n```",
+            "",
+            *_table(own),
+            *([""] if own else []),
+            f"Further options: {', '.join(further)}.",
+            "",
+            answers.replace("JSON:", "`--json` prints"),
+            "",
+        ]
+    )
+
+
+def _table(parameters: list[Any]) -> list[str]:
+    return ["| | default | |", "|---|---|---|", *map(_row, parameters)] if parameters else []
+
+
+def _row(parameter: Any) -> str:
+    is_option = parameter.param_type_name == "option"
+    names = ", ".join(parameter.opts) if is_option else parameter.metavar or parameter.name
+    metavar = f" {parameter.metavar}" if is_option and parameter.metavar else ""
+    default = "needed" if parameter.required else _shown(parameter.default)
+    return f"| `{names}{metavar}` | {default} | {parameter.help} |".replace(
+        "|N..M|N..|..M", ", N..M, N.., ..M"
+    )
+
+
+def _shown(default: object) -> str:
+    return "" if default in (None, False, (), []) else f"`{default}`"
+
+
+def main() -> int:
+    """Write the page, or say whether it is up to date."""
+    wanted = page()
+    if "--check" in sys.argv:
+        found = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+        return 0 if found == wanted else 1
+    PAGE.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""Running commands as a user does, and queries on disk that they look at."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source.cli.main import main
+from flip27_source.snapshots.store import LocalStore
+from tests.runtime.batches import Batches
+from tests.runtime.test_reports import Endpoints, Pages
+from tests.snapshots.spark_logs import FileQuery
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[list[str]]:
+        """The cells of a table that was not printed on a terminal."""
+        return [line.split("\t") for line in self.out.splitlines()]
+
+
+class CommandLine:
+    """``flip27`` with some words."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str | Path) -> Said:
+        self._capsys.readouterr()
+        code = main([str(word) for word in words])
+        said = self._capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+
+def three_batches(root: Path) -> FileQuery:
+    """Batches 0 and 1 are committed and have read a.txt and b.txt, and c.txt; batch 2, of d.txt, is not."""
+    query = FileQuery(root)
+    query.land("a.txt", "b.txt")
+    query.batch(now_ms=1_000)
+    query.land("c.txt")
+    query.batch(now_ms=3_000)
+    query.land("d.txt")
+    query.batch(now_ms=7_000, committed=False)
+    return query
+
+
+def paged(state: Path, **options: str) -> Batches:
+    """Endpoints that are read two rows at a time; their tasks report."""
+    chosen = {"stateLocation": str(state), "pollInterval": "0s", "maxRowsPerSplit": "2"} | options
+    return Batches(Endpoints, Pages, chosen, store=LocalStore(str(state)))

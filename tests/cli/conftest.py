@@ -1,0 +1,22 @@
+"""Fixtures of the tests of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from tests.runtime.test_reports import SERVER
+
+
+@pytest.fixture
+def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    SERVER.clear()
+    yield
+    SERVER.clear()

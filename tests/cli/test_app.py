@@ -1,0 +1,302 @@
+"""The app: help, exit codes, completion, missing libraries; and that no command prints a secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import fsspec
+import pytest
+import typer
+from fsspec.spec import AbstractFileSystem
+from rich.console import Console
+
+from flip27_source import __version__, savepoints
+from flip27_source.cli.answers import Answer, Table
+from flip27_source.cli.app import app
+from flip27_source.cli.commands import pairs, storage_options
+from flip27_source.cli.hiding import Hidden
+from flip27_source.cli.rendering import Rendering, cell_text
+from flip27_source.snapshots.views import VIEWS
+from tests.cli.command_line import CommandLine, three_batches
+
+SECRET = "hunter2-is-my-secret"
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command, with the words that lead to it."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield words, command
+    for name, item in (inner or {}).items():
+        yield from leaves(item, (*words, name))
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+def test_the_commands_are_there() -> None:
+    assert set(COMMANDS) >= {
+        ("demo",), ("check",), ("watch",),
+        ("state", "show"), ("state", "splits"), ("state", "files"), ("state", "history"), ("state", "diff"),
+        ("savepoint", "create"), ("savepoint", "list"), ("savepoint", "show"), ("savepoint", "verify"),
+        ("savepoint", "delete"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_json_and_says_what_it_and_its_options_do(
+    words: tuple[str, ...], flip27: CommandLine
+) -> None:
+    command = COMMANDS[words]
+    assert command.help
+    options = [option for parameter in command.params for option in parameter.opts]
+    assert "--json" in options
+    assert [parameter.name for parameter in command.params if not parameter.help] == []
+    said = flip27(*words, "--help")
+    assert said.code == 0
+    assert "Usage: flip27 " + " ".join(words) in said.out
+
+
+def test_the_version_is_printed(flip27: CommandLine) -> None:
+    assert flip27("--version").out == f"{__version__}\n"
+
+
+@pytest.mark.parametrize("words", [[], ["state"], ["savepoint"]])
+def test_without_a_command_there_is_help(words: list[str], flip27: CommandLine) -> None:
+    said = flip27(*words)
+    assert said.code in (0, 2)  # it depends on the version of Typer
+    assert "Usage" in said.out + said.err
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_where_a_library_is_missing_it_is_said_how_to_install_it(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; "
+        "from flip27_source.cli.main import main; sys.exit(main(['--version']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"the package {missing} is missing" in done.stderr
+    assert "pip install 'flip27-source[cli]'" in done.stderr
+
+
+def completions(flip27: CommandLine, line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What bash is offered at the end of a line."""
+    monkeypatch.setenv("_FLIP27_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+    return flip27().out.split()
+
+
+def test_the_shell_completes_commands_options_and_values(
+    flip27: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert completions(flip27, "flip27 sa", monkeypatch) == ["savepoint"]
+    assert {"show", "splits", "files", "history", "diff"} <= set(
+        completions(flip27, "flip27 state ", monkeypatch)
+    )
+    assert "--lineage" in completions(flip27, "flip27 state show --li", monkeypatch)
+    assert completions(flip27, "flip27 state splits --status q", monkeypatch) == ["quarantined"]
+
+
+def test_the_completion_script_can_be_shown(flip27: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_FLIP27_COMPLETE", "source_zsh")
+    assert "_FLIP27_COMPLETE" in flip27().out
+    options = [option for item in typer.main.get_command(app).params for option in item.opts]
+    assert {"--install-completion", "--show-completion"} <= set(options)
+
+
+@dataclass(frozen=True)
+class Places:
+    """What the commands are run on: a file system, and the name of a savepoint there."""
+
+    remote: str
+    savepoint: str
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds a query and a savepoint of it."""
+    root = tmp_path_factory.mktemp("origin")
+    query = three_batches(root)
+    savepoints.create(state=str(query.checkpoint / "flip27"), to=str(root / "saved"))
+    return root
+
+
+@pytest.fixture
+def places(origin: Path) -> Places:
+    memory = fsspec.filesystem("memory")
+    memory.rm("/", recursive=True)
+    for file in origin.rglob("*"):
+        if file.is_file():
+            memory.pipe_file(f"/secrets/{file.relative_to(origin)}", file.read_bytes())
+    (saved,) = (origin / "saved").iterdir()
+    return Places("memory://secrets", saved.name)
+
+
+def words_for(command: tuple[str, ...], places: Places) -> list[str]:
+    """A line that works, for each command that is given a place."""
+    remote = places.remote
+    state, saved = f"{remote}/checkpoint", f"{remote}/saved/{places.savepoint}"
+    edited = ["--state", f"{state}/flip27"]
+    changed = [*edited, "--why", "a test"]
+    return {
+        ("check",): ["--path", f"{remote}/landing", "--reader", "text", "--state", f"{remote}/probe",
+                     "--option", f"storage.token={SECRET}"],
+        ("watch",): [state, "--once"],
+        ("state", "show"): [state],
+        ("state", "splits"): [state],
+        ("state", "files"): [state],
+        ("state", "history"): [state],
+        ("state", "diff"): [f"{state}@1", f"{state}@2"],
+        ("savepoint", "create"): ["--state", f"{state}/flip27", "--to", f"{remote}/further"],
+        ("savepoint", "list"): [f"{remote}/saved"],
+        ("savepoint", "show"): [saved],
+        ("savepoint", "verify"): [saved],
+        ("savepoint", "delete"): [saved, "--yes"],
+        ("savepoint", "request"): [*edited, "--to", "/nowhere", "--timeout", "1"],
+        ("savepoint", "restore"): [saved, "--checkpoint", f"{remote}/fork"],
+        ("edit", "skip"): [*changed, "--split", "a"],
+        ("edit", "replay"): [*changed, "--split", "a"],
+        ("edit", "forget"): [*changed, "--split", "a"],
+        ("edit", "rewind"): [*changed, "--to-checkpoint", "1"],
+        ("edit", "set-position"): [*changed, "--split", "a", "--position", "{}"],
+        ("edit", "quarantine", "retry"): [*changed, "--split", "a"],
+        ("edit", "quarantine", "drop"): [*changed, "--split", "a"],
+        ("edit", "list"): edited,
+        ("edit", "withdraw"): ["0f3a5c1e", *edited],
+    }[command]  # fmt: skip
+
+
+PLACED = [words for words, command in COMMANDS.items() if any(p.name == "storage" for p in command.params)]
+NEED_MORE = {("savepoint", "restore"), ("savepoint", "request")}
+ANSWERING = [words for words in PLACED if words[0] != "edit" and words not in NEED_MORE]
+"""Those that have something to do here; the others are shown to work by tests of their own."""
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("words", ANSWERING, ids=" ".join)
+def test_no_command_prints_a_secret(
+    words: tuple[str, ...], as_json: list[str], flip27: CommandLine, places: Places
+) -> None:
+    nested = json.dumps({"password": SECRET})
+    storage = ["--storage", f"secret={SECRET}", "--storage", f"client_kwargs={nested}"]
+    said = flip27(*words, *words_for(words, places), *storage, *as_json)
+    assert said.code == 0, said
+    assert said.out != ""
+    assert SECRET not in said.out + said.err
+
+
+@pytest.mark.parametrize("words", ANSWERING, ids=" ".join)
+def test_every_field_of_a_json_answer_is_documented(
+    words: tuple[str, ...], flip27: CommandLine, places: Places
+) -> None:
+    data = flip27(*words, *words_for(words, places), "--json").data
+    fields = set(data[0] if isinstance(data, list) else data)
+    told = COMMANDS[words].epilog.partition("JSON: ")[2]
+    of_views = [view for view in VIEWS.values() if f"of the view {view.name}" in told]
+    documented = set(re.findall(r"\w+", told)) | {column.name for view in of_views for column in view.columns}
+    assert fields <= documented
+
+
+class Telltale(AbstractFileSystem):
+    """Puts all that it was given into its errors, as some libraries do."""
+
+    protocol = "telltale"
+
+    def _refuse(self, path: str, *args: Any, **options: Any) -> NoReturn:
+        raise PermissionError(f"told by the server: {path} with {self.storage_options}")
+
+    ls = info = cat_file = pipe_file = rm_file = makedirs = find = walk = _open = exists = _refuse
+
+
+@pytest.mark.parametrize("words", PLACED, ids=" ".join)
+def test_no_error_prints_a_secret(words: tuple[str, ...], flip27: CommandLine, places: Places) -> None:
+    fsspec.register_implementation("telltale", Telltale, clobber=True)
+    said = [word.replace("memory://", f"telltale://me:{SECRET}@") for word in words_for(words, places)]
+    for as_json in ([], ["--json"]):
+        answered = flip27(*words, *said, "--storage", f"key={SECRET}", *as_json)
+        assert answered.code in (1, 3)
+        assert "told by the server" in answered.out + answered.err
+        assert SECRET not in answered.out + answered.err
+
+
+def test_a_secret_is_hidden_at_any_depth_and_by_any_name_of_a_credential() -> None:
+    given = {
+        "secret": "abcdef",
+        "client_kwargs": '{"aws_secret_access_key": "ghijkl", "endpoint_url": "http://host"}',
+        "headers": '{"X-Api": "mnopqr"}',
+        "authToken": "stuvwx",
+        "token": {"private": ["yzabcd"]},
+        "endpoint_url": "http://shown",
+    }
+    hidden = Hidden(given)
+    text = "abcdef ghijkl mnopqr stuvwx yzabcd http://host http://shown s3://me:pass@bucket/a@b"
+    assert hidden.in_text(text) == "*** *** *** *** *** http://host http://shown s3://bucket/a@b"
+    assert hidden.in_data({"a": ["abcdef", 1, None]}) == {"a": ["***", 1, None]}
+
+
+def test_storage_options_are_read_as_the_source_reads_them() -> None:
+    given = ["key=0123", "anon=true", 'client_kwargs={"a": 1}', "url=http://host?a=b"]
+    assert storage_options(given) == {
+        "key": "0123",
+        "anon": True,
+        "client_kwargs": {"a": 1},
+        "url": "http://host?a=b",
+    }
+
+
+@pytest.mark.parametrize("text", [SECRET, f"={SECRET}"])
+def test_a_pair_that_is_none_is_wrong_usage_and_not_repeated(text: str) -> None:
+    with pytest.raises(typer.BadParameter) as caught:
+        pairs([text], "--storage")
+    assert SECRET not in str(caught.value)
+
+
+def test_cells_are_printed_as_people_read_them() -> None:
+    values = [None, True, 1200, 0.25, "a", ["b"], {"c": 1}]
+    assert [cell_text(value) for value in values] == ["", "yes", "1200", "0.2", "a", '["b"]', '{"c":1}']
+
+
+TABLE = Answer(data=None, shown=[Table(columns=("a_b", "c"), rows=[("x\ty", "1\n2"), (None, 3)])])
+
+
+def rendered(answer: Answer, **console: Any) -> str:
+    out = io.StringIO()
+    Rendering(Console(file=out, **console), Console(file=out), as_json=False, hidden=Hidden({})).answer(
+        answer
+    )
+    return out.getvalue()
+
+
+def test_a_table_is_drawn_on_a_terminal_and_elsewhere_one_line_for_each_row() -> None:
+    assert rendered(TABLE) == "a_b\tc\nx y\t1 2\n\t3\n"
+    drawn = rendered(TABLE, force_terminal=True, color_system=None, width=40)
+    assert "a b" in drawn
+    assert "─" in drawn
+
+
+def test_on_a_terminal_columns_of_which_nothing_is_known_are_left_out() -> None:
+    table = Table(columns=("path", "rows"), rows=[("[bold]a.json", None), ("b.json", None)])
+    drawn = rendered(Answer(data=None, shown=[table]), force_terminal=True, color_system=None, width=40)
+    assert "rows" not in drawn
+    assert "[bold]a.json" in drawn
+
+
+def test_on_a_narrow_terminal_nothing_is_cut_off() -> None:
+    columns = [f"column_{number}" for number in range(8)]
+    table = Table(columns=columns, rows=[[f"value{number}" for number in range(8)]])
+    for width in (30, 60, 120):
+        drawn = rendered(
+            Answer(data=None, shown=[table]), force_terminal=True, color_system=None, width=width
+        )
+        letters = "".join(drawn.split())
+        assert [letter for letter in "01234567" if letter not in letters] == []

@@ -1,0 +1,226 @@
+"""``flip27 check``: what it finds on literal data and on real places, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from flip27_source.cli.check_findings import Finding, Status
+from flip27_source.cli.check_machine import (
+    installed_version,
+    java_version,
+    package_version,
+    python_version,
+    required_packages,
+)
+from flip27_source.cli.check_schema import arrow_schema
+from flip27_source.cli.check_storage import state_location
+from tests.cli.command_line import CommandLine, Said
+from tests.s3_server import S3Bucket
+
+JAVA_8 = 'java version "1.8.0_401"\nJava(TM) SE Runtime Environment'
+JAVA_17 = 'openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment'
+JAVA_25 = 'openjdk version "25" 2025-09-16'
+
+
+def statuses(said: Said) -> dict[str, str]:
+    return {finding["check"]: finding["status"] for finding in said.data["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("finding", "status"),
+    [
+        (python_version("python", (3, 10, 14)), Status.FAILED),
+        (python_version("python", (3, 11, 0)), Status.OK),
+        (java_version(None), Status.FAILED),
+        (java_version(JAVA_8), Status.FAILED),
+        (java_version(JAVA_17), Status.OK),
+        (java_version(JAVA_25), Status.OK),
+        (java_version("a script that says nothing"), Status.WARNING),
+        (package_version("p", "pyspark", "4.1.9", "4.2"), Status.FAILED),
+        (package_version("p", "pyspark", "4.2.0.dev1", "4.2"), Status.OK),
+        (package_version("p", "pyspark", "4.10", "4.2"), Status.OK),
+        (package_version("p", "numpy", "1.0", None), Status.OK),
+        (package_version("p", "numpy", None, None), Status.FAILED),
+    ],
+)
+def test_versions_are_compared_with_what_is_needed(finding: Finding, status: Status) -> None:
+    assert finding.status is status
+    assert (finding.remedy is None) == (status is Status.OK)
+
+
+def test_what_is_needed_is_read_off_the_installed_package() -> None:
+    assert required_packages()["pyarrow"] == "18"
+    assert {"fsspec", "msgspec", "numpy"} <= required_packages().keys()
+    assert "moto" not in required_packages()
+    assert installed_version("a-package-that-is-not-there") is None
+
+
+def test_a_machine_that_runs_the_tests_is_ready(flip27: CommandLine) -> None:
+    said = flip27("check", "--json")
+    assert said.code == 0
+    assert said.data["is_ready"] is True
+    assert set(statuses(said).values()) == {"ok"}
+    assert {"python", "java", "format", "package pyspark", "package pyarrow"} <= statuses(said).keys()
+
+
+def test_places_that_are_ready_are_said_to_be_and_left_as_they_were(
+    flip27: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.json").write_text('{"id": 1}\n')
+    said = flip27(
+        "check", "--path", tmp_path / "landing", "--state", tmp_path / "new" / "state", "--reader", "json",
+        "--schema", "id long", "--json",
+    )  # fmt: skip
+    assert said.code == 0
+    found = statuses(said)
+    for name in ("options", "state location", "conditional create", "path", "listing", "schema"):
+        assert found[name] == "ok", name
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.json", "landing"]
+
+
+def test_a_state_location_with_content_keeps_it(tmp_path: Path) -> None:
+    (tmp_path / "files-0123456789abcdef").mkdir()
+    assert [finding.status for finding in state_location(str(tmp_path), {})] == [Status.OK, Status.OK]
+    assert [path.name for path in tmp_path.iterdir()] == ["files-0123456789abcdef"]
+
+
+def test_probes_in_a_bucket_are_deleted() -> None:
+    memory = fsspec.filesystem("memory")
+    findings = list(state_location("memory://check/state", {}))
+    assert findings[0].status is Status.OK
+    assert memory.find("/check") == []
+
+
+class Careless(MemoryFileSystem):
+    """Creates what is there already, and says nothing."""
+
+    protocol = "careless"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        super().pipe_file(path, value, **options)
+
+
+class Honest(Careless):
+    """Says that it cannot create only what is absent."""
+
+    protocol = "honest"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        if mode == "create":
+            raise NotImplementedError
+        super().pipe_file(path, value, **options)
+
+
+@pytest.mark.parametrize(("kind", "status", "code"), [(Careless, "failed", 3), (Honest, "warning", 0)])
+def test_a_file_system_that_lets_two_create_one_name_is_found_out(
+    kind: type[MemoryFileSystem], status: str, code: int, flip27: CommandLine
+) -> None:
+    fsspec.register_implementation(kind.protocol, kind, clobber=True)
+    said = flip27("check", "--state", f"{kind.protocol}://bucket/state", "--json")
+    assert statuses(said)["conditional create"] == status
+    assert said.code == code
+    assert fsspec.filesystem("memory").find("/bucket") == []
+
+
+def test_a_state_location_that_cannot_be_written_fails_with_exit_code_3(
+    flip27: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    said = flip27("check", "--state", tmp_path / "file" / "state", "--json")
+    assert said.code == 3
+    assert said.data["is_ready"] is False
+    assert statuses(said)["state location"] == "failed"
+    assert flip27("check", "--state", tmp_path / "file" / "state").code == 3
+
+
+def test_a_path_that_is_not_there_fails(flip27: CommandLine, tmp_path: Path) -> None:
+    said = flip27("check", "--path", tmp_path / "nowhere", "--json")
+    assert said.code == 3
+    assert statuses(said)["path"] == "failed"
+
+
+def test_an_object_store_is_checked_with_its_conditional_put(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
+    options = [word for pair in s3_bucket.options.items() for word in ("--option", "=".join(pair))]
+    s3_bucket.file_system.pipe_file(f"{s3_bucket.name}/landing/a.txt", b"a\n")
+    said = flip27(
+        "check", "--path", f"s3://{s3_bucket.name}/landing", "--reader", "text",
+        "--state", f"s3://{s3_bucket.name}/state", *options, "--json",
+    )  # fmt: skip
+    assert said.code == 0
+    assert set(statuses(said).values()) == {"ok"}
+    assert s3_bucket.file_system.find(f"{s3_bucket.name}/state") == []
+
+
+def test_a_path_without_files_is_a_warning(flip27: CommandLine, tmp_path: Path) -> None:
+    said = flip27("check", "--path", tmp_path, "--json")
+    assert said.code == 0
+    assert statuses(said)["path"] == "warning"
+
+
+def test_an_unknown_option_fails_with_the_nearest_names(flip27: CommandLine, tmp_path: Path) -> None:
+    said = flip27("check", "--path", tmp_path, "--option", "maxFilesPerTriger=1", "--json")
+    assert said.code == 3
+    (finding,) = [item for item in said.data["findings"] if item["status"] == "failed"]
+    assert "did you mean maxFilesPerTrigger" in finding["found"]
+
+
+def test_a_path_that_is_to_be_cleaned_has_to_be_writable(flip27: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    words = ["check", "--path", tmp_path, "--reader", "text", "--option", "cleanSource=delete", "--json"]
+    assert statuses(flip27(*words))["path, to clean"] == "ok"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "status"),
+    [
+        ("id long, name string", "ok"),
+        ("id long, nam string", "warning"),  # permissive readers give null for what is not there
+        ("id array<long>", "skipped"),
+        (None, "skipped"),
+    ],
+)
+def test_the_schema_is_tried_on_the_first_file(
+    schema: str | None, status: str, flip27: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text('{"id": 1, "name": "one"}\n')
+    words = [] if schema is None else ["--schema", schema]
+    said = flip27("check", "--path", tmp_path, "--reader", "json", *words, "--json")
+    assert said.code == 0
+    assert statuses(said)["schema"] == status
+
+
+def test_a_file_that_does_not_fit_its_reader_fails(flip27: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_text("this is no parquet")
+    words = ["check", "--path", tmp_path, "--reader", "parquet", "--schema", "id long", "--json"]
+    said = flip27(*words)
+    assert said.code == 3
+    assert statuses(said)["schema"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("ddl", "schema"),
+    [
+        ("id long", pa.schema([("id", pa.int64())])),
+        ("id BIGINT NOT NULL", pa.schema([pa.field("id", pa.int64(), nullable=False)])),
+        ("`a b` string,at timestamp", pa.schema([("a b", pa.string()), ("at", pa.timestamp("us", "UTC"))])),
+        ("x decimal(10, 2), y double", pa.schema([("x", pa.decimal128(10, 2)), ("y", pa.float64())])),
+        ("x decimal", pa.schema([("x", pa.decimal128(10, 0))])),
+        ("tags array<string>", None),
+        ("id long, nested struct<a: int>", None),
+        ("id: long", None),
+        ("id varint", None),
+        ("", None),
+    ],
+)
+def test_plain_schemas_are_understood_without_spark(ddl: str, schema: pa.Schema | None) -> None:
+    assert arrow_schema(ddl) == schema

@@ -1,0 +1,47 @@
+"""``flip27 demo``: what it answers; that it runs is shown by the tests of the demo."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from flip27_source.cli.demo import DemoResult, Kill, Reached
+from flip27_source.cli.demo_check import Comparison
+from flip27_source.cli.demo_command import answer_of
+from flip27_source.cli.demo_folder import DemoFolder
+from tests.cli.command_line import CommandLine
+
+
+def result(lost: int) -> DemoResult:
+    return DemoResult(
+        folder=DemoFolder(Path("/demo")),
+        files=3,
+        batches=2,
+        kills=(Kill(batch=1, reached=Reached.WRITING),),
+        restarts=1,
+        files_left_behind=0,
+        comparison=Comparison(rows_in=30, rows_out=30 - lost, lost=lost, duplicated=0),
+        seconds=12.0,
+    )
+
+
+def test_the_demo_answers_with_what_came_of_it_and_exits_1_where_rows_are_lost() -> None:
+    good, bad = answer_of(result(lost=0)), answer_of(result(lost=2))
+    assert (good.exit_code, bad.exit_code) == (0, 1)
+    assert good.data["exactly_once"] is True
+    assert bad.data["lost"] == 2
+    assert bad.data["kills"] == [{"batch": 1, "reached": "rows partly written"}]
+    screen = io.StringIO()
+    (draw,) = bad.shown
+    assert callable(draw)
+    draw(Console(file=screen, width=100))
+    assert "Rows were lost or duplicated" in screen.getvalue()
+
+
+def test_a_demo_that_cannot_be_is_refused_before_anything_runs(flip27: CommandLine, tmp_path: Path) -> None:
+    said = flip27("demo", "--files", "1", "--kills", "1", "--parent", tmp_path)
+    assert said.code == 1
+    assert "only sure to make 1" in said.err
+    assert list(tmp_path.iterdir()) == []

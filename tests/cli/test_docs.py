@@ -1,0 +1,31 @@
+"""docs/cli.md says what the commands do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.cli_page import commands
+
+REPOSITORY = Path(__file__).parents[2]
+PAGE = (REPOSITORY / "docs" / "cli.md").read_text()
+COMMANDS = dict(commands())
+
+
+def test_the_page_is_made_from_the_code() -> None:
+    done = subprocess.run([sys.executable, "-m", "scripts.cli_page", "--check"], cwd=REPOSITORY, check=False)
+    assert done.returncode == 0, "run python -m scripts.cli_page"
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_has_an_example_and_every_option_is_named(words: str) -> None:
+    section = PAGE.partition(f"## {words}\n")[2].partition("\n## ")[0]
+    assert f"```\n{words} " in section or f"```\n{words}\n" in section
+    assert "`--json` prints" in section
+    for parameter in COMMANDS[words].params:
+        is_option = parameter.param_type_name == "option"
+        assert f"`{parameter.opts[0] if is_option else parameter.metavar}" in section
+    assert "None" not in section

@@ -1,0 +1,112 @@
+"""``flip27 edit``: a dry run says split by split what would change; ``--execute`` asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine, three_batches
+from tests.runtime.edited import Edited, fed, files
+from tests.runtime.test_edits import paged
+from tests.runtime.test_reports import SERVER
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Edited:
+    found = fed(tmp_path)
+    found.batch()
+    return found
+
+
+def test_a_dry_run_lists_what_would_change_and_changes_nothing(flip27: CommandLine, feed: Edited) -> None:
+    said = flip27("edit", "replay", "--state", feed.state, "--split", "a", "--why", "lost")
+    assert said.code == 0
+    assert said.lines == [
+        ["split", "checkpoint", "now", "then"],
+        ["a", "1", "planned", "is read again as it was"],
+    ]
+    assert "nothing was changed: this was a dry run" in said.err
+    assert feed.batch() == ["c", "d"]
+
+
+def test_execute_asks_for_it_and_the_query_does_it(flip27: CommandLine, feed: Edited) -> None:
+    words = ["edit", "replay", "--state", feed.state, "--glob", "[ab]", "--why", "lost"]
+    said = flip27(*words, "--who", "ops", "--execute", "--json")
+    assert (said.code, said.data["submitted"], said.data["request"]["who"]) == (0, True, "ops")
+    assert feed.batch() == ["a", "b"]
+
+
+def test_a_rewind_is_asked_for_and_done(flip27: CommandLine, tmp_path: Path) -> None:
+    source = files(tmp_path, "abcd")
+    source.batches()
+    words = ["edit", "rewind", "--state", source.state, "--to-checkpoint", "1", "--why", "bad deploy"]
+    assert flip27(*words, "--execute").code == 0
+    assert source.batches() == [["c", "d"]]
+
+
+def test_with_sparks_checkpoint_only_what_its_batches_name_is_known(
+    flip27: CommandLine, tmp_path: Path
+) -> None:
+    query = three_batches(tmp_path)
+    said = flip27("edit", "replay", "--state", query.checkpoint, "--glob", "*", "--why", "lost")
+    found = [(Path(line[0]).name, line[1], line[2]) for line in said.lines[1:]]
+    assert found == [
+        ("a.txt", "1", "finished"),
+        ("b.txt", "1", "finished"),
+        ("c.txt", "2", "finished"),
+        ("d.txt", "3", "planned"),
+    ]
+
+
+def test_what_waits_is_listed_and_withdrawn_once(flip27: CommandLine, feed: Edited) -> None:
+    asked = feed.ask("replay", splits=["a"])
+    listed = flip27("edit", "list", "--state", feed.state)
+    assert listed.lines[1] == [asked, "replay", "a", "tester", "a test", "", ""]
+    assert flip27("edit", "withdraw", asked[:10], "--state", feed.state).code == 0
+    again = flip27("edit", "withdraw", asked, "--state", feed.state)
+    assert again.code == 1
+    assert f"there is no request {asked}" in again.err
+
+
+def test_withdrawing_what_was_applied_meanwhile_is_refused_and_says_where(
+    flip27: CommandLine, feed: Edited
+) -> None:
+    asked = feed.ask("replay", splits=["a"])
+    feed.batch()
+    said = flip27("edit", "withdraw", asked, "--state", feed.state, "--json")
+    assert (said.code, said.data["applied_in"]) == (1, 2)
+
+
+def test_a_position_is_set_by_fields_of_the_split(flip27: CommandLine, tmp_path: Path) -> None:
+    SERVER.clear()
+    SERVER["orders"] = list("abcdef")
+    source = paged(tmp_path)
+    source.batch()
+    words = ["edit", "set-position", "--state", source.state, "--split", "orders", "--why", "gap"]
+    said = flip27(*words, "--position", '{"next": 4}', "--execute")
+    assert said.lines[1][3] == 'goes on at {"next":4,"split_id":"orders"}'
+    assert source.batch() == ["e", "f"]
+    wrong = flip27(*words, "--position", '{"nxt": 4}')
+    assert (wrong.code, "split orders has no position nxt" in wrong.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["replay", "--from", "yesterday"], "is no time"),
+        (["set-position", "--split", "a", "--position", "500"], "is no JSON object"),
+    ],
+)
+def test_what_cannot_be_read_is_wrong_usage(
+    flip27: CommandLine, feed: Edited, words: list[str], says: str
+) -> None:
+    said = flip27("edit", *words, "--state", feed.state, "--why", "x")
+    assert said.code == 2
+    assert says in " ".join(said.err.replace("│", " ").split())
+
+
+def test_a_split_that_is_not_there_is_refused_with_what_to_do(flip27: CommandLine, feed: Edited) -> None:
+    said = flip27("edit", "quarantine", "retry", "--state", feed.state, "--split", "z", "--why", "x")
+    assert said.code == 1
+    assert "there is no split that is quarantined: z" in said.err

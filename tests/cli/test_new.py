@@ -1,0 +1,80 @@
+"""flip27 new: a project that passes its own tests at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from flip27_source.cli.new_project import SKELETON, new_project
+from flip27_source.errors import OptionError
+from tests.cli.command_line import CommandLine
+
+
+def install(project: Path, site: Path) -> None:
+    """What ``pip install -e`` leaves behind: the entry points of pyproject.toml."""
+    metadata = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    info = site / f"{metadata['name'].replace('-', '_')}-{metadata['version']}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {metadata['name']}\nVersion: {metadata['version']}\n"
+    )
+    lines = []
+    for group, points in metadata["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+
+
+def pytest_in(project: Path, site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(project)])}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_new_project_passes_its_own_tests_in_spark_too(flip27: CommandLine, tmp_path: Path) -> None:
+    said = flip27("new", "my-source", "--parent", str(tmp_path))
+    assert said.code == 0
+    project = tmp_path / "my-source"
+    assert {str(file.relative_to(project)) for file in project.rglob("*") if file.is_file()} == {
+        name.format(module="my_source") for name in SKELETON
+    }
+    install(project, tmp_path / "site")
+    done = pytest_in(project, tmp_path / "site")
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_tests_of_a_new_project_name_the_law_that_it_breaks(tmp_path: Path) -> None:
+    new_project("broken", tmp_path)
+    enumerator = tmp_path / "broken" / "broken" / "enumerator.py"
+    code = enumerator.read_text()
+    enumerator.write_text(code.replace("set(position or ())", "set()"))
+    assert enumerator.read_text() != code
+    install(tmp_path / "broken", tmp_path / "site")
+    done = pytest_in(tmp_path / "broken", tmp_path / "site", "-k", "whatever_happens")
+    assert "1 failed" in done.stdout
+    assert "broken law" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["", "My-Source", "my_source", "-x", "my source", "../x", "1st"])
+def test_a_name_that_is_none_is_refused_and_nothing_is_made(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="cannot be the name of a source"):
+        new_project(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "my-source").mkdir()
+    (tmp_path / "my-source" / "mine.py").write_text("# mine")
+    with pytest.raises(OptionError, match="my-source exists already"):
+        new_project("my-source", tmp_path)
+    assert [file.name for file in (tmp_path / "my-source").iterdir()] == ["mine.py"]

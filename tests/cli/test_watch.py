@@ -1,0 +1,151 @@
+"""``flip27 watch``: frames of literal state, drawn on a recorded console; no test waits for time to pass."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from flip27_source.cli.state_rows import Place
+from flip27_source.cli.watch_display import drawn, watch
+from flip27_source.cli.watching import Frame, SubtaskProgress, Watcher
+from flip27_source.coordination.planning import Limits
+from tests.cli.command_line import CommandLine, paged, three_batches
+from tests.runtime.test_reports import SERVER
+from tests.snapshots.spark_logs import FileQuery
+
+NOW = dt.datetime(1970, 1, 1, 0, 0, 10, tzinfo=dt.UTC)
+
+FRAME = Frame(
+    lineage="orders-0123456789abcdef",
+    at=NOW,
+    checkpoint_id=17,
+    batch_id=16,
+    status="pending",
+    created_at=NOW - dt.timedelta(seconds=2.5),
+    lag_s=2.5,
+    backlog=1200,
+    live=1,
+    finished=34_000,
+    quarantined=2,
+    rows_per_s=12_345.6,
+    splits_per_s=100.0,
+    batches=17,
+    subtasks=(
+        SubtaskProgress(subtask=0, splits=4, done=4, rows=2000, duration_ms=310, host="node-1"),
+        SubtaskProgress(subtask=1, splits=4, done=0),
+    ),
+)
+
+
+def recorded(width: int = 100) -> Console:
+    return Console(file=io.StringIO(), width=width, record=True, color_system=None)
+
+
+def test_a_frame_is_drawn_with_its_numbers_and_a_bar_for_each_subtask() -> None:
+    console = recorded(90)
+    console.print(drawn([FRAME]))
+    assert [line.strip("│╭╮╰╯─ ") for line in console.export_text().splitlines()] == [
+        "orders-0123456789abcdef",
+        "checkpoint   17, batch 16, pending  batches retained  17",
+        "backlog      1,200 splits           lag               2.5 s",
+        "rows/s       12,345.6               splits/s          100.0",
+        "live         1 split                finished          34,000 splits",
+        "quarantined  2 splits               event time lag    unknown",
+        f"subtask 0  {'━' * 24}  4/4 splits  2,000 rows, 310 ms on node-1",
+        f"subtask 1  {' ' * 24}  0/4 splits",
+        "",
+    ]
+
+
+def test_many_subtasks_are_cut_off_and_counted() -> None:
+    many = [SubtaskProgress(subtask=number, splits=1, done=1) for number in range(40)]
+    console = recorded()
+    console.print(drawn([Frame(lineage="a", at=NOW, checkpoint_id=1, subtasks=many)]))
+    text = console.export_text()
+    assert "subtask 31" in text
+    assert "subtask 32" not in text
+    assert "and 8 more" in text
+
+
+def test_a_lineage_without_a_checkpoint_says_so() -> None:
+    console = recorded()
+    console.print(drawn([Frame(lineage="a", at=NOW)]))
+    assert "no checkpoint yet" in console.export_text()
+
+
+def test_numbers_come_from_documents_and_reports_alone(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdef")
+    batches = paged(tmp_path)
+    for number in (1, 3, 5):
+        batches.now_ms = number * 1000
+        batches.batch()
+    (frame,) = Watcher(place=Place(location=str(tmp_path))).frames(NOW)
+    assert (frame.checkpoint_id, frame.status, frame.batches) == (3, "pending", 3)
+    assert frame.lag_s == 5.0
+    assert frame.rows_per_s == 1.0  # two batches of two rows, in four seconds
+    assert frame.live == 1
+    (subtask,) = frame.subtasks
+    assert (subtask.splits, subtask.done, subtask.rows) == (1, 1, 2)
+
+
+def test_a_batch_under_way_has_empty_bars_and_a_committed_one_full_ones(tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    (frame,) = Watcher(place=Place(location=str(query.checkpoint))).frames(NOW)
+    assert (frame.checkpoint_id, frame.batch_id, frame.status) == (3, 2, "pending")
+    assert [(item.done, item.splits) for item in frame.subtasks] == [(0, 1)]
+    assert frame.rows_per_s is None
+    assert frame.splits_per_s == 0.5  # three files in the six seconds from 1 to 7
+    query.batch(now_ms=8_000)
+    (frame,) = Watcher(place=Place(location=str(query.checkpoint))).frames(NOW)
+    assert frame.status == "complete"
+
+
+def test_the_backlog_counts_what_is_found_and_in_no_batch_yet(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.limits = Limits(files=2)
+    query.land("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
+    query.batch(now_ms=1_000)
+    watcher = Watcher(place=Place(location=str(query.checkpoint)))
+    (frame,) = watcher.frames(NOW)
+    assert frame.backlog == 3
+    query.batch(now_ms=2_000)
+    (frame,) = watcher.frames(NOW)
+    assert frame.backlog == 1
+
+
+def test_watching_draws_one_look_for_each_tick_until_the_user_interrupts() -> None:
+    looks: list[int] = []
+
+    def look() -> list[Frame]:
+        looks.append(1)
+        return [Frame(lineage=f"look-{len(looks)}", at=NOW)]
+
+    def ticks() -> Iterator[None]:
+        yield
+        yield
+        raise KeyboardInterrupt
+
+    screen = io.StringIO()
+    watch(look, Console(file=screen, force_terminal=True, width=60), ticks())
+    assert len(looks) == 2
+    assert "look-1" in screen.getvalue()
+    assert "look-2" in screen.getvalue()
+
+
+def test_once_prints_one_frame_and_json_its_numbers(flip27: CommandLine, tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    assert "3, batch 2, pending" in flip27("watch", query.checkpoint, "--once").out
+    (frame,) = flip27("watch", query.checkpoint, "--once", "--json").data
+    assert frame["checkpoint_id"] == 3
+    assert frame["subtasks"] == [
+        {"subtask": 0, "splits": 1, "done": 0, "rows": None, "duration_ms": None, "host": None}
+    ]
+
+
+def test_what_is_no_terminal_gets_one_frame(flip27: CommandLine, tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    assert flip27("watch", query.checkpoint).out.count("checkpoint ") == 1
