@@ -45,3 +45,13 @@ class FileSplit:
         """One file (counted at its first range only) and the bytes of the range."""
         end = self.length if self.end is None else self.end
         return SplitSize(files=1 if self.start == 0 else 0, bytes=max(0, end - self.start))
+
+
+def path_forms(split_id: str) -> list[str]:
+    """The paths that a split of this id can be of: as it is, without a range, without a version."""
+    forms = [split_id]
+    for mark in ("#", "@"):
+        path, found, _ = forms[-1].rpartition(mark)
+        if found and path:
+            forms.append(path)
+    return forms

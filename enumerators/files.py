@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,7 +17,8 @@ from flip27_source.enumerator import Boundedness, PerformsActions, SplitEnumerat
 from flip27_source.enumerators.file_cleaning import CleanFile, Cleaning, FinishedRanges
 from flip27_source.enumerators.file_globs import any_name, name_test
 from flip27_source.enumerators.file_order import merged_latest_first, put_in_order
-from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.file_sample import sample_files
+from flip27_source.enumerators.file_split import FileSplit, path_forms
 from flip27_source.enumerators.files_options import (
     CLEAN_SOURCE,
     FILE_NAME_ONLY,
@@ -33,11 +34,14 @@ from flip27_source.enumerators.files_options import (
     modified_range_us,
     paths_of,
 )
+from flip27_source.enumerators.forgetting import NOT_KNOWN, forgotten
 from flip27_source.enumerators.listing import FileInfo, open_listers
-from flip27_source.enumerators.seen_strategies import chosen_strategy, strategy_named
+from flip27_source.enumerators.seen_strategies import check_move, chosen_strategy, strategy_named
 from flip27_source.enumerators.seen_strategy import FilesPosition, Look, switched
 from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.inference import SamplesSplits, SplitSample
 from flip27_source.options import Option, Options
+from flip27_source.path_rewrite import PathRewrite, RewritesPaths
 from flip27_source.reader import ReadsRanges
 from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_PARTITION_BYTES
 
@@ -46,7 +50,12 @@ _log = logging.getLogger("flip27_source")
 _SMALLEST_RANGE_BYTES = 1024 * 1024
 
 
-class FilesEnumerator(PerformsActions[CleanFile], DiscoveringEnumerator[FileSplit]):
+class FilesEnumerator(
+    PerformsActions[CleanFile],
+    RewritesPaths[FileSplit],
+    SamplesSplits[FileSplit],
+    DiscoveringEnumerator[FileSplit],
+):
     """Finds the files of ``path`` that it has not seen before."""
 
     options: ClassVar[tuple[Option[Any], ...]] = FILES_OPTIONS
@@ -100,6 +109,7 @@ class FilesEnumerator(PerformsActions[CleanFile], DiscoveringEnumerator[FileSpli
             recursive=self._recursive,
             name_matches=self._name_matches,
             name_only=self._name_only,
+            moves=() if position is None else position.moves,
             choose=self._chooser(position),
             on_late=self.options_given[ON_LATE_FILE],
             now_ms=time.time_ns() // 1_000_000,
@@ -134,6 +144,43 @@ class FilesEnumerator(PerformsActions[CleanFile], DiscoveringEnumerator[FileSpli
         if state.position is None:
             return state
         return replace(state, position=replace(state.position, partly_read=self._finished.stored()))
+
+    @classmethod
+    def sample_splits(cls, options: Options, count: int) -> SplitSample[FileSplit]:
+        """Some of the files that there are now."""
+        return sample_files(options, count)
+
+    @classmethod
+    def rewrite_split(cls, split: FileSplit, rewrite: PathRewrite) -> FileSplit:
+        """The file at its new place."""
+        return replace(split, path=rewrite.now(split.path))
+
+    @classmethod
+    def rewrite_state(cls, state: Any, rewrite: PathRewrite, options: Options) -> Any:
+        """Files that wait at their new places; those that were read are known by their old paths for good."""
+        state = cls.with_splits_changed(state, lambda split: cls.rewrite_split(split, rewrite))
+        position: FilesPosition | None = state.position
+        if position is None:
+            return state
+        check_move(position, rewrite, paths_of(options))
+        return replace(state, position=position.moved(rewrite))
+
+    @classmethod
+    def forget_splits(
+        cls, state: Any, split_ids: Collection[str], *, busy: Sequence[FileSplit], options: Options
+    ) -> tuple[Any, Mapping[str, str]]:
+        """The state that knows these files no longer; whole files, whatever range of one is named."""
+        if state.position is None:
+            return state, dict.fromkeys(split_ids, NOT_KNOWN)
+        paths = {split.path for split in busy}
+        position, kept = forgotten(state.position, split_ids, busy=paths, name_only=options[FILE_NAME_ONLY])
+        return replace(state, position=position), kept
+
+    @classmethod
+    def concerned(cls, actions: Sequence[CleanFile], split_ids: Collection[str]) -> Sequence[bool]:
+        """Whether a file that is to be cleaned is read again."""
+        paths = {path for split_id in split_ids for path in path_forms(split_id)}
+        return [action.path in paths for action in actions]
 
     @classmethod
     def wants_finished_splits(cls, options: Options) -> bool:

@@ -111,8 +111,8 @@ IGNORE_MISSING_FILES: Option[bool] = Option(
     name="ignoreMissingFiles",
     parse=boolean,
     default=False,
-    doc="A path that is not there has no files, and a planned file that is gone has no rows; by default "
-    "both stop the query.",
+    doc="A path that is not there has no files; a planned file that is gone has no rows, is counted "
+    "(ignoredSplits) and listed in the state. By default both stop the query.",
 )
 SEEN_FILES: Option[str] = Option(
     name="seenFiles",

@@ -8,13 +8,14 @@ made here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from flip27_source.enumerator import Boundedness, SplitEnumerator, SplitEnumeratorContext
 from flip27_source.enumerators.http_urls import endpoint_urls, texts
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, one_of
+from flip27_source.path_rewrite import PathRewrite, RewritesPaths
 from flip27_source.source_options import PATH
 
 ENDPOINTS: Option[tuple[str, ...]] = Option(
@@ -71,7 +72,7 @@ class HttpState:
     returned: tuple[HttpSplit, ...] = ()
 
 
-class HttpEnumerator(SplitEnumerator[HttpSplit]):
+class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
     """Hands out each endpoint once."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (ENDPOINTS, ON_REMOVED_ENDPOINT)
@@ -133,6 +134,21 @@ class HttpEnumerator(SplitEnumerator[HttpSplit]):
             handed_out=tuple(self._handed_out),
             given_up=tuple(self._given_up),
             returned=tuple(self._returned),
+        )
+
+    @classmethod
+    def rewrite_split(cls, split: HttpSplit, rewrite: PathRewrite) -> HttpSplit:
+        """The endpoint at its new URL, with the link to the next page where that is the position."""
+        at = rewrite.now(split.at) if isinstance(split.at, str) else split.at
+        return replace(split, split_id=rewrite.now(split.split_id), at=at)
+
+    @classmethod
+    def rewrite_state(cls, state: HttpState, rewrite: PathRewrite, options: Options) -> HttpState:
+        """The endpoints at their new URLs."""
+        return HttpState(
+            handed_out=tuple(map(rewrite.now, state.handed_out)),
+            given_up=tuple(map(rewrite.now, state.given_up)),
+            returned=tuple(cls.rewrite_split(split, rewrite) for split in state.returned),
         )
 
     def _next(self) -> HttpSplit | None:

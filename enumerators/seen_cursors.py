@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flip27_source.enumerators.file_split import FileSplit
-from flip27_source.enumerators.seen_files import HASH_BYTES, path_hash
+from flip27_source.enumerators.seen_files import hashes_in
 from flip27_source.enumerators.seen_strategy import (
     NOTHING,
     FileKnown,
@@ -31,27 +31,21 @@ class Window:
     """The hashes in the runs of a position."""
 
     def __init__(self, runs: tuple[WindowRun, ...]) -> None:
-        self._hashes = {run.hashes.name: _hashes_of(run.hashes) for run in runs}
+        self._hashes = {run.hashes.name: frozenset(hashes_in(run.hashes)) for run in runs}
         for run in runs:
             run.hashes.forget()
 
-    def __contains__(self, path: str) -> bool:
-        hashed = path_hash(path)
+    def __contains__(self, hashed: bytes) -> bool:
         return any(hashed in hashes for hashes in self._hashes.values())
 
 
-def _hashes_of(segment: Segment) -> frozenset[bytes]:
-    data = segment.data
-    return frozenset(data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES))
-
-
-def run_of(files: list[FileKnown]) -> tuple[WindowRun, ...]:
+def run_of(look: Look, files: list[FileKnown]) -> tuple[WindowRun, ...]:
     """One run of these files; none where there are none."""
     if not files:
         return ()
     return (
         WindowRun(
-            hashes=Segment.of("window", b"".join(sorted(path_hash(path) for path, _ in files))),
+            hashes=Segment.of("window", b"".join(sorted(look.hash_of(path) for path, _ in files))),
             newest_us=max(found.modified_us for _, found in files),
             appeared_us=max(found.appeared_us for _, found in files),
         ),
@@ -101,7 +95,7 @@ class NameCursor(SeenStrategy):
             return [], position
         window = position.window
         if self._interval_ms is not None:
-            window = joined((*window, *run_of(new)))
+            window = joined((*window, *run_of(look, new)))
         files = look.taken(new)
         after = max(path for path, _ in new)
         return files, counted(replace(position, after=after, window=window), files)
@@ -116,7 +110,7 @@ class NameCursor(SeenStrategy):
         for path, found in look.matching():
             if after is None or path > after:
                 sorted_out.new.append((path, found))
-            elif checks and found.appeared_us >= since_us and path not in window:
+            elif checks and found.appeared_us >= since_us and look.hash_of(path) not in window:
                 sorted_out.late.append((path, found))
             else:
                 sorted_out.known.append((path, found))
@@ -134,7 +128,7 @@ class NameCursor(SeenStrategy):
             strategy=self.name,
             after=max(after or "", position.after or "") or None,
             appeared_us=max(appeared_us, position.appeared_us),
-            window=run_of(window),
+            window=run_of(look, window),
             checked_ms=look.now_ms,
         )
 
@@ -162,7 +156,7 @@ class ModifiedCursor(SeenStrategy):
             return [], position
         late, before = with_late(look, sorted_out.late, before)
         files = [*look.taken(sorted_out.new), *late]
-        after = self._moved(before, [*sorted_out.new, *sorted_out.late])
+        after = self._moved(look, before, [*sorted_out.new, *sorted_out.late])
         self._load(after)
         return files, counted(after, files)
 
@@ -174,7 +168,7 @@ class ModifiedCursor(SeenStrategy):
         since_us = position.appeared_us - MARGIN_US
         for path, found in look.matching():
             is_old = found.modified_us < position.low_us and found.appeared_us < since_us
-            if is_old or path in window:
+            if is_old or look.hash_of(path) in window:
                 sorted_out.known.append((path, found))
             elif found.modified_us >= position.low_us:
                 sorted_out.new.append((path, found))
@@ -184,13 +178,13 @@ class ModifiedCursor(SeenStrategy):
 
     def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
         """The window of all these files."""
-        return self._moved(replace(position, strategy=self.name), files)
+        return self._moved(look, replace(position, strategy=self.name), files)
 
     def _load(self, position: FilesPosition) -> None:
         if position.window is not self._runs:
             self._window, self._runs = Window(position.window), position.window
 
-    def _moved(self, position: FilesPosition, files: list[FileKnown]) -> FilesPosition:
+    def _moved(self, look: Look, position: FilesPosition, files: list[FileKnown]) -> FilesPosition:
         """The position after these files became known."""
         newest_us = max((found.modified_us for _, found in files), default=0)
         low_us = max(position.low_us, newest_us - self._lateness_us)
@@ -203,5 +197,5 @@ class ModifiedCursor(SeenStrategy):
         kept = tuple(run for run in position.window if is_needed(run.newest_us, run.appeared_us))
         young = [(path, found) for path, found in files if is_needed(found.modified_us, found.appeared_us)]
         return replace(
-            position, low_us=low_us, appeared_us=appeared_us, window=joined((*kept, *run_of(young)))
+            position, low_us=low_us, appeared_us=appeared_us, window=joined((*kept, *run_of(look, young)))
         )

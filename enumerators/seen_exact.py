@@ -35,12 +35,13 @@ class ExactFiles(SeenStrategy):
         seen = self._seen_by(look, position)
         files: list[FileSplit] = []
         new: dict[bytes, None] = {}
-        name_matches, name_only, choose = look.name_matches, look.name_only, look.choose
+        name_matches, choose = look.name_matches, look.choose
+        # Most often nothing stands between a path and its hash, and there may be a million of them.
+        hash_of = look.hash_of if look.moves or look.name_only else path_hash
         for path, info in look.lister.files(recursive=look.recursive):
-            name = path.rpartition("/")[2]
-            if not name_matches(name):
+            if not name_matches(path.rpartition("/")[2]):
                 continue
-            hashed = path_hash(name if name_only else path)
+            hashed = hash_of(path)
             if hashed in seen or hashed in new:
                 continue
             found = info()
@@ -64,14 +65,14 @@ class ExactFiles(SeenStrategy):
         seen = self._seen_by(look, position)
         sorted_out = SortedOut([], [], [])
         for path, found in look.matching():
-            known = path_hash(path.rpartition("/")[2] if look.name_only else path) in seen
+            known = look.hash_of(path) in seen
             (sorted_out.known if known else sorted_out.new).append((path, found))
         return sorted_out
 
     def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
         """The hashes of all these files."""
         seen = SeenFiles()
-        hashes = dict.fromkeys(path_hash(path) for path, _ in files)
+        hashes = dict.fromkeys(look.hash_of(path) for path, _ in files)
         if hashes:
             seen.add(list(hashes))
         return replace(position, seen=seen.runs, strategy=self.name)
@@ -106,10 +107,10 @@ class OverwrittenFiles(SeenStrategy):
         versions: list[bytes] = []
         overwritten = 0
         for path, found in look.matching():
-            version = version_hash(path, found)
+            version = version_hash(look.known_as(path), found)
             if version in self._versions:
                 continue
-            hashed = path_hash(path)
+            hashed = look.hash_of(path)
             known = hashed in self._paths
             if not (known and baseline):
                 split = look.choose(path, found)

@@ -8,7 +8,7 @@ discovery thread.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from flip27_source.segment import Segment
 
@@ -29,8 +29,7 @@ class SeenFiles:
         self.runs: tuple[Segment, ...] = tuple(runs)
         self._hashes: set[bytes] = set()
         for run in self.runs:
-            data = run.data
-            self._hashes.update(data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES))
+            self._hashes.update(hashes_in(run))
             run.forget()
 
     def __contains__(self, hashed: bytes) -> bool:
@@ -39,11 +38,29 @@ class SeenFiles:
     def __len__(self) -> int:
         return len(self._hashes)
 
+    def without(self, gone: Collection[bytes]) -> SeenFiles:
+        """The same without these: the runs that hold one of them are written anew, the others stay."""
+        runs = []
+        for run in self.runs:
+            hashes = hashes_in(run)
+            kept = [hashed for hashed in hashes if hashed not in gone]
+            if len(kept) == len(hashes):
+                runs.append(run)
+            elif kept:
+                runs.append(Segment.of("seen", b"".join(kept)))
+        return SeenFiles(runs)
+
     def add(self, hashes: list[bytes]) -> None:
         """Remember new files: all of them, or none where older runs cannot be fetched."""
         runs = merged((*self.runs, Segment.of("seen", b"".join(hashes))))
         self._hashes.update(hashes)
         self.runs = runs
+
+
+def hashes_in(run: Segment) -> list[bytes]:
+    """The hashes of a run, in order."""
+    data = run.data
+    return [data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES)]
 
 
 def merged(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:

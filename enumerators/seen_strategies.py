@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flip27_source.enumerators.file_globs import split_glob
 from flip27_source.enumerators.files_options import (
     ALLOW_OVERWRITES,
     ALLOWED_LATENESS,
@@ -13,9 +14,11 @@ from flip27_source.enumerators.files_options import (
 )
 from flip27_source.enumerators.seen_cursors import ModifiedCursor, NameCursor
 from flip27_source.enumerators.seen_exact import ExactFiles, OverwrittenFiles
-from flip27_source.enumerators.seen_strategy import SeenStrategy
+from flip27_source.enumerators.seen_strategy import FilesPosition, SeenStrategy
 from flip27_source.errors import OptionError
+from flip27_source.file_systems import canonical_path, local_path
 from flip27_source.options import Options
+from flip27_source.path_rewrite import PathRewrite, is_at_or_below
 
 
 def strategy_named(name: str, options: Options) -> SeenStrategy:
@@ -55,3 +58,31 @@ def chosen_strategy(options: Options, paths: Sequence[str]) -> SeenStrategy:
             remedy="give one path (it may be a glob), or set seenFiles=exact",
         )
     return strategy_named(name, options)
+
+
+def check_move(position: FilesPosition, rewrite: PathRewrite, paths: Sequence[str]) -> None:
+    """Refuse a move of files after which a cursor would be past files that it has not seen, or know none.
+
+    Raises:
+        OptionError: with what to do before the files are moved.
+    """
+    by_time = position.strategy == ModifiedCursor.name
+    if by_time and any(local_path(rule.new) is None for rule in rewrite.rules):
+        raise OptionError(
+            "option pathRewrite moves files in an object store, where copies have times of their own, and "
+            "seenFiles was modifiedCursor, which knows files by their times",
+            remedy="before the savepoint is made, run the query with seenFiles=exact for a batch",
+        )
+    after = position.after
+    if position.strategy != NameCursor.name or after is None:
+        return
+    root = canonical_path(split_glob(paths[0])[0])
+    covers = any(is_at_or_below(root, rule.new) for rule in rewrite.rules)
+    is_partial = any(rule.new != root and is_at_or_below(rule.new, root) for rule in rewrite.rules)
+    if is_partial or (rewrite.now(after) != after and not covers):
+        raise OptionError(
+            f"option pathRewrite moves only some of the files of the path {root}, and seenFiles was "
+            "nameCursor, for which the order of all names counts",
+            remedy="rewrite the path as a whole; or, before the savepoint is made, run the query with "
+            "seenFiles=exact for a batch",
+        )

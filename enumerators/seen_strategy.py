@@ -12,7 +12,9 @@ from flip27_source.enumerators.file_cleaning import PartlyRead
 from flip27_source.enumerators.file_globs import NameTest
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.listing import FileInfo, Lister
+from flip27_source.enumerators.seen_files import path_hash
 from flip27_source.errors import DiscoveryError
+from flip27_source.path_rewrite import PathRewrite, before_moves
 from flip27_source.segment import Segment
 
 _log = logging.getLogger("flip27_source")
@@ -55,6 +57,7 @@ class FilesPosition:
         window: files that appeared or were modified so lately that time alone does not tell them apart.
         checked_ms: when all files were last listed (``nameCursor``).
         late: how many files came late. late_names: the last of them.
+        moves: files were moved since the query that this position comes from began; the oldest move is first.
     """
 
     seen: tuple[Segment, ...]
@@ -72,6 +75,17 @@ class FilesPosition:
     checked_ms: int = 0
     late: int = 0
     late_names: tuple[str, ...] = ()
+    moves: tuple[PathRewrite, ...] = ()
+
+    def moved(self, rewrite: PathRewrite) -> FilesPosition:
+        """The position once the files were moved."""
+        return replace(
+            self,
+            moves=(*self.moves, rewrite),
+            after=None if self.after is None else rewrite.now(self.after),
+            partly_read=tuple(replace(item, path=rewrite.now(item.path)) for item in self.partly_read),
+            late_names=tuple(map(rewrite.now, self.late_names)),
+        )
 
 
 NOTHING = FilesPosition(seen=(), files=0)
@@ -85,6 +99,8 @@ class Look:
     """What one round of discovery works with.
 
     Attributes:
+        name_only: a file is known by its name alone.
+        moves: as in the position: a file is known by where it was before them.
         choose: a file as split; None where the options leave it out.
         on_late: fail, report or read.
         unsettled: files that were listed and are not known for good: their directories change unseen.
@@ -97,6 +113,7 @@ class Look:
     choose: Callable[[str, FileInfo], FileSplit | None]
     on_late: str
     now_ms: int
+    moves: tuple[PathRewrite, ...] = ()
     unsettled: list[str] = field(default_factory=list)
 
     def matching(self, after: str | None = None) -> Iterator[FileKnown]:
@@ -117,6 +134,14 @@ class Look:
                 continue
             paths.add(path)
             yield path, found
+
+    def known_as(self, path: str) -> str:
+        """What a file is known by: its path, as it was first found."""
+        return before_moves(path, self.moves) if self.moves else path
+
+    def hash_of(self, path: str) -> bytes:
+        """The same as a hash; of the name alone where that is what counts."""
+        return path_hash(path.rpartition("/")[2] if self.name_only else self.known_as(path))
 
     def taken(self, files: Iterable[FileKnown]) -> list[FileSplit]:
         """Those that the options do not leave out."""
@@ -170,6 +195,7 @@ def switched(
         late_names=position.late_names,
         overwritten=position.overwritten,
         strategy=new.name,
+        moves=position.moves,
     )
     _log.info("seenFiles=%s goes on from what seenFiles=%s had read", new.name, old.name)
     return fresh, counted(new.adopt(look, files, start), fresh)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -125,6 +125,27 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         return DiscoveringState(position=self._position, pages=pages)
 
     @classmethod
+    def splits_in(cls, state: Any) -> Sequence[SplitT]:
+        """What was found and is not handed out (``HoldsSplits``); nothing in a state of another kind."""
+        if not isinstance(state, DiscoveringState):
+            return []
+        pages = map(cls._restored, state.pages)
+        return [split for page in pages for split in page.splits[page.taken :]]
+
+    @classmethod
+    def without_splits(
+        cls, state: DiscoveringState[Any], split_ids: Collection[str]
+    ) -> DiscoveringState[Any]:
+        """The pages without these; the position of discovery stays, so it does not find them again."""
+        pages = []
+        for stored in state.pages:
+            page = cls._restored(stored)
+            left = page.splits[page.taken :]
+            kept = [split for split in left if split.split_id not in split_ids]
+            pages.append(stored if len(kept) == len(left) else _Page(kept).stored(cls.split_version))
+        return replace(state, pages=tuple(pages))
+
+    @classmethod
     def resolve_state_type(cls) -> Any:
         """DiscoveringState of the position type."""
         position_type = cls.position_type
@@ -141,15 +162,25 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         self._ahead = found.position
         return found
 
-    def _restored(self, page: PendingPage) -> _Page[SplitT]:
-        if page.split_version == self.split_version:
-            splits = page.splits.values(self.resolve_split_type())
+    @classmethod
+    def with_splits_changed(
+        cls, state: DiscoveringState[Any], change: Callable[[SplitT], SplitT]
+    ) -> DiscoveringState[Any]:
+        """The same state with every split in it changed."""
+        pages = [cls._restored(page) for page in state.pages]
+        changed = [_Page([change(split) for split in page.splits[page.taken :]]) for page in pages]
+        return replace(state, pages=tuple(page.stored(cls.split_version) for page in changed))
+
+    @classmethod
+    def _restored(cls, page: PendingPage) -> _Page[SplitT]:
+        if page.split_version == cls.split_version:
+            splits = page.splits.values(cls.resolve_split_type())
             page.splits.forget()
             return _Page(splits, taken=page.taken, segment=page.splits)
         upgraded = (
-            self.upgrade_split(page.split_version, raw) for raw in page.splits.values(Any)[page.taken :]
+            cls.upgrade_split(page.split_version, raw) for raw in page.splits.values(Any)[page.taken :]
         )
-        return _Page([msgspec.convert(raw, self.resolve_split_type()) for raw in upgraded])
+        return _Page([msgspec.convert(raw, cls.resolve_split_type()) for raw in upgraded])
 
     def _discovered(self, found: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
         if found is None:

@@ -6,10 +6,10 @@ Pure: no pyspark, no I/O.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin, runtime_checkable
 
 from .annotations import annotation_of, handled_events
 from .errors import ContractError
@@ -328,11 +328,57 @@ class PerformsActions(ABC, Generic[ActionT]):
         """
 
     @classmethod
+    def concerned(cls, actions: Sequence[ActionT], split_ids: Collection[str]) -> Sequence[bool]:
+        """For each action, whether it touches the data of one of these splits.
+
+        Asked when an edit has splits read again: such actions must not be performed any more. By
+        default that is said of all of them, as nothing is lost by doing less.
+        """
+        return [True] * len(actions)
+
+    @classmethod
     def resolve_action_type(cls) -> Any:
         """``action_type``, or the annotation of ``perform``."""
         if cls.action_type is not None:
             return cls.action_type
         return annotation_of(cls, "perform", "action", "action_type")
+
+
+@runtime_checkable
+class HoldsSplits(Protocol):
+    """Optional power of an enumerator: its state tells which splits it has found and not handed out.
+
+    Edits ask for it: a split that the enumerator holds can be skipped, and is not given out twice.
+    """
+
+    @classmethod
+    def splits_in(cls, state: Any) -> Sequence[Any]:
+        """The splits in a value of ``snapshot_state``."""
+
+    @classmethod
+    def without_splits(cls, state: Any, split_ids: Collection[str]) -> Any:
+        """The same state without these; they stay known, so that discovery does not find them again."""
+
+
+@runtime_checkable
+class ForgetsSplits(Protocol):
+    """Optional power of an enumerator: its state can forget splits, so that discovery finds them again."""
+
+    @classmethod
+    def forget_splits(
+        cls, state: Any, split_ids: Collection[str], *, busy: Sequence[Any], options: Options
+    ) -> tuple[Any, Mapping[str, str]]:
+        """The state that knows these splits no longer.
+
+        Args:
+            busy: splits that are still to be read, or set aside: they must stay known.
+
+        Returns:
+            The state, and why those stay that are not forgotten, by split id.
+
+        Raises:
+            EditError: this state cannot forget single splits, with the remedy.
+        """
 
 
 def _generic_bases(cls: type) -> list[Any]:

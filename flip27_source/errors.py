@@ -6,6 +6,9 @@ callers pass names of options, not values of options marked secret.
 
 from __future__ import annotations
 
+import functools
+from typing import ClassVar
+
 
 class Flip27Error(Exception):
     """Base of all errors raised by flip27.
@@ -52,8 +55,29 @@ class SchemaError(Flip27Error):
     """The schema is missing, or the data cannot be given the shape of the schema."""
 
 
+class NewColumnsError(SchemaError):
+    """A file has columns that the schema does not have, and ``schemaEvolutionMode`` does not pass over them.
+
+    Attributes:
+        columns: them, as DDL; of a column that has new fields inside, the whole type.
+    """
+
+    def __init__(self, what: str, *, columns: str, remedy: str | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+        self.columns = columns
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return functools.partial(NewColumnsError, columns=self.columns, remedy=self.remedy), (self.what,)
+
+
 class SplitReadError(Flip27Error):
-    """A split cannot be read; the message names it (for files: the path and the position)."""
+    """A split cannot be read; the message names it (for files: the path and the position).
+
+    Attributes:
+        ignored_by: name of the boolean option that leaves out splits that fail so, where there is one.
+    """
+
+    ignored_by: ClassVar[str | None] = None
 
 
 class AttemptError(Flip27Error):
@@ -66,6 +90,10 @@ class QuarantineError(Flip27Error):
 
 class ActionError(Flip27Error):
     """A side effect that is due after a checkpoint failed more often than ``maxActionAttempts``."""
+
+
+class EditError(Flip27Error):
+    """An edit of the state cannot be made; the message says what it asks for and why not."""
 
 
 class StopError(Flip27Error):

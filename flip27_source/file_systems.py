@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,25 @@ def open_file_system(
             "(for example pip install 'flip27-source[s3]')",
         ) from error
     return file_system, root
+
+
+def canonical_path(url: str) -> str:
+    """The form in which listings name a path: absolute, without credentials, no slash at its end."""
+    local = local_path(url)
+    if local is not None:
+        return os.path.abspath(local)
+    shown = redacted(url).rstrip("/")
+    if "::" in shown or shown.startswith(("http://", "https://")):
+        return shown
+    import fsspec
+
+    try:
+        kind = fsspec.get_filesystem_class(shown.partition("://")[0])
+    except (ImportError, ValueError):
+        return shown  # what was moved away from need not be installed any more
+    protocols = (kind.protocol,) if isinstance(kind.protocol, str) else kind.protocol
+    name = str(kind._strip_protocol(shown))
+    return name if name.startswith(tuple(f"{p}://" for p in protocols)) else f"{protocols[0]}://{name}"
 
 
 def redacted(url: str) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeAlias
+from typing import Any, BinaryIO, ClassVar, Generic, TypeAlias
 
 import pyarrow as pa
 
@@ -29,6 +30,13 @@ def _nowhere(event: SourceEvent) -> None:
     )
 
 
+def _no_savepoint(name: str) -> AbstractContextManager[BinaryIO]:
+    raise ContractError(
+        f"a stream {name!r} was opened, and this checkpoint does not become a savepoint",
+        remedy="ask context.is_savepoint before",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReaderContext:
     """What a reader is told before it reads (FLIP-27 SourceReaderContext).
@@ -45,6 +53,7 @@ class SourceReaderContext:
         end_positions: for readers that yield Progress, by split id: where another attempt of
             this very subtask ended, None where it finished the split for good. This one must come
             by the same position and ends there; a reader may use it to ask for no more than that.
+        is_savepoint: whether the checkpoint becomes a savepoint, to which the reader may add (FLINK-5777).
     """
 
     options: Options
@@ -55,6 +64,10 @@ class SourceReaderContext:
     attempt_number: int = 0
     end_positions: Mapping[str, Any] = field(default_factory=dict)
     event_sender: Callable[[SourceEvent], None] = field(default=_nowhere, repr=False, compare=False)
+    is_savepoint: bool = False
+    savepoint_opener: Callable[[str], AbstractContextManager[BinaryIO]] = field(
+        default=_no_savepoint, repr=False, compare=False
+    )
 
     def send_event_to_coordinator(self, event: SourceEvent) -> None:
         """Send an event to the enumerator (FLIP-27 sendSourceEventToCoordinator).
@@ -65,6 +78,14 @@ class SourceReaderContext:
         define ``handle_source_event``. In a batch read nothing follows, and it reaches nobody.
         """
         self.event_sender(event)
+
+    def savepoint_stream(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """A file that the reader adds to the savepoint: ``readers/<subtask>/<name>`` in its directory.
+
+        To be used in a ``with`` statement, at the end of which the file is there, whole; where that is
+        left by an exception there is none. Another attempt writes the same file anew.
+        """
+        return self.savepoint_opener(name)
 
 
 class SplitReader(ABC, Generic[SplitT]):
@@ -79,6 +100,9 @@ class SplitReader(ABC, Generic[SplitT]):
     options: ClassVar[tuple[Option[Any], ...]] = ()
     event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
     """Events it takes; from the annotation of ``handle_source_event`` when None."""
+    ignored_by: ClassVar[tuple[str, ...]] = ()
+    """Names of the boolean options, its own or the enumerator's, that leave out splits which cannot be
+    read; which errors each stands for is what ``SplitReadError.ignored_by`` says."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema | None:

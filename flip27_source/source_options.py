@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .options import Option, duration_s, integer, one_of, optional, size_bytes, text
+from .options import Option, boolean, duration_s, integer, one_of, optional, size_bytes, text
+from .path_rewrite import PathRewrite, path_rewrite
 
 PATH: Option[str | None] = Option(
     name="path", parse=optional(text), default=None, doc="Where the data is; set by load(path)."
@@ -55,6 +56,14 @@ PARALLELISM: Option[int | None] = Option(
     default=None,
     default_text="the driver's cores, more for batches of many maxPartitionBytes",
     doc="Most Spark tasks that a batch is packed into; one to three per executor core.",
+)
+REQUEST_INTERVAL: Option[float] = Option(
+    name="requestInterval",
+    parse=duration_s,
+    default=10.0,
+    default_text="10 seconds",
+    doc="Pause between two looks for requests, beside the batches: edits of the state (docs/edits.md) and "
+    "savepoints (docs/savepoints.md); 0s: they are looked for at the start of the query only.",
 )
 MAX_PARTITION_BYTES: Option[int] = Option(
     name="maxPartitionBytes",
@@ -126,16 +135,18 @@ EVENT_TIME_COLUMN: Option[str | None] = Option(
 )
 ON_SPLIT_ERROR: Option[str] = Option(
     name="onSplitError",
-    parse=one_of("fail", "quarantine"),
+    parse=one_of("fail", "quarantine", "ignore"),
     default="fail",
-    doc="What to do with a split (a file) that cannot be read: fail the query, or set the split aside, "
-    "with its error, in the state. Either all of its rows are delivered or none.",
+    doc="What to do with a split (a file) that cannot be read: fail the query; set the split aside, with "
+    "its error, in the state (quarantine); or leave it out, counted (ignoredSplits) and listed in the state "
+    "(ignore). Either all of its rows are delivered or none.",
 )
 MAX_SPLIT_ATTEMPTS: Option[int] = Option(
     name="maxSplitAttempts",
     parse=integer(minimum=1),
     default=3,
-    doc="How many times reading a split is tried before it is quarantined; counted across restarts.",
+    doc="How many times reading a split is tried before it is quarantined or ignored; counted across "
+    "restarts.",
 )
 MAX_QUARANTINED_SPLITS: Option[int] = Option(
     name="maxQuarantinedSplits",
@@ -202,6 +213,27 @@ SAVEPOINT: Option[str | None] = Option(
     doc="Savepoint (its directory, any fsspec URL) that a new query begins with; looked at only as long as "
     "the query has no checkpoint of its own.",
 )
+SAVEPOINT_CLAIM: Option[str] = Option(
+    name="savepointClaim",
+    parse=one_of("noClaim", "claim"),
+    default="noClaim",
+    doc="Whose the savepoint is from then on. noClaim: nobody's, it is only read. claim: this query's, which "
+    "deletes it once retainedCheckpoints of its own are complete; no other query can claim it.",
+)
+ALLOW_NON_RESTORED_STATE: Option[bool] = Option(
+    name="allowNonRestoredState",
+    parse=boolean,
+    default=False,
+    doc="true: a savepoint that does not match the source in every way is not refused; what cannot be "
+    "matched begins afresh, as a warning says.",
+)
+PATH_REWRITE: Option[PathRewrite | None] = Option(
+    name="pathRewrite",
+    parse=optional(path_rewrite),
+    default=None,
+    doc="The files that the savepoint knows were moved: /old=/new, several separated by commas, or a JSON "
+    'object {"/old": "/new"}. The longest prefix counts. Needed at the first start only.',
+)
 
 CORE_OPTIONS: tuple[Option[Any], ...] = (
     PATH,
@@ -211,6 +243,7 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     STATE_LOCATION,
     INLINE_STATE_LIMIT,
     RETAINED_CHECKPOINTS,
+    REQUEST_INTERVAL,
     PARALLELISM,
     MAX_PARTITION_BYTES,
     MAX_FILES_PER_TRIGGER,
@@ -226,4 +259,7 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     MAX_SPLIT_ATTEMPTS,
     MAX_QUARANTINED_SPLITS,
     SAVEPOINT,
+    SAVEPOINT_CLAIM,
+    ALLOW_NON_RESTORED_STATE,
+    PATH_REWRITE,
 )

@@ -22,7 +22,7 @@ TOP = Path(__file__).parents[1]
 PAGE = TOP / "docs" / "protocol.md"
 TESTS = TOP / "tests"
 
-SCENARIOS = [*range(1, 36), *range(44, 68), 70, 71, 74, *range(91, 101)]
+SCENARIOS = [*range(1, 36), *range(44, 68), 70, 71, 74, *range(79, 90), *range(91, 101)]
 """The scenarios that the protocol has to show, or to say why they cannot arise."""
 
 Gateway = SubtaskGateway[Any]

@@ -12,6 +12,7 @@ from typing import Any, Generic
 from ..events import SourceEvent
 from ..split import SplitT
 from .actions import PendingAction
+from .edits import AppliedEdit
 from .planning import Plan
 from .reports import AcknowledgeResult, ReportDemand, SubtaskReport
 
@@ -26,14 +27,18 @@ class CheckpointMetadata:
     Attributes:
         checkpoint_id: strictly increasing along one lineage, from 1.
         timestamp_ms: when it was triggered, milliseconds since the epoch.
-        is_savepoint: whether it becomes a savepoint.
+        is_savepoint: whether it becomes a savepoint; that makes one by itself.
         target_directory: where a savepoint is written; None for plain checkpoints.
+        edits: those that were applied since the checkpoint before; they make one by themselves.
+        answered: requests that earlier checkpoints have applied, and whose files may still be there.
     """
 
     checkpoint_id: int
     timestamp_ms: int
     is_savepoint: bool = False
     target_directory: str | None = None
+    edits: tuple[AppliedEdit, ...] = ()
+    answered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,7 @@ class CheckpointSummary:
         finished_splits: splits handed to batches since the source began.
         waiting_splits: splits assigned and put off to a later batch by a limit.
         quarantined_splits: splits that cannot be read and were set aside.
+        ignored_splits: splits that cannot be read and were left out.
         gauges: what the enumerator published.
     """
 
@@ -57,6 +63,7 @@ class CheckpointSummary:
     finished_splits: int = 0
     waiting_splits: int = 0
     quarantined_splits: int = 0
+    ignored_splits: int = 0
     gauges: dict[str, int | float] = field(default_factory=dict)
 
 
@@ -78,7 +85,7 @@ class WaitingEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedSplit(Generic[SplitT]):
-    """A split that cannot be read and was set aside: no row of it was delivered.
+    """A split that cannot be read and was set aside, or left out: no row of it was delivered.
 
     Attributes:
         checkpoint_id: the batch that it was to be read in.
@@ -101,6 +108,7 @@ class LedgerState(Generic[SplitT]):
         waiting: splits that are assigned and not yet planned, in order.
         events: events to subtasks that are in no plan yet, in order.
         quarantined: splits that were set aside.
+        ignored: the last few of those that an option left out. ignored_count: how many there were.
         finished: number of splits that were handed to batches for good.
     """
 
@@ -109,6 +117,8 @@ class LedgerState(Generic[SplitT]):
     waiting: tuple[WaitingSplit[SplitT], ...] = ()
     events: tuple[WaitingEvent, ...] = ()
     quarantined: tuple[QuarantinedSplit[SplitT], ...] = ()
+    ignored: tuple[QuarantinedSplit[SplitT], ...] = ()
+    ignored_count: int = 0
     finished: int = 0
 
 

@@ -31,7 +31,7 @@ from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handl
 from .folding import Folding
 from .gateway import AddSplit, SubtaskGateway
 from .ledger import Ledger
-from .planning import BatchBudget, Limits
+from .planning import BatchBudget, Limits, Plan
 from .reports import AcknowledgeResult, SubtaskReport
 
 
@@ -90,6 +90,7 @@ class SourceCoordinator(Generic[SplitT]):
         """The numbers that the enumerator publishes, and our own of what went wrong."""
         own = {
             "quarantinedSplits": len(self._ledger.quarantined),
+            "ignoredSplits": self._ledger.ignored_count,
             "actionsGivenUp": self._actions.given_up,
         }
         return {**self._context.metrics.gauges, **{name: value for name, value in own.items() if value}}
@@ -109,7 +110,7 @@ class SourceCoordinator(Generic[SplitT]):
         handler(result, error)
 
     def checkpoint(self, metadata: CheckpointMetadata, limits: Limits) -> PendingCheckpoint[SplitT] | None:
-        """Trigger, plan and freeze a checkpoint; None when there is nothing new to read.
+        """Trigger, plan and freeze a checkpoint; None when there is nothing new to read, nor an edit.
 
         The plan is what the gateways hold, what live splits have to give, and what the
         enumerator answers to split requests, until a limit is reached. On return the gateways
@@ -128,7 +129,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._request_splits(batch)
         for split in self._ledger.live:
             self._read_on(split, batch, metadata.timestamp_ms)
-        if not batch:
+        if not batch and not metadata.edits and not metadata.is_savepoint:
             return None
         for gateway in self._gateways.values():
             gateway.mark_for_checkpoint(metadata.checkpoint_id)
@@ -140,20 +141,20 @@ class SourceCoordinator(Generic[SplitT]):
             each_apart=self.settings.reader_bounds_splits,
         )
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
-        state = self.enumerator.snapshot_state(metadata.checkpoint_id)
+        snapshot = self._snapshot(metadata, plan)
         for gateway in self._gateways.values():
             gateway.try_close(metadata.checkpoint_id)
-        ledger = self._ledger_state()
         self._last_id = metadata.checkpoint_id
-        snapshot = Snapshot(
-            metadata=metadata,
-            enumerator_state=state,
-            ledger=ledger,
-            plan=plan,
-            actions=self._actions.pending,
-        )
-        self._pending = PendingCheckpoint(snapshot=snapshot, summary=self._summary(batch.budget, ledger))
+        summary = self._summary(batch.budget, snapshot.ledger)
+        self._pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
         return self._pending
+
+    def standing(self) -> Snapshot[SplitT]:
+        """The whole state between two batches: what edits are applied to."""
+        self._check_started()
+        if self._pending is not None:
+            raise ProtocolError(f"checkpoint {self._pending.checkpoint_id} is pending: nothing stands still")
+        return self._snapshot(CheckpointMetadata(checkpoint_id=self._last_id, timestamp_ms=0), Plan())
 
     def acknowledge(self, report: SubtaskReport[SplitT]) -> AcknowledgeResult:
         """A subtask has done its share: its gateway opens, its report waits for the completion (R4)."""
@@ -355,11 +356,10 @@ class SourceCoordinator(Generic[SplitT]):
         until = None if bounded else triggered_ms + self.settings.poll_interval_ms
         self._resting.update(dict.fromkeys(caught_up, until))
 
-    def _ledger_state(self) -> LedgerState[SplitT]:
+    def _snapshot(self, metadata: CheckpointMetadata, plan: Plan[SplitT]) -> Snapshot[SplitT]:
+        state = self.enumerator.snapshot_state(metadata.checkpoint_id)
         gateways = self._gateways.values()
-        return LedgerState(
-            live=self._ledger.live,
-            pins=self._ledger.pins,
+        ledger = self._ledger.state(
             waiting=tuple(
                 WaitingSplit(split=item.split, subtask_id=gateway.subtask_id if item.pinned else None)
                 for gateway in gateways
@@ -370,8 +370,13 @@ class SourceCoordinator(Generic[SplitT]):
                 for gateway in gateways
                 for event in gateway.waiting_events()
             ),
-            quarantined=tuple(self._ledger.quarantined),
-            finished=self._ledger.finished,
+        )
+        return Snapshot(
+            metadata=metadata,
+            enumerator_state=state,
+            ledger=ledger,
+            plan=plan,
+            actions=self._actions.pending,
         )
 
     def _summary(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointSummary:
@@ -384,5 +389,6 @@ class SourceCoordinator(Generic[SplitT]):
             finished_splits=ledger.finished,
             waiting_splits=len(ledger.waiting),
             quarantined_splits=len(ledger.quarantined),
+            ignored_splits=ledger.ignored_count,
             gauges=dict(self._context.metrics.gauges),
         )

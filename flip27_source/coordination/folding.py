@@ -127,11 +127,13 @@ class Folding(Generic[SplitT]):
                     )
                 self._ledger.taken_back(split.split_id)
                 self._returned.append((split, subtask_id))
-            case SplitStatus.FAILED:
+            case SplitStatus.FAILED | SplitStatus.IGNORED:
                 item = QuarantinedSplit(
                     split=result.position or split,
                     checkpoint_id=self._pending.checkpoint_id,
                     attempts=result.attempts,
                     error=result.error or "",
                 )
-                self._ledger.set_aside(item, is_range=cuts_splits)
+                failed = result.status is SplitStatus.FAILED
+                place = self._ledger.set_aside if failed else self._ledger.left_out
+                place(item, is_range=cuts_splits)

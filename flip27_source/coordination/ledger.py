@@ -12,13 +12,19 @@ from typing import Generic
 
 from ..errors import ContractError, ProtocolError
 from ..split import SplitT
-from .checkpoints import LedgerState, QuarantinedSplit
+from .checkpoints import LedgerState, QuarantinedSplit, WaitingEvent, WaitingSplit
+
+IGNORED_KEPT = 20
+"""How many of the splits that were left out are kept by name; all are counted."""
 
 
 class Ledger(Generic[SplitT]):
     """Accounts of the splits that are in flight; finished ones are only counted."""
 
-    __slots__ = ("_in_flight", "_live", "_pins", "_planned", "_planned_id", "finished", "quarantined")
+    __slots__ = (
+        "_in_flight", "_live", "_pins", "_planned", "_planned_id", "finished", "ignored", "ignored_count",
+        "quarantined",
+    )  # fmt: skip
 
     def __init__(self, restored: LedgerState[SplitT] | None = None) -> None:
         state: LedgerState[SplitT] = restored or LedgerState()
@@ -28,6 +34,8 @@ class Ledger(Generic[SplitT]):
         self._planned: tuple[str, ...] = ()
         self._planned_id: int | None = None
         self.quarantined: list[QuarantinedSplit[SplitT]] = list(state.quarantined)
+        self.ignored: tuple[QuarantinedSplit[SplitT], ...] = state.ignored
+        self.ignored_count = state.ignored_count
         self.finished = state.finished
 
     @property
@@ -39,6 +47,21 @@ class Ledger(Generic[SplitT]):
     def pins(self) -> dict[str, int]:
         """The subtask that a live split stays with, for those that were assigned unasked."""
         return dict(self._pins)
+
+    def state(
+        self, *, waiting: tuple[WaitingSplit[SplitT], ...], events: tuple[WaitingEvent, ...]
+    ) -> LedgerState[SplitT]:
+        """All of it as a value, with what waits in the gateways."""
+        return LedgerState(
+            live=self.live,
+            pins=self.pins,
+            waiting=waiting,
+            events=events,
+            quarantined=tuple(self.quarantined),
+            ignored=self.ignored,
+            ignored_count=self.ignored_count,
+            finished=self.finished,
+        )
 
     def pin_of(self, split_id: str) -> int | None:
         """The subtask that a live split stays with, if it stays with one."""
@@ -110,6 +133,13 @@ class Ledger(Generic[SplitT]):
         if not is_range:
             self.taken_back(item.split.split_id)
         self.quarantined.append(item)
+
+    def left_out(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
+        """As ``set_aside``, by an option: such splits are counted, and the last of them named."""
+        if not is_range:
+            self.taken_back(item.split.split_id)
+        self.ignored = (*self.ignored, item)[-IGNORED_KEPT:]
+        self.ignored_count += 1
 
     def completed(self, checkpoint_id: int) -> None:
         """The batch of ``checkpoint_id`` is done: its splits are finished, live ones go on."""

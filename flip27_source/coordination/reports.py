@@ -32,6 +32,8 @@ class SplitStatus(StrEnum):
     """Not read; it goes back to the enumerator."""
     FAILED = "failed"
     """It cannot be read; none of its rows were delivered."""
+    IGNORED = "ignored"
+    """The same, and an option leaves such splits out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +43,8 @@ class SplitResult(Generic[SplitT]):
     Attributes:
         position: LIVE only: the split as it stands after the rows of this batch.
         caught_up: LIVE only: the reader had nothing more for now; False when a budget ended it.
-        error: FAILED only: why.
-        attempts: FAILED only: how many times reading it was tried.
+        error: FAILED and IGNORED only: why.
+        attempts: FAILED and IGNORED only: how many times reading it was tried.
     """
 
     split_id: str

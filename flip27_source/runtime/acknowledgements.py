@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.coordinator import SourceCoordinator
-from ..coordination.reports import ReportDemand, SubtaskReport
+from ..coordination.reports import ReportDemand, SplitStatus, SubtaskReport
 from ..errors import MissingReportError
 from ..reader import YieldsProgress
 from ..snapshots.codec import SnapshotCodec
@@ -15,7 +17,10 @@ from ..snapshots.offsets import Offset
 from ..snapshots.reports import ReportPlace, ReportStorage
 from ..snapshots.store import Store
 from ..source import Source
-from ..source_options import EVENT_TIME_COLUMN, ON_MISSING_REPORT, ON_SPLIT_ERROR, TASK_REPORTS
+from ..source_options import EVENT_TIME_COLUMN, ON_MISSING_REPORT, TASK_REPORTS
+from .quarantine import SplitErrorPolicy
+
+_log = logging.getLogger("flip27_source")
 
 _READ_AT_ONCE = 8
 
@@ -26,7 +31,7 @@ def report_demand(source: Source) -> ReportDemand:
     if (
         source.enumerator_type.resolve_event_types()
         or issubclass(source.reader_type, YieldsProgress)
-        or options[ON_SPLIT_ERROR] == "quarantine"
+        or not SplitErrorPolicy.of(source).fails_always
     ):
         return ReportDemand.REQUIRED
     if options[TASK_REPORTS] == "always" or options[EVENT_TIME_COLUMN] is not None:
@@ -56,9 +61,16 @@ class Acknowledgements:
         """Of the newest checkpoint whose tasks reported, for progress events."""
 
     def collect(
-        self, coordinator: SourceCoordinator[Any], pending: PendingCheckpoint[Any], offset: Offset
+        self,
+        coordinator: SourceCoordinator[Any],
+        pending: PendingCheckpoint[Any],
+        offset: Offset,
+        change: Callable[[SubtaskReport[Any]], SubtaskReport[Any]] | None = None,
     ) -> None:
         """Hand the coordinator every report of a checkpoint whose batch is complete.
+
+        Args:
+            change: what is done to each report before.
 
         Raises:
             MissingReportError: a required one is not there, and the policy is to fail.
@@ -69,13 +81,14 @@ class Acknowledgements:
         reports = []
         for place, report in zip(places, self._read(places), strict=True):
             if report is not None:
-                coordinator.acknowledge(report)
+                coordinator.acknowledge(report if change is None else change(report))
                 reports.append(report)
             elif place.required and self._repeats:
                 coordinator.repeat(place.subtask_id)
             elif place.required:
                 raise _missing(place)
         if reports:
+            _warn_of_ignored(reports)
             self.numbers = _numbers(reports)
 
     def _read(self, places: list[ReportPlace]) -> list[SubtaskReport[Any] | None]:
@@ -83,6 +96,17 @@ class Acknowledgements:
             return [self._storage.read(place) for place in places]
         with ThreadPoolExecutor(min(_READ_AT_ONCE, len(places))) as pool:
             return list(pool.map(self._storage.read, places))
+
+
+def _warn_of_ignored(reports: list[SubtaskReport[Any]]) -> None:
+    """The driver's log names every split that was left out."""
+    for report in reports:
+        for result in report.results:
+            if result.status is SplitStatus.IGNORED:
+                _log.warning(
+                    "checkpoint %d: split %s could not be read and was left out: %s",
+                    report.checkpoint_id, result.split_id, result.error,
+                )  # fmt: skip
 
 
 def _missing(place: ReportPlace) -> MissingReportError:

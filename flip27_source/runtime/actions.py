@@ -46,6 +46,15 @@ class ActionRunner:
         """Begin no further action; those under way end by themselves."""
         self._closed.set()
 
+    def end(self) -> list[tuple[int, str | None]]:
+        """Begin no further action, and block until those under way have ended; as :meth:`drain`."""
+        self.close()
+        for _ in self._started:
+            self._due.put((0, None))  # wakes a thread that waits for work
+        for thread in self._started:
+            thread.join()
+        return self.drain()
+
     def _run(self) -> None:
         while True:
             number, action = self._due.get()

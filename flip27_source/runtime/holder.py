@@ -11,10 +11,9 @@ import contextlib
 import logging
 import os
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
@@ -22,18 +21,16 @@ from ..coordination.actions import ActionPolicy
 from ..coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
 from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
+from ..coordination.editing import Editing
 from ..coordination.planning import UNLIMITED, Limits
 from ..coordination.reports import ReportDemand
-from ..enumerator import Boundedness, PerformsActions
-from ..errors import ProtocolError, StateError, StateLocationError
+from ..enumerator import Boundedness, PerformsActions, RetryPolicy
+from ..errors import ProtocolError, StateLocationError
 from ..reader import YieldsProgress
-from ..snapshots.cleanup import Cleaner
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.documents import SourceIdentity
 from ..snapshots.drivers import DriverEpoch
-from ..snapshots.layout import CheckpointName
+from ..snapshots.identity import identity_of
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
-from ..snapshots.savepoints import Savepoint, open_savepoint_at
 from ..snapshots.storage import CheckpointStorage
 from ..snapshots.store import Store, open_store
 from ..source import Source
@@ -48,19 +45,21 @@ from ..source_options import (
     ON_ACTION_ERROR,
     PARALLELISM,
     POLL_INTERVAL,
+    REQUEST_INTERVAL,
     RETAINED_CHECKPOINTS,
-    SAVEPOINT,
     STATE_LOCATION,
 )
 from .acknowledgements import Acknowledgements, report_demand, report_place
 from .actions import ActionRunner
 from .background import BackgroundRunner
+from .cleaning import BackgroundCleaner
+from .edit_desk import EditDesk
+from .restoring import Beginning, begin
+from .rewinding import state_after
+from .savepoint_desk import SavepointDesk, savepoint_of
 from .subtask import PlannedSubtask
 
 _log = logging.getLogger("flip27_source")
-
-CLEAN_EVERY = 10
-"""Checkpoints between two clean-ups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +100,10 @@ class CoordinatorHolder:
                 "the driver and the executors can write to",
             )
         codec = SnapshotCodec(source.enumerator_type, source.reader_type)
+        self._identity = identity_of(source)
         self._storage = CheckpointStorage(
             codec,
-            identity_of(source),
+            self._identity,
             store=store,
             inline_limit_bytes=options[INLINE_STATE_LIMIT],
             new_random=self._surroundings.new_random,
@@ -114,11 +114,17 @@ class CoordinatorHolder:
         self._actions = self._new_actions()
         self._epoch: DriverEpoch | None = None
         self._codec = codec
-        self._savepoint: Savepoint | None = None
+        self._beginning: Beginning | None = None
         self._at = INITIAL_OFFSET
-        self._cleaner: Cleaner | None = None
-        self._cleaning: threading.Thread | None = None
-        self._cleaned_at = 0
+        storage_options = options.with_prefix("storage.")
+        self._cleaner = BackgroundCleaner(self._storage, options[RETAINED_CHECKPOINTS], storage_options)
+        editing = Editing(
+            enumerator_type=source.enumerator_type,
+            options=options,
+            reader_bounds_splits=self._settings().reader_bounds_splits,
+        )
+        self._edits = EditDesk(editing, self._storage, codec)
+        self._savepoints = SavepointDesk(None if one_batch else store, storage_options)
 
     def latest_offset(self, start: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
         """The next checkpoint after ``start``, durable; ``start`` itself when nothing is new.
@@ -143,6 +149,7 @@ class CoordinatorHolder:
                 splits=segment.data,
                 events=tuple(bytes(event) for event in stored.events),
                 report=report_place(offset, document.reports, stored.subtask),
+                savepoint=savepoint_of(offset, document),
             )
             for offset, document in self._storage.plans_between(first, last)
             for stored, segment in document.plan_segments(self._storage.segment_loader(offset))
@@ -155,8 +162,7 @@ class CoordinatorHolder:
 
     def wait_for_clean_up(self) -> None:
         """Block until no clean-up is under way."""
-        if self._cleaning is not None:
-            self._cleaning.join()
+        self._cleaner.wait()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's commit log holds ``end``. May be told late, twice, or never."""
@@ -164,7 +170,7 @@ class CoordinatorHolder:
         if self._coordinator is not None and offset == self._at:
             with self._whole_or_not_at_all():
                 self._complete(self._coordinator, offset)
-        self._clean(offset)
+        self._cleaner.committed(offset)
 
     def report(self) -> dict[str, Any] | None:
         """The backlog, for Spark's progress events; None before the first checkpoint."""
@@ -194,7 +200,7 @@ class CoordinatorHolder:
         # Asked before the mailbox is emptied: a round that ends in between is not overlooked.
         while True:
             more_to_come = self._runner.in_first_rounds
-            pending = self._checkpoint(coordinator, bounds)
+            pending = self._checkpoint(bounds)
             if pending is not None:
                 return self._written(pending, start)
             # A handler may have begun a further call, whose first round counts too.
@@ -202,22 +208,56 @@ class CoordinatorHolder:
                 return None
             self._runner.wait_for_first_rounds()
 
-    def _checkpoint(
-        self, coordinator: SourceCoordinator[Any], limits: Limits
-    ) -> PendingCheckpoint[Any] | None:
-        self._runner.drain(coordinator.handle_result)
+    def _checkpoint(self, limits: Limits) -> PendingCheckpoint[Any] | None:
+        assert self._coordinator is not None
+        self._runner.drain(self._coordinator.handle_result)
+        coordinator = self._edited(self._coordinator)
         metadata = CheckpointMetadata(
-            checkpoint_id=coordinator.last_checkpoint_id + 1, timestamp_ms=self._surroundings.now_ms()
+            checkpoint_id=coordinator.last_checkpoint_id + 1,
+            timestamp_ms=self._surroundings.now_ms(),
+            edits=self._edits.applied,
+            answered=self._edits.answered,
         )
-        return coordinator.checkpoint(metadata, limits)
+        return coordinator.checkpoint(self._savepoints.asked(metadata), limits)
+
+    def _edited(self, coordinator: SourceCoordinator[Any]) -> SourceCoordinator[Any]:
+        """The coordinator made anew from its edited state, as at a restart; itself where no edit waits."""
+        if not self._edits.confirmed():
+            return coordinator
+        # Side effects on data that is read again must not happen: none is begun while that is found out.
+        for number, error in self._actions.end():
+            coordinator.action_ended(number, error)
+        standing = coordinator.standing()
+        self._start_over()
+        edited = self._made(self._edits.apply(standing, self._state_after))
+        completed = edited.complete(edited.last_checkpoint_id, quietly=True)
+        if completed is not None:
+            self._actions.submit(completed.due_actions)
+        return edited
+
+    def _state_after(self, offset: Offset) -> Snapshot[Any]:
+        self._cleaner.wait()
+        return state_after(
+            offset,
+            present=self._at,
+            storage=self._storage,
+            make=self._new_coordinator,
+            acknowledgements=self._acknowledgements,
+        )
 
     def _written(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
         """Make the checkpoint durable."""
         if self._epoch is not None:
             self._epoch.check()
-        savepoint = self._savepoint if parent.is_initial else None
+        beginning = self._beginning if parent.is_initial else None
+        savepoint = None if beginning is None else beginning.savepoint
         self._at = self._storage.write(pending, parent=parent, savepoint=savepoint)
+        if beginning is not None and not self._one_batch:
+            beginning.first_written(self._at, self._storage.store)
         self._drive(self._at)
+        self._edits.written(self._at)
+        if parent.is_initial:
+            self._savepoints.stand_at(self._at)
         return self._at
 
     @contextlib.contextmanager
@@ -252,7 +292,9 @@ class CoordinatorHolder:
             self._acknowledgements.collect(coordinator, pending, offset)
         completed = coordinator.complete(offset.checkpoint_id)
         if completed is not None:
+            self._edits.completed()
             self._actions.submit(completed.due_actions)
+        self._savepoints.completed(pending.snapshot.metadata, offset)
 
     def _drive(self, offset: Offset) -> None:
         """Say that this driver drives the lineage of ``offset`` from now on (R9)."""
@@ -274,32 +316,43 @@ class CoordinatorHolder:
             self._coordinator.enumerator.notify_checkpoint_aborted(self._at.checkpoint_id)
             self._start_over()
         self._drive(offset)
-        coordinator: SourceCoordinator[Any] = SourceCoordinator(
-            self._source.enumerator_type, self._settings(), self._runner, self._restored(offset)
-        )
-        # Actions of the restored state are performed by the enumerator from here on.
-        self._coordinator, self._at = coordinator, offset
-        coordinator.start()
-        if offset.is_initial and self._savepoint is not None:
-            self._complete_savepoint(coordinator, self._savepoint)
+        restored = self._restored(offset)
+        if not self._one_batch:
+            self._edits.stand_at(offset, None if restored is None else restored.metadata)
+            self._savepoints.stand_at(offset)
+        self._at = offset
+        coordinator = self._made(restored)
+        if offset.is_initial and self._beginning is not None:
+            self._beginning.complete(coordinator)
         return coordinator
 
-    def _restored(self, offset: Offset) -> Snapshot[Any] | None:
-        location = self._source.options[SAVEPOINT]
-        if not offset.is_initial or location is None:
-            return self._storage.restore(offset, with_plan=self._wants_finished_splits())
-        storage = self._source.options.with_prefix("storage.")
-        self._savepoint = open_savepoint_at(location, storage)
-        # Its actions are left to the query that it was made of.
-        return replace(self._storage.restore_savepoint(self._savepoint), actions=())
+    def _made(self, state: Snapshot[Any] | None) -> SourceCoordinator[Any]:
+        """A coordinator of this state, started, and its requests looked for from now on."""
+        coordinator = self._new_coordinator(state, self._runner)
+        # Actions of the restored state are performed by the enumerator from here on.
+        self._coordinator = coordinator
+        coordinator.start()
+        self._look_for_requests()
+        return coordinator
 
-    def _complete_savepoint(self, coordinator: SourceCoordinator[Any], savepoint: Savepoint) -> None:
-        """Fold in the reports that lie with a savepoint; it commits nothing (I12)."""
-        pending = coordinator.pending
-        assert pending is not None
-        offset = Offset(checkpoint_id=pending.checkpoint_id, lineage=savepoint.folder, name=savepoint.name)
-        Acknowledgements(self._source, savepoint.store, self._codec).collect(coordinator, pending, offset)
-        coordinator.complete(pending.checkpoint_id, quietly=True)
+    def _new_coordinator(
+        self, state: Snapshot[Any] | None, runner: BackgroundRunner
+    ) -> SourceCoordinator[Any]:
+        return SourceCoordinator(self._source.enumerator_type, self._settings(), runner, state)
+
+    def _look_for_requests(self) -> None:
+        interval_s = self._source.options[REQUEST_INTERVAL]
+        if self._storage.store is not None and not self._one_batch and interval_s > 0:
+            for desk in (self._edits, self._savepoints):
+                self._runner.submit(desk.look, desk.found, interval_s, RetryPolicy())
+
+    def _restored(self, offset: Offset) -> Snapshot[Any] | None:
+        if not offset.is_initial:
+            return self._storage.restore(offset, with_plan=self._wants_finished_splits())
+        self._beginning = begin(
+            self._source, self._identity, self._storage, self._codec, one_batch=self._one_batch
+        )
+        return None if self._beginning is None else self._beginning.snapshot
 
     def _wants_finished_splits(self) -> bool:
         return self._source.enumerator_type.wants_finished_splits(self._source.options)
@@ -337,42 +390,3 @@ class CoordinatorHolder:
         if not self._at.is_initial and value == self._at.to_json():
             return self._at
         return Offset.from_json(value)
-
-    def _clean(self, committed: Offset) -> None:
-        """Now and then, beside the batches, clean up what no retained checkpoint can reach."""
-        name, lineage, store = committed.name, committed.lineage, self._storage.store
-        if store is None or name is None or lineage is None:
-            return
-        if name.checkpoint_id < self._cleaned_at + CLEAN_EVERY:
-            return
-        if self._cleaning is not None and self._cleaning.is_alive():
-            return
-        self._cleaned_at = name.checkpoint_id
-        if self._cleaner is None or self._cleaner.lineage != lineage:
-            retained = self._source.options[RETAINED_CHECKPOINTS]
-            self._cleaner = Cleaner(store, lineage, retained, self._storage.in_use)
-        self._cleaning = threading.Thread(
-            target=_clean_up, args=(self._cleaner, name), name="flip27-clean-up", daemon=True
-        )
-        self._cleaning.start()
-
-
-def identity_of(source: Source) -> SourceIdentity:
-    """What the documents of a source say they belong to."""
-    return SourceIdentity(
-        uid=source.uid,
-        enumerator=source.enumerator_name,
-        reader=source.reader_name,
-        state_version=source.enumerator_type.state_version,
-        split_version=source.enumerator_type.split_version,
-        library=__version__,
-        start_options=source.options.first_start_values(),
-    )
-
-
-def _clean_up(cleaner: Cleaner, committed: CheckpointName) -> None:
-    try:
-        cleaner.clean(committed)
-    except StateError as error:
-        # Clean-up is no part of the guarantee: what is left over is found again next time.
-        _log.warning("clean-up of the state location failed, tried again later: %s", error)

@@ -125,7 +125,8 @@ def read_bounded(
             after such a one, the share ends there instead of failing.
     """
     if first is not None and (
-        first.status in (SplitStatus.RETURNED, SplitStatus.FAILED) or first.position == split
+        first.status in (SplitStatus.RETURNED, SplitStatus.FAILED, SplitStatus.IGNORED)
+        or first.position == split
     ):
         return first
     pages = _Pages(split, budget, first)

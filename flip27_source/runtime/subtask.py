@@ -11,15 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .._version import __version__
-from ..errors import IncompatibleStateError
-from ..reader import ReadsTogether, SourceReaderContext, SplitReader
+from ..errors import IncompatibleStateError, NewColumnsError
+from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from ..segment import Segment
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.event_codec import EventCodec
 from ..snapshots.reports import ReportPlace
 from ..snapshots.store import Store
 from ..source import Source
+from .additions import added_to
+from .quarantine import Quarantine, SplitErrorPolicy
 from .reading import Item, conformed, unmarked
+from .splits import SplitsOfSubtask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,7 @@ class PlannedSubtask:
         splits: the splits as JSON, in the form of the plan.
         events: what the enumerator has sent, as JSON, in order.
         report: where its report goes; None when it writes none.
+        savepoint: the directory of the savepoint that its checkpoint becomes; None where it becomes none.
     """
 
     library: str
@@ -40,6 +44,7 @@ class PlannedSubtask:
     splits: bytes
     events: tuple[bytes, ...] = ()
     report: ReportPlace | None = None
+    savepoint: str | None = None
 
 
 def read_subtask(
@@ -50,11 +55,24 @@ def read_subtask(
     Args:
         store: where reports go; the state location of the source when None.
     """
+    try:
+        yield from _read(source, planned, context, store)
+    except NewColumnsError as error:
+        from .schemas import with_new_columns
+
+        raise with_new_columns(source, error, store) from None
+
+
+def _read(
+    source: Source, planned: PlannedSubtask, context: SourceReaderContext, store: Store | None
+) -> Iterator[Item]:
     if planned.library != __version__:
         raise IncompatibleStateError(
             f"the driver has flip27-source {planned.library}, this executor has {__version__}",
             remedy="install the same version on all nodes",
         )
+    if planned.savepoint is not None:
+        context = added_to(planned.savepoint, source, context)
     codec = SnapshotCodec(source.enumerator_type, source.reader_type)
     splits = codec.decode_splits(planned.split_version, Segment("splits", data=planned.splits))
     reader = source.reader_type()
@@ -69,13 +87,23 @@ def read_subtask(
     try:
         for event in planned.events:
             reader.handle_source_event(codec.events_to_readers.decode(event))
-        yield from _all(reader, splits, context)
+        yield from _all(source, reader, splits, context)
     finally:
         reader.close()
 
 
-def _all(reader: SplitReader[Any], splits: list[Any], context: SourceReaderContext) -> Iterator[Item]:
-    if isinstance(reader, ReadsTogether):
+def _all(
+    source: Source, reader: SplitReader[Any], splits: list[Any], context: SourceReaderContext
+) -> Iterator[Item]:
+    policy = SplitErrorPolicy.of(source)
+    if policy.on_error == "quarantine":  # nothing is stored of this read: there is no place to set aside
+        policy = replace(policy, on_error="fail")
+    if not policy.fails_always and not isinstance(reader, YieldsProgress):
+        quarantine = Quarantine(
+            policy, None, subtask_id=context.subtask_id, attempt_number=context.attempt_number
+        )
+        yield from SplitsOfSubtask(reader, context, quarantine).rows(splits)
+    elif isinstance(reader, ReadsTogether):
         yield from unmarked(conformed(reader.read_together, splits, splits, context))
     else:
         for split in splits:

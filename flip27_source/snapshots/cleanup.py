@@ -76,31 +76,31 @@ class Cleaner:
     """Cleans one lineage, off the batch path: one call at a time, on any one thread."""
 
     def __init__(self, store: Store, lineage: str, retained: int, in_use: InUse) -> None:
-        self._store = store
+        self.store = store
         self.lineage = lineage
-        self._retained = retained
+        self.retained = retained
         self._in_use = in_use
         self._known: dict[CheckpointName, KnownDocument] = {}
         self._suspects: frozenset[str] = frozenset()
 
     def clean(self, committed: CheckpointName) -> CleanupPlan:
         """Delete what the retained checkpoints cannot reach; what was deleted."""
-        segments = self._store.list(f"{self.lineage}/{layout.SEGMENTS}")
+        segments = self.store.list(f"{self.lineage}/{layout.SEGMENTS}")
         plan = plan_cleanup(
             committed=committed,
             documents=self._documents(),
             segments=segments,
-            retained=self._retained,
+            retained=self.retained,
             suspects=self._suspects,
         )
         self._suspects = plan.suspects
         for name in plan.documents:
-            self._store.delete(layout.checkpoint_file(self.lineage, name))
+            self.store.delete(layout.checkpoint_file(self.lineage, name))
             self._known.pop(name, None)
         for segment in plan.segments:
             with self._in_use.lock:
                 if segment not in self._in_use:
-                    self._store.delete(layout.segment_file(self.lineage, segment))
+                    self.store.delete(layout.segment_file(self.lineage, segment))
         self._clean_reports(committed.checkpoint_id)
         return plan
 
@@ -108,17 +108,17 @@ class Cleaner:
         """Reports and failures go after the document that they belong to."""
         oldest = min((name.checkpoint_id for name in self._known), default=committed_id)
         for folder in (layout.REPORTS, layout.FAILURES):
-            for file_name in self._store.list(f"{self.lineage}/{folder}"):
+            for file_name in self.store.list(f"{self.lineage}/{folder}"):
                 name = layout.belongs_to(file_name)
                 if name is not None and name.checkpoint_id < min(oldest, committed_id):
-                    self._store.delete(f"{self.lineage}/{folder}/{file_name}")
+                    self.store.delete(f"{self.lineage}/{folder}/{file_name}")
 
     def _documents(self) -> dict[CheckpointName, KnownDocument]:
-        found = self._store.list(f"{self.lineage}/{layout.CHECKPOINTS}")
+        found = self.store.list(f"{self.lineage}/{layout.CHECKPOINTS}")
         names = [name for text in found if (name := CheckpointName.parse(text)) is not None]
         for name in names:
             if name not in self._known:
-                data = self._store.read(layout.checkpoint_file(self.lineage, name))
+                data = self.store.read(layout.checkpoint_file(self.lineage, name))
                 self._known[name] = KnownDocument.of(decode_document(data, name))
         self._known = {name: self._known[name] for name in names}
         return dict(self._known)

@@ -118,15 +118,9 @@ class SnapshotCodec:
                 StoredWaitingEvent(event=self.events_to_readers.encode(item.event), subtask=item.subtask_id)
                 for item in snapshot.ledger.events
             ],
-            quarantined=[
-                StoredQuarantined(
-                    split=encode(item.split),
-                    checkpoint=item.checkpoint_id,
-                    attempts=item.attempts,
-                    error=item.error,
-                )
-                for item in snapshot.ledger.quarantined
-            ],
+            quarantined=[_stored(item, encode) for item in snapshot.ledger.quarantined],
+            ignored=[_stored(item, encode) for item in snapshot.ledger.ignored],
+            ignored_count=snapshot.ledger.ignored_count,
         )
         state = encode(snapshot.enumerator_state)
         self._check_state(state, collected)
@@ -147,7 +141,10 @@ class SnapshotCodec:
             segments=inside,
             reports=snapshot.plan.reports.value,
             actions=None if actions is None else actions.name,
+            edits=list(snapshot.metadata.edits),
+            answered=list(snapshot.metadata.answered),
             savepoint=None if savepoint is None else str(savepoint),
+            target=snapshot.metadata.target_directory,
         )
         data = msgspec.json.encode(document, order="sorted")
         name = CheckpointName(document.id, content_digest(data))
@@ -189,21 +186,18 @@ class SnapshotCodec:
                 WaitingEvent(event=self.events_to_readers.decode(item.event), subtask_id=item.subtask)
                 for item in raw.ledger.events
             ),
-            quarantined=tuple(
-                QuarantinedSplit(
-                    split=split(item.split),
-                    checkpoint_id=item.checkpoint,
-                    attempts=item.attempts,
-                    error=item.error,
-                )
-                for item in raw.ledger.quarantined
-            ),
+            quarantined=tuple(_set_aside(item, split) for item in raw.ledger.quarantined),
+            ignored=tuple(_set_aside(item, split) for item in raw.ledger.ignored),
+            ignored_count=raw.ledger.ignored_count,
             finished=raw.ledger.finished,
         )
         metadata = CheckpointMetadata(
             checkpoint_id=raw.id,
             timestamp_ms=raw.timestamp,
             is_savepoint=raw.kind == "savepoint",
+            target_directory=raw.target,
+            edits=tuple(raw.edits),
+            answered=tuple(raw.answered),
         )
         return Snapshot(
             metadata=metadata,
@@ -339,6 +333,18 @@ class SnapshotCodec:
                 remedy=f"if the type was changed, raise {what}_version and define "
                 f"upgrade_{what}; if not, restore the state location from a backup",
             ) from error
+
+
+def _stored(item: QuarantinedSplit[Any], encode: Callable[[Any], msgspec.Raw]) -> StoredQuarantined:
+    return StoredQuarantined(
+        split=encode(item.split), checkpoint=item.checkpoint_id, attempts=item.attempts, error=item.error
+    )
+
+
+def _set_aside(item: StoredQuarantined, decode: Callable[[msgspec.Raw], Any]) -> QuarantinedSplit[Any]:
+    return QuarantinedSplit(
+        split=decode(item.split), checkpoint_id=item.checkpoint, attempts=item.attempts, error=item.error
+    )
 
 
 def _cut_by_content(splits: list[Any]) -> Iterator[list[Any]]:

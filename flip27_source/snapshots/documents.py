@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..coordination.edits import AppliedEdit
 from ..coordination.reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import Segment, content_digest
@@ -40,6 +41,11 @@ class SourceIdentity:
     split_version: int
     library: str
     start_options: dict[str, str] = field(default_factory=dict)
+
+
+def encode_source(source: SourceIdentity) -> bytes:
+    """What a lineage's file ``source.json`` holds."""
+    return msgspec.json.encode({"format": 1, "source": source}, order="sorted")
 
 
 _ABSENT = msgspec.Raw()
@@ -75,6 +81,8 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting: list[StoredWaiting]
     events: list[StoredWaitingEvent] = []
     quarantined: list[StoredQuarantined] = []
+    ignored: list[StoredQuarantined] = []
+    ignored_count: int = 0
 
 
 class StoredAssignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -101,7 +109,10 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     segments: dict[str, StoredSegment]
     reports: Literal["none", "wanted", "required"] = "none"
     actions: str | None = None
+    edits: list[AppliedEdit] = []
+    answered: list[str] = []
     savepoint: str | None = None
+    target: str | None = None
 
 
 class _Format(msgspec.Struct):
@@ -128,6 +139,11 @@ class CheckpointDocument:
     def restored_from(self) -> str | None:
         """The savepoint that the first checkpoint of a lineage was made from."""
         return self.raw.savepoint
+
+    @property
+    def target_directory(self) -> str | None:
+        """Where the savepoint goes that this checkpoint was asked to become."""
+        return self.raw.target
 
     @property
     def reports(self) -> ReportDemand:

@@ -6,7 +6,10 @@
   segments/<digest>.<kind>.<form>    immutable bulk state
   reports/<id>-<digest>.<subtask>.json       acknowledgements of that document
   failures/<id>-<digest>.<split>-<n>.json    n-th failure to read a split of that document
+  requests/<uuid>.json                       edits that wait for the next batch boundary
   drivers/<epoch>.json                       who drove the lineage; the highest drives it now
+  claim.json                                 the savepoint that the lineage began with and owns
+<stateLocation>/schemas/<uid>/<version>.json     schemas that were found out; the highest counts
 """
 
 from __future__ import annotations
@@ -18,17 +21,21 @@ from ..errors import CorruptStateError
 from ..segment import content_digest
 
 SOURCE_FILE = "source.json"
+SCHEMAS = "schemas"
 CHECKPOINTS = "checkpoints"
 SEGMENTS = "segments"
 REPORTS = "reports"
 FAILURES = "failures"
+REQUESTS = "requests"
 DRIVERS = "drivers"
+CLAIM_FILE = "claim.json"
 
 _CHECKPOINT_NAME = re.compile(r"(\d{1,18})-([0-9a-f]{32})\.json")
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.[a-z0-9-]{1,32}\.(?:json|bin)")
 _REPORT_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.(\d{1,9})\.json")
 _FAILURE_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.([0-9a-f]{32})-(\d{1,9})\.json")
-_DRIVER_NAME = re.compile(r"(\d{1,18})\.json")
+_REQUEST_NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.json")
+_NUMBER_NAME = re.compile(r"(\d{1,18})\.json")
 _LINEAGE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}-[0-9a-f]{16}")
 
 
@@ -56,8 +63,21 @@ class CheckpointName:
 
 def lineage_name(uid: str, random_hex: str) -> str:
     """The directory of a lineage: the uid in safe characters, and 16 random hex digits."""
-    safe = re.sub(r"\.{2,}|[^A-Za-z0-9_.-]", "_", uid)[:80].lstrip(".")
-    return f"{safe or 'source'}-{random_hex}"
+    return f"{_safe(uid)}-{random_hex}"
+
+
+def schema_folder(uid: str) -> str:
+    """Where the schemas that were found out for a uid are recorded, beside its lineages."""
+    return f"{SCHEMAS}/{_safe(uid)}"
+
+
+def schema_file(uid: str, version: int) -> str:
+    """Path of one of them, from version 1 on, relative to the state location."""
+    return f"{schema_folder(uid)}/{version}.json"
+
+
+def _safe(uid: str) -> str:
+    return re.sub(r"\.{2,}|[^A-Za-z0-9_.-]", "_", uid)[:80].lstrip(".") or "source"
 
 
 def checked_lineage_name(text: str) -> str:
@@ -74,6 +94,20 @@ def checked_segment_name(text: str) -> str:
     return text
 
 
+def checked_report_name(text: str) -> str:
+    """``text`` itself when it is the file name of a report."""
+    if _REPORT_NAME.fullmatch(text) is None:
+        raise CorruptStateError(f"{text!r} is not the name of a report")
+    return text
+
+
+def checked_relative(text: str) -> str:
+    """``text`` itself when it names something below the folder that it is relative to."""
+    if any(part in ("", ".", "..") for part in text.split("/")) or "\\" in text or "\0" in text:
+        raise CorruptStateError(f"{text!r} is not a relative name without detours")
+    return text
+
+
 def checkpoint_file(lineage: str, name: CheckpointName) -> str:
     """Path of a document, relative to the state location."""
     return f"{lineage}/{CHECKPOINTS}/{name.file_name}"
@@ -87,6 +121,11 @@ def segment_file(lineage: str, name: str) -> str:
 def source_file(lineage: str) -> str:
     """Path of the file that says what the lineage belongs to."""
     return f"{lineage}/{SOURCE_FILE}"
+
+
+def claim_file(lineage: str) -> str:
+    """Path of the file that says which savepoint the lineage owns."""
+    return f"{lineage}/{CLAIM_FILE}"
 
 
 def report_file(lineage: str, name: CheckpointName, subtask_id: int) -> str:
@@ -109,6 +148,11 @@ def split_digest(split_id: str) -> str:
     return content_digest(split_id.encode("utf-8", "surrogatepass"))
 
 
+def request_file(lineage: str, request_id: str) -> str:
+    """Path of a request."""
+    return f"{lineage}/{REQUESTS}/{request_id}.json"
+
+
 def driver_file(lineage: str, epoch: int) -> str:
     """Path of the file that says who drives the lineage in ``epoch``."""
     return f"{lineage}/{DRIVERS}/{epoch}.json"
@@ -128,7 +172,22 @@ def parse_failure(file_name: str) -> tuple[CheckpointName, str, int] | None:
     return None if match is None or name is None else (name, match[2], int(match[3]))
 
 
+def parse_request(file_name: str) -> str | None:
+    """The id in the name of a request's file; None when it is something else."""
+    match = _REQUEST_NAME.fullmatch(file_name)
+    return None if match is None else match[1]
+
+
 def parse_driver(file_name: str) -> int | None:
     """The epoch of a driver's file; None when it is something else."""
-    match = _DRIVER_NAME.fullmatch(file_name)
+    return _number(file_name)
+
+
+def parse_schema(file_name: str) -> int | None:
+    """The version of a schema's file; None when it is something else."""
+    return _number(file_name)
+
+
+def _number(file_name: str) -> int | None:
+    match = _NUMBER_NAME.fullmatch(file_name)
     return None if match is None else int(match[1])

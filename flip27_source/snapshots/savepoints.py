@@ -3,7 +3,11 @@
 <target>/savepoint-<id>-<digest>/
   segments/<digest>.<kind>.<form>    as in a lineage
   reports/<id>-<digest>.<subtask>.json
+  readers/<subtask>/...              what readers have added
+  query/...                          Spark's checkpoint, where the whole query was asked for
+  sources/savepoint-...              and its further sources
   _metadata                          the document; written last, so its presence is the commit mark
+  _claim                             which query owns it and will delete it (see claims)
 
 Documents are immutable, so a savepoint can be made of any of them at any time, beside a running
 query and without asking it. It commits nothing and is no recovery point of the query that it was
@@ -20,7 +24,7 @@ import msgspec
 
 from ..coordination.reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
-from ..file_systems import redacted
+from ..segment import content_digest
 from . import layout
 from .documents import CheckpointDocument, decode_document
 from .layout import CheckpointName
@@ -29,10 +33,27 @@ from .store import Store, open_store
 
 FORMAT = 1
 METADATA = "_metadata"
+QUERY = "query"
+READERS = "readers"
+SOURCES = "sources"
 
 
-class _Metadata(msgspec.Struct, kw_only=True):
-    """What ``_metadata`` holds."""
+class StoredQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The query around the source.
+
+    Attributes:
+        batch: the newest batch of Spark's checkpoint.
+        files: the digest of each of its files, by name below ``query/``.
+        sources: savepoints of the query's other sources, by name below ``sources/``.
+    """
+
+    batch: int
+    files: dict[str, str]
+    sources: list[str] = []
+
+
+class SavepointMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``_metadata`` holds; ``readers``: the digest of each file that readers added, by name."""
 
     format: int
     kind: str
@@ -42,6 +63,8 @@ class _Metadata(msgspec.Struct, kw_only=True):
     document: msgspec.Raw
     segments: list[str]
     reports: list[str]
+    query: StoredQuery | None = None
+    readers: dict[str, str] = {}
 
 
 class _Format(msgspec.Struct):
@@ -55,17 +78,41 @@ class Savepoint:
     Attributes:
         store, folder: where it lies: ``folder`` is in the place of a lineage.
         name: of the checkpoint that it was made of.
+        metadata: what its ``_metadata`` says.
     """
 
     store: Store
     folder: str
     name: CheckpointName
     document: CheckpointDocument
+    metadata: SavepointMetadata
 
     @property
     def location(self) -> str:
         """Its directory; holds no secret."""
         return f"{self.store.location}/{self.folder}"
+
+    @property
+    def data(self) -> bytes:
+        """The document as it is stored in a lineage."""
+        return msgspec.json.format(bytes(self.metadata.document), indent=-1)
+
+    @property
+    def source_folders(self) -> list[str]:
+        """Where the savepoints of the query's other sources lie, in the same store."""
+        names = [] if self.metadata.query is None else self.metadata.query.sources
+        return [f"{self.folder}/{SOURCES}/{layout.checked_relative(name)}" for name in names]
+
+    def files(self) -> list[str]:
+        """All of its files but ``_metadata``, by name in its folder; no name leads out of it."""
+        segments = [
+            f"{layout.SEGMENTS}/{layout.checked_segment_name(name)}" for name in self.metadata.segments
+        ]
+        reports = [f"{layout.REPORTS}/{layout.checked_report_name(name)}" for name in self.metadata.reports]
+        query = [] if self.metadata.query is None else sorted(self.metadata.query.files)
+        added = [f"{READERS}/{layout.checked_relative(name)}" for name in sorted(self.metadata.readers)]
+        queried = [f"{QUERY}/{layout.checked_relative(name)}" for name in query]
+        return [*segments, *reports, *added, *queried]
 
     def load_segment(self, name: str) -> bytes:
         """The bytes of one of its segments."""
@@ -80,15 +127,19 @@ def write_savepoint(
     target: Store,
     *,
     created_ms: int,
+    query: StoredQuery | None = None,
 ) -> Savepoint:
     """Copy a complete checkpoint into a directory of its own.
+
+    Args:
+        query: the query around it, whose files are in the directory already.
 
     Raises:
         MissingStateError: the checkpoint is not complete, or was cleaned up meanwhile.
     """
     data = source.read(layout.checkpoint_file(lineage, name))
     document = decode_document(data, name)
-    folder = f"savepoint-{name}"
+    folder = savepoint_folder(name)
     for segment in sorted(document.segments):
         target.create(
             layout.segment_file(folder, segment), source.read(layout.segment_file(lineage, segment))
@@ -96,7 +147,7 @@ def write_savepoint(
     reports = _reports(source, lineage, document, name)
     for file in reports:
         target.create(f"{folder}/{layout.REPORTS}/{file}", source.read(f"{lineage}/{layout.REPORTS}/{file}"))
-    metadata = _Metadata(
+    metadata = SavepointMetadata(
         format=FORMAT,
         kind="savepoint",
         name=str(name),
@@ -105,28 +156,43 @@ def write_savepoint(
         document=msgspec.Raw(data),
         segments=sorted(document.segments),
         reports=reports,
+        query=query,
+        readers=_added(target, folder),
     )
     readable = msgspec.json.format(msgspec.json.encode(metadata), indent=2)
     target.replace(f"{folder}/{METADATA}", readable)
-    return Savepoint(store=target, folder=folder, name=name, document=document)
+    return Savepoint(store=target, folder=folder, name=name, document=document, metadata=metadata)
+
+
+def savepoint_folder(name: CheckpointName) -> str:
+    """The name of its directory."""
+    return f"savepoint-{name}"
 
 
 def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
     """The savepoint at a directory, with or without a slash, or at its ``_metadata`` file.
+
+    Raises: see :func:`read_savepoint`.
+    """
+    directory = location.rstrip("/").removesuffix(f"/{METADATA}")
+    parent, slash, folder = directory.rpartition("/")
+    return read_savepoint(open_at(parent or ("/" if slash else ".")), folder)
+
+
+def read_savepoint(store: Store, folder: str) -> Savepoint:
+    """The savepoint in a folder of a store.
 
     Raises:
         StateLocationError: there is none.
         CorruptStateError: it is cut off or altered.
         IncompatibleStateError: its format is newer than this library.
     """
-    directory = location.rstrip("/").removesuffix(f"/{METADATA}")
-    parent, slash, folder = directory.rpartition("/")
-    store = open_at(parent or ("/" if slash else "."))
+    location = f"{store.location}/{folder}"
     try:
         data = store.read(f"{folder}/{METADATA}")
     except MissingStateError:
         raise StateLocationError(
-            f"there is no savepoint at {redacted(location)}: it holds no file {METADATA}",
+            f"there is no savepoint at {location}: it holds no file {METADATA}",
             remedy="give the directory that `flip27 savepoint create` has named; one without "
             f"{METADATA} was not finished",
         ) from None
@@ -134,27 +200,39 @@ def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
         found = msgspec.json.decode(data, type=_Format).format
         if found != FORMAT:
             raise IncompatibleStateError(
-                f"the savepoint {redacted(location)} has format {found}; this library reads {FORMAT}",
+                f"the savepoint {location} has format {found}; this library reads {FORMAT}",
                 remedy="install the version of flip27-source that wrote it, or a newer one",
             )
-        metadata = msgspec.json.decode(data, type=_Metadata)
+        metadata = msgspec.json.decode(data, type=SavepointMetadata)
         # What people can read is indented; the digest is of the form without blanks.
         canonical = msgspec.json.format(bytes(metadata.document), indent=-1)
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
-            f"the savepoint {redacted(location)} cannot be read: {error}",
+            f"the savepoint {location} cannot be read: {error}",
             remedy="copy the directory again; it has to be whole",
         ) from error
     name = CheckpointName.parse(metadata.name)
     if name is None:
-        raise CorruptStateError(f"the savepoint {redacted(location)} has no name: {metadata.name!r}")
+        raise CorruptStateError(
+            f"the savepoint {location} has no name that it could have: {metadata.name!r}",
+            remedy="copy the directory again; it has to be whole",
+        )
     document = decode_document(canonical, name)
-    return Savepoint(store=store, folder=folder, name=name, document=document)
+    return Savepoint(store=store, folder=folder, name=name, document=document, metadata=metadata)
 
 
 def open_savepoint_at(location: str, storage_options: dict[str, Any]) -> Savepoint:
     """The same for a path or fsspec URL."""
     return open_savepoint(location, lambda parent: open_store(parent, storage_options))
+
+
+def _added(target: Store, folder: str) -> dict[str, str]:
+    """The digests of what readers have put into a savepoint before it was finished."""
+    within = f"{folder}/{READERS}"
+    names = [
+        f"{subtask}/{name}" for subtask in target.list(within) for name in target.list(f"{within}/{subtask}")
+    ]
+    return {name: content_digest(target.read(f"{within}/{name}")) for name in names}
 
 
 def _reports(source: Store, lineage: str, document: CheckpointDocument, name: CheckpointName) -> list[str]:

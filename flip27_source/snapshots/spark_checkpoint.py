@@ -1,19 +1,25 @@
-"""Spark's checkpoint directory, as far as a source needs it: which offsets are committed. Read only."""
+"""Spark's checkpoint directory: which offsets are committed, which files make up a batch. Read only."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from ..errors import CorruptStateError, Flip27Error, MissingStateError
+from ..errors import CorruptStateError, Flip27Error, MissingStateError, StateLocationError
+from ..file_systems import local_path, open_file_system
 from .offsets import Offset
 from .store import Store
 
 OFFSETS = "offsets"
 COMMITS = "commits"
+METADATA_FILE = "metadata"
+_FOLDERS = (OFFSETS, COMMITS, "sources", "state")
 _HEADER_LINES = 2
+_STATE_VERSION = re.compile(r"(\d+)(?:_[^./]+)?\.(?:delta|snapshot|zip|changelog)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,37 @@ def newest_committed(store: Store, folder: str = "") -> CommittedBatch:
         raise CorruptStateError(f"{OFFSETS}/{batch_id} is not an offset log of Spark: {lines[:1]}")
     found = [_offset(line) for line in lines[_HEADER_LINES:]]
     return CommittedBatch(batch_id=batch_id, offsets=tuple(item for item in found if item is not None))
+
+
+def files_of_batch(location: str, storage_options: Mapping[str, Any], batch_id: int) -> list[str]:
+    """Names, relative to the checkpoint, of what a query needs to go on after a committed batch.
+
+    Of the logs and of the operators' state what belongs to later batches is left out: it is being
+    written. After batch N a state store is at version N + 1.
+    """
+    names = [METADATA_FILE, *_files_below(location, storage_options)]
+    return [name for name in names if _is_of_batch(name.split("/"), batch_id)]
+
+
+def _files_below(location: str, storage_options: Mapping[str, Any]) -> Iterator[str]:
+    options = {} if local_path(location) is not None else storage_options
+    file_system, root = open_file_system(
+        location, options, what="the query's checkpoint", error_type=StateLocationError
+    )
+    file_system.invalidate_cache()
+    for folder in _FOLDERS:
+        for path in sorted(file_system.find(f"{root.rstrip('/')}/{folder}")):
+            yield str(path)[len(root.rstrip("/")) + 1 :]
+
+
+def _is_of_batch(parts: list[str], batch_id: int) -> bool:
+    if any(part.startswith(".") for part in parts):
+        return False  # checksums and files that are being written
+    folder, name = parts[0], parts[-1]
+    if folder in (OFFSETS, COMMITS) or "_metadata" in parts:
+        return not name.isdigit() or int(name) <= batch_id
+    version = _STATE_VERSION.fullmatch(name) if folder == "state" else None
+    return version is None or int(version[1]) <= batch_id + 1
 
 
 def _offset(line: str) -> Offset | None:

@@ -24,7 +24,8 @@ from ..errors import (
 )
 from . import layout
 from .codec import EncodedDocument, SnapshotCodec
-from .documents import CheckpointDocument, SourceIdentity, decode_document
+from .documents import CheckpointDocument, SourceIdentity, decode_document, encode_source
+from .identity import as_lines, differences
 from .offsets import INITIAL_OFFSET, Offset
 from .savepoints import Savepoint
 from .segments import pack_segment, unpack_segment
@@ -138,10 +139,8 @@ class CheckpointStorage:
     def restore_savepoint(self, savepoint: Savepoint) -> Snapshot[Any]:
         """The snapshot in a savepoint, plan included: its reports are still to be folded in.
 
-        Raises:
-            IncompatibleStateError: it is of another source.
+        Whether it is of this source is for the caller to know (``savepoint_differences``).
         """
-        self._check_source(savepoint.document.source)
         return self._codec.decode(savepoint.document, savepoint.load_segment, with_plan=True)
 
     def plans_between(self, start: Offset, end: Offset) -> Iterator[tuple[Offset, CheckpointDocument]]:
@@ -234,8 +233,7 @@ class CheckpointStorage:
 
     def _new_lineage(self, store: Store) -> str:
         lineage = layout.lineage_name(self._source.uid, self._new_random())
-        source = msgspec.json.encode({"format": 1, "source": self._source}, order="sorted")
-        if not store.create(layout.source_file(lineage), source):
+        if not store.create(layout.source_file(lineage), encode_source(self._source)):
             raise StateLocationError(f"the new lineage {lineage} exists already", remedy="restart")
         return lineage
 
@@ -250,19 +248,10 @@ class CheckpointStorage:
         return self.store
 
     def _check_source(self, found: SourceIdentity) -> None:
-        mine = self._source
-        pairs = [
-            ("uid", found.uid, mine.uid),
-            ("enumerator", found.enumerator, mine.enumerator),
-            *(
-                (f"option {name}", found.start_options.get(name), mine.start_options.get(name))
-                for name in sorted(found.start_options.keys() | mine.start_options.keys())
-            ),
-        ]
-        changed = [f"{what}: was {was!r}, is {now!r}" for what, was, now in pairs if was != now]
+        changed = differences(found, self._source)
         if changed:
             raise IncompatibleStateError(
-                "the query's checkpoint was written with other settings: " + "; ".join(changed),
+                "the query's checkpoint was written with other settings:" + as_lines(changed),
                 remedy="set them back, or start afresh with a new checkpoint location",
             )
 
@@ -302,6 +291,7 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
         "waitingSplits": metrics.waiting_splits,
         "finishedSplits": metrics.finished_splits,
         "quarantinedSplits": metrics.quarantined_splits,
+        "ignoredSplits": metrics.ignored_splits,
     }
     known = {name: value for name, value in numbers.items() if value or name == "splits"}
     # Few and short: the offset stays under 4 KiB whatever an enumerator publishes. Spark's JSON

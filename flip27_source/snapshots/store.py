@@ -58,6 +58,9 @@ class Store(ABC):
     def delete(self, name: str) -> None:
         """Delete ``name``; no error when it is absent."""
 
+    def remove_empty(self, folder: str) -> None:  # noqa: B027 - object stores have no folders
+        """Remove a folder in which nothing but empty folders is, where the file system has folders."""
+
 
 class MemoryStore(Store):
     """A store in memory, for tests and for sources that need no durability."""
@@ -146,6 +149,12 @@ class LocalStore(Store):
         except OSError as error:
             raise _failed("delete", self.location, name, error) from error
 
+    def remove_empty(self, folder: str) -> None:
+        self._known_folders.clear()
+        for path, _, _ in os.walk(self._root / folder, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+
     @contextlib.contextmanager
     def _written(self, name: str, data: bytes) -> Iterator[tuple[Path, Path]]:
         target = self._root / name
@@ -233,6 +242,17 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("delete", self.location, name, error) from error
 
+    def remove_empty(self, folder: str) -> None:
+        if is_object_store(self._fs):
+            return
+        try:
+            if not self._fs.find(self._path(folder)):
+                self._fs.rm(self._path(folder), recursive=True)
+        except FileNotFoundError:
+            return
+        except Exception as error:
+            raise _failed("delete", self.location, folder, error) from error
+
     def _make_folder(self, path: str) -> None:
         # Object stores have no folders; asked for one, some make a bucket of a misspelled name.
         if not is_object_store(self._fs):
@@ -295,8 +315,8 @@ def _sync_folder(folder: Path) -> None:
 def _not_exclusive(location: str, name: str) -> StateLocationError:
     return StateLocationError(
         f"the file system of the state location {location} cannot create {name} only where it is absent, "
-        "and the reports of subtasks need that",
-        remedy="use a local disk with hard links, S3, GCS or Azure as stateLocation",
+        "and reports of subtasks and claims of savepoints need that",
+        remedy="use a local disk with hard links, S3, GCS or Azure",
     )
 
 

@@ -90,6 +90,7 @@ _CHECKPOINTS = View(
         _key("waiting", _LONG, "splits that a limit has put off to a later batch"),
         _key("finished", _LONG, "splits finished since the source began, those of its batch included"),
         _key("quarantined", _LONG, "splits set aside before it"),
+        _key("ignored", _LONG, "splits left out before it because they cannot be read, by an option"),
         _key("actions", _LONG, "side effects that are still to be done"),
         _key("report_demand", _STRING, "whether its tasks report: `none`, `wanted` or `required`"),
         _key("state", _STRING, "the enumerator's state, JSON; bulk state as names of segments"),
@@ -102,6 +103,9 @@ _CHECKPOINTS = View(
         _key("digest", _STRING, "what its content is named by"),
         _column(
             "parent", _STRING, "the checkpoint before it, `<id>-<digest>`; none for the first, or inline"
+        ),
+        _column(
+            "edits", _STRING, "the edits that it has applied: who, what, why and what came of each; JSON list"
         ),
         _column("restored_from", _STRING, "the savepoint that the source was started from with it"),
     ),
@@ -119,7 +123,8 @@ _SPLITS = View(
             _STRING,
             "`waiting`: put off by a limit; `planned`: in the newest batch, which is not known to be "
             "complete; `finished`; `live`: read in parts, goes on at `position`; `returned`: given back by "
-            "the reader, not read; `quarantined`: set aside",
+            "the reader, not read; `quarantined`: set aside; `ignored`: it cannot be read, and an option "
+            "leaves such splits out (of older checkpoints than those retained, the last 20)",
         ),
         _SPLIT,
         _column("position", _STRING, "live splits: the split as it stands, JSON"),

@@ -126,6 +126,7 @@ def _checkpoint_row(
         "waiting": waiting[0],
         "finished": raw.ledger.finished,
         "quarantined": len(raw.ledger.quarantined),
+        "ignored": raw.ledger.ignored_count,
         "actions": len(actions),
         "report_demand": raw.reports,
         "state": canonical_text(raw.enumerator.state),
@@ -135,6 +136,7 @@ def _checkpoint_row(
         "segment_bytes": sum(item.bytes or 0 for item in raw.segments.values()),
         "digest": name.digest,
         "parent": raw.parent,
+        "edits": canonical(raw.edits) if raw.edits else None,
         "restored_from": document.restored_from,
     }
 

@@ -19,7 +19,7 @@ from .views_asked import Asked
 from .views_history import COMPLETE, History, Line, StoredSplit, canonical_text
 
 WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
-LIVE, RETURNED, QUARANTINED = "live", "returned", "quarantined"
+LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignored"
 
 Row = dict[str, Any]
 
@@ -27,6 +27,7 @@ _OUTCOMES = {
     SplitStatus.LIVE.value: LIVE,
     SplitStatus.RETURNED.value: RETURNED,
     SplitStatus.FAILED.value: QUARANTINED,
+    SplitStatus.IGNORED.value: IGNORED,
 }
 
 
@@ -239,23 +240,24 @@ def _look_at_head(
     for split, subtask in _waiting(history, name, head, asked):
         entry = known.setdefault(split.split_id, _Known(split, WAITING))
         entry.status, entry.split, entry.subtask = WAITING, split, subtask
-    for item in ledger.quarantined:
-        split = StoredSplit.of(item.split)
-        if asked.split(split.split_id):
-            _set_aside(known.setdefault(split.split_id, _Known(split, QUARANTINED)), item, name)
+    for items, status in ((ledger.ignored, IGNORED), (ledger.quarantined, QUARANTINED)):
+        for item in items:
+            split = StoredSplit.of(item.split)
+            if asked.split(split.split_id):
+                _set_aside(known.setdefault(split.split_id, _Known(split, status)), item, name, status)
     for split_id, split in live.items():
         if asked.split(split_id):
             entry = known.setdefault(split_id, _Known(split, LIVE))
             _goes_on(entry, split, ledger.pins.get(split_id), name)
 
 
-def _set_aside(entry: _Known, item: StoredQuarantined, head: CheckpointName) -> None:
+def _set_aside(entry: _Known, item: StoredQuarantined, head: CheckpointName, status: str) -> None:
     entry.attempts, entry.error = item.attempts, item.error
     if entry.last is None:
         entry.first = entry.last = item.checkpoint
         entry.rows = entry.bytes = None
     if entry.last != head.checkpoint_id and entry.status != WAITING:
-        entry.status = QUARANTINED
+        entry.status = status
 
 
 def _goes_on(entry: _Known, split: StoredSplit, pin: int | None, head: CheckpointName) -> None:
@@ -265,7 +267,7 @@ def _goes_on(entry: _Known, split: StoredSplit, pin: int | None, head: Checkpoin
             return  # its report says how far the batch has come
         # The reader ends the split's share, so its plan is the split itself, and the report's word is the
         # last one. Where the enumerator has cut a range off, the live split is what follows the range.
-        if entry.status in (RETURNED, QUARANTINED) and entry.split.text == split.text:
+        if entry.status in (RETURNED, QUARANTINED, IGNORED) and entry.split.text == split.text:
             return
         if entry.status == FINISHED and entry.split.text == split.text:
             return

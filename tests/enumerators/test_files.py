@@ -262,7 +262,7 @@ def test_a_directory_that_vanished_while_the_query_ran_is_an_error_and_not_silen
     folder = tmp_path / "landing"
     write(folder, "a")
     others = set(threading.enumerate())
-    source = files_source(folder, discoveryInterval="1ms", discoveryRetries=0)
+    source = files_source(folder, discoveryInterval="1ms", discoveryRetries=0, requestInterval="0s")
     holder = holder_of(source, MemoryStore())
     end = holder.latest_offset(INITIAL, None)
     (folder / "a").unlink()

@@ -201,10 +201,12 @@ class ModelHolder(CoordinatorHolder):
     def _new_actions(self) -> Any:
         return ActionsInPlace(self)
 
-    def _clean(self, committed: Offset) -> None:
-        super()._clean(committed)
+    def commit(self, end: dict[str, Any]) -> None:
+        super().commit(end)
         self.wait_for_clean_up()
-        self._cleaning = None
+
+    def _look_for_requests(self) -> None:
+        """Nobody asks for edits, and no thread is to look for them."""
 
 
 def _no_time() -> int:

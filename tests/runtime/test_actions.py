@@ -213,3 +213,21 @@ def test_a_closed_runner_begins_no_further_action() -> None:
     release.set()
     until(lambda: runner.drain() == [(0, None)])
     assert seen == ["a"]
+
+
+def test_a_runner_that_ends_waits_for_what_is_under_way_and_begins_nothing_more() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def perform(action: str) -> None:
+        begun.set()
+        assert go.wait(20)
+
+    class LetsGoOnceClosed(ActionRunner):
+        def close(self) -> None:
+            super().close()
+            go.set()
+
+    runner = LetsGoOnceClosed(perform, threads=1)
+    runner.submit([(1, "a"), (2, "b")])
+    assert begun.wait(20)
+    assert runner.end() == [(1, None)]

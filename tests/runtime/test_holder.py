@@ -424,7 +424,7 @@ def test_a_discovery_that_ends_while_a_checkpoint_is_tried_is_not_overlooked() -
             super().handle_split_request(subtask_id)
 
     Lists.lists["meanwhile"] = lambda position: ["a"] if position is None and go.wait(10) else []
-    source = source_of(EndsMeanwhile, {"feed": "meanwhile"})
+    source = source_of(EndsMeanwhile, {"feed": "meanwhile", "requestInterval": "0s"})
     holder = bounded(source)
     end = holder.latest_offset(INITIAL, AS_USUAL)
     assert read_ids(source, holder.plan(INITIAL, end)) == ["a"]

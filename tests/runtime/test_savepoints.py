@@ -11,6 +11,7 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.cli.main import main
+from flip27_source.coordination.planning import Limits
 from flip27_source.errors import (
     CorruptStateError,
     IncompatibleStateError,
@@ -135,8 +136,6 @@ def test_a_savepoint_commits_nothing_and_its_actions_stay_with_the_first_query_I
 
 def test_bulk_state_goes_with_the_savepoint_and_into_the_fork(tmp_path: Path) -> None:
     FEEDS["many"] = items(*(f"{n}-{'x' * 100}" for n in range(300)))
-    from flip27_source.coordination.planning import Limits
-
     batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="many")
     batches.batch(Limits(files=100))
     batches.batch(Limits(files=100))
@@ -277,3 +276,46 @@ def test_a_stop_that_fails_names_the_savepoint_which_is_whole_S87(tmp_path: Path
         savepoints.stop_with_savepoint(Stuck(), str(tmp_path / "saved"), state=str(tmp_path / "state"))
     directory = str(caught.value).partition("created at ")[2].partition("\n")[0]
     assert paged(tmp_path / "fork", savepoint=directory).batch() == list("cd")
+
+
+def test_a_savepoint_goes_where_it_is_told_and_nowhere_else_S84_S85(tmp_path: Path) -> None:
+    FEEDS["many"] = items(*(f"{n}-{'x' * 100}" for n in range(30)))
+    batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="many", taskReports="always")
+    batches.batch(Limits(files=20))
+    batches.batch(Limits(files=5))
+    before = {path: path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()}
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved" / "here"))
+    assert Path(made.directory).parent == tmp_path / "saved" / "here"
+    assert {path: path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()} == before
+    written = {path for path in tmp_path.rglob("*") if path.is_file()} - before.keys()
+    assert all(path.is_relative_to(made.directory) for path in written)
+    assert {path.parent.name for path in written} == {Path(made.directory).name, "segments", "reports"}
+    assert str(tmp_path) not in Path(made.directory, "_metadata").read_text()
+    with pytest.raises(TypeError, match="to"):
+        savepoints.create(state=str(tmp_path / "state"))  # type: ignore[call-arg]
+
+
+def test_what_a_stop_leaves_unread_is_read_by_the_fork_and_nothing_is_told_to_end_S86(tmp_path: Path) -> None:
+    class Stopped:
+        def stop(self) -> None:
+            pass
+
+    SERVER["orders"] = list("abcdef")
+    batches = paged(tmp_path / "state")
+    assert batches.batch() == list("ab")
+    log_as_spark(batches, tmp_path, 0)
+    made = savepoints.stop_with_savepoint(Stopped(), str(tmp_path / "saved"), state=str(tmp_path / "state"))
+    fork = paged(tmp_path / "fork", savepoint=made.directory)
+    assert [fork.batch(), fork.batch()] == [list("cd"), list("ef")]
+
+
+def test_a_savepoint_of_a_source_that_was_read_to_its_end_reads_nothing_again_S88(tmp_path: Path) -> None:
+    FEEDS["few"] = items("a", "b")
+    batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="few")
+    assert batches.batch() == ["a", "b"]
+    log_as_spark(batches, tmp_path, 0)
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    fork = on_disk(Feed, EchoReader, tmp_path / "fork", feed="few", savepoint=made.directory)
+    assert fork.batch() is None
+    FEEDS["few"] += items("c")
+    assert fork.batch() == ["c"]

@@ -1,0 +1,252 @@
+"""Editing: what each edit makes of a coordinator's state. Pure: one snapshot in, another one out.
+
+The snapshot is of a coordinator that stands between two batches; from the edited one it is made anew,
+as at a restart. What has to be fetched for an edit (older plans, an older state) is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic
+
+from ..enumerator import ForgetsSplits, HoldsSplits, PerformsActions, SplitEnumerator
+from ..errors import EditError
+from ..options import Options
+from ..split import SplitT
+from .checkpoints import LedgerState, QuarantinedSplit, Snapshot, WaitingSplit
+
+_NOT_BY_RANGES = (
+    "set its position, or rewind the source: ranges that bound_split has cut are not read by themselves"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited(Generic[SplitT]):
+    """What came of an edit.
+
+    Attributes:
+        changed: ids of the splits that it has changed.
+        left_alone: ids of those that it could not change, and why.
+        dropped_actions: how many side effects will not be performed, as their data is read again.
+    """
+
+    snapshot: Snapshot[SplitT]
+    changed: tuple[str, ...] = ()
+    left_alone: Mapping[str, str] = field(default_factory=dict)
+    dropped_actions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Editing(Generic[SplitT]):
+    """Edits snapshots of one source.
+
+    Attributes:
+        reader_bounds_splits: its splits are read on from their position until the reader ends them.
+    """
+
+    enumerator_type: type[SplitEnumerator[SplitT]]
+    options: Options
+    reader_bounds_splits: bool
+
+    def skip(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
+        """Take out splits that wait, live, or are held by the enumerator."""
+        wanted = frozenset(split_ids)
+        ledger, state = snapshot.ledger, snapshot.enumerator_state
+        held = wanted & {split.split_id for split in self._held(snapshot)}
+        if held:
+            state = self._holder.without_splits(state, held)
+        taken = held | (wanted & _under_way(ledger))
+        ledger = replace(
+            ledger,
+            waiting=tuple(item for item in ledger.waiting if item.split.split_id not in wanted),
+            live=tuple(split for split in ledger.live if split.split_id not in wanted),
+            pins={name: pin for name, pin in ledger.pins.items() if name not in wanted},
+        )
+        return Edited(
+            snapshot=replace(snapshot, enumerator_state=state, ledger=ledger),
+            changed=_in_order(split_ids, taken),
+            left_alone=dict.fromkeys(_in_order(split_ids, wanted - taken), self._not_to_be_read()),
+        )
+
+    def replay(self, snapshot: Snapshot[SplitT], planned: Sequence[SplitT]) -> Edited[SplitT]:
+        """Have splits read again as they were in ``planned``, which is in the order of the batches.
+
+        A split that the reader bounds goes on from where the first of these batches began.
+        """
+        if self._cuts_splits:
+            raise EditError(
+                f"splits of {self.enumerator_type.__qualname__} cannot be replayed", remedy=_NOT_BY_RANGES
+            )
+        ordered = reversed(planned) if self.reader_bounds_splits else planned
+        splits = {split.split_id: split for split in ordered}
+        ledger = snapshot.ledger
+        live = {split.split_id for split in ledger.live} if self.reader_bounds_splits else set()
+        busy = self._busy(snapshot)
+        left_alone = {name: busy[name] for name in splits if name in busy and name not in live}
+        again = {name: split for name, split in splits.items() if name not in left_alone}
+        ended = again.keys() - live
+        counted = ended - {item.split.split_id for item in ledger.ignored}
+        ledger = replace(
+            ledger,
+            live=tuple(again.get(split.split_id, split) for split in ledger.live),
+            waiting=(*_waiting(again[name] for name in splits if name in ended), *ledger.waiting),
+            finished=max(0, ledger.finished - len(counted)),
+        )
+        return self._read_again(snapshot, ledger, tuple(again), left_alone)
+
+    def set_position(
+        self,
+        snapshot: Snapshot[SplitT],
+        split_ids: Collection[str],
+        moved: Callable[[SplitT], SplitT],
+    ) -> Edited[SplitT]:
+        """Have live splits go on where ``moved`` puts them."""
+        wanted = frozenset(split_ids)
+        ledger = snapshot.ledger
+        live = tuple(moved(split) if split.split_id in wanted else split for split in ledger.live)
+        if [split.split_id for split in live] != [split.split_id for split in ledger.live]:
+            raise EditError("a split keeps its id, whatever its position", remedy="leave its id out")
+        found = wanted & {split.split_id for split in live}
+        why = "is not read in parts, or has ended: replay it"
+        left_alone = dict.fromkeys(_in_order(split_ids, wanted - found), why)
+        return self._read_again(snapshot, replace(ledger, live=live), _in_order(split_ids, found), left_alone)
+
+    def retry(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
+        """Have splits that were set aside read once more."""
+        ledger, wanted = snapshot.ledger, frozenset(split_ids)
+        chosen: dict[str, QuarantinedSplit[SplitT]] = {}
+        kept = []
+        under_way = _under_way(ledger)
+        for item in ledger.quarantined:
+            name = item.split.split_id
+            if name in wanted and name not in under_way and name not in chosen:
+                chosen[name] = item
+            else:
+                kept.append(item)
+        quarantined = {item.split.split_id for item in ledger.quarantined}
+        ledger = replace(
+            ledger,
+            quarantined=tuple(kept),
+            waiting=(*_waiting(item.split for item in chosen.values()), *ledger.waiting),
+        )
+        left_alone = {
+            name: "is still to be read" if name in quarantined else "is not quarantined"
+            for name in split_ids
+            if name not in chosen
+        }
+        return self._read_again(snapshot, ledger, tuple(chosen), left_alone)
+
+    def drop(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
+        """Give splits up that were set aside."""
+        ledger, wanted = snapshot.ledger, frozenset(split_ids)
+        found = wanted & {item.split.split_id for item in ledger.quarantined}
+        kept = tuple(item for item in ledger.quarantined if item.split.split_id not in wanted)
+        return Edited(
+            snapshot=replace(snapshot, ledger=replace(ledger, quarantined=kept)),
+            changed=_in_order(split_ids, found),
+            left_alone=dict.fromkeys(_in_order(split_ids, wanted - found), "is not quarantined"),
+        )
+
+    def forget(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
+        """Have the enumerator know splits no longer."""
+        if not issubclass(self.enumerator_type, ForgetsSplits):
+            raise EditError(
+                f"{self.enumerator_type.__qualname__} cannot forget splits: it has no forget_splits",
+                remedy="replay them, or rewind the source",
+            )
+        ledger = snapshot.ledger
+        busy = [
+            *(item.split for item in ledger.waiting),
+            *(item.split for item in ledger.quarantined),
+            *ledger.live,
+            *self._held(snapshot),
+        ]
+        state, left_alone = self.enumerator_type.forget_splits(
+            snapshot.enumerator_state, split_ids, busy=busy, options=self.options
+        )
+        forgotten = tuple(name for name in dict.fromkeys(split_ids) if name not in left_alone)
+        edited = replace(snapshot, enumerator_state=state)
+        return self._read_again(edited, ledger, forgotten, left_alone)
+
+    @property
+    def _cuts_splits(self) -> bool:
+        return self.enumerator_type.bound_split is not SplitEnumerator.bound_split
+
+    @property
+    def _holder(self) -> type[HoldsSplits]:
+        kind: Any = self.enumerator_type
+        return kind  # type: ignore[no-any-return]
+
+    def _held(self, snapshot: Snapshot[SplitT]) -> Sequence[SplitT]:
+        if not issubclass(self.enumerator_type, HoldsSplits):
+            return ()
+        return self._holder.splits_in(snapshot.enumerator_state)
+
+    def _not_to_be_read(self) -> str:
+        if issubclass(self.enumerator_type, HoldsSplits):
+            return "is not still to be read"
+        return (
+            "neither waits nor is live; what its enumerator holds cannot be skipped, as "
+            f"{self.enumerator_type.__qualname__} has no splits_in and without_splits"
+        )
+
+    def _busy(self, snapshot: Snapshot[SplitT]) -> dict[str, str]:
+        """Splits that must not be given out now, and why."""
+        ledger = snapshot.ledger
+        held = {split.split_id for split in self._held(snapshot)}
+        quarantined = (item.split.split_id for item in ledger.quarantined)
+        return dict.fromkeys(quarantined, "is quarantined: retry it there") | dict.fromkeys(
+            _under_way(ledger) | held, "is still to be read"
+        )
+
+    def _read_again(
+        self,
+        snapshot: Snapshot[SplitT],
+        ledger: LedgerState[SplitT],
+        split_ids: tuple[str, ...],
+        left_alone: Mapping[str, str],
+    ) -> Edited[SplitT]:
+        """With side effects on the data of these splits dropped: they must find it as it is."""
+        actions = snapshot.actions
+        if split_ids and actions and issubclass(self.enumerator_type, PerformsActions):
+            concerned = self.enumerator_type.concerned([item.action for item in actions], split_ids)
+            actions = tuple(item for item, drop in zip(actions, concerned, strict=True) if not drop)
+        return Edited(
+            snapshot=replace(snapshot, ledger=ledger, actions=actions),
+            changed=split_ids,
+            left_alone=left_alone,
+            dropped_actions=len(snapshot.actions) - len(actions),
+        )
+
+
+def rewound(present: Snapshot[SplitT], older: Snapshot[SplitT]) -> Edited[SplitT]:
+    """The state of ``older``, a complete checkpoint, under the id that the present one has.
+
+    Side effects that were due up to the older checkpoint stay due; later ones are on data that is
+    read again, and will not be performed.
+    """
+    if older.metadata.checkpoint_id >= present.metadata.checkpoint_id:
+        raise EditError(
+            f"the source stands at checkpoint {present.metadata.checkpoint_id} and cannot be rewound to "
+            f"{older.metadata.checkpoint_id}",
+            remedy="name an earlier one",
+        )
+    kept = tuple(item for item in present.actions if item.due_checkpoint_id <= older.metadata.checkpoint_id)
+    return Edited(
+        snapshot=replace(older, metadata=present.metadata, actions=kept),
+        dropped_actions=len(present.actions) - len(kept),
+    )
+
+
+def _under_way(ledger: LedgerState[Any]) -> frozenset[str]:
+    waiting = (item.split.split_id for item in ledger.waiting)
+    return frozenset((*waiting, *(split.split_id for split in ledger.live)))
+
+
+def _waiting(splits: Iterable[SplitT]) -> tuple[WaitingSplit[SplitT], ...]:
+    return tuple(WaitingSplit(split=split, subtask_id=None) for split in splits)
+
+
+def _in_order(split_ids: Iterable[str], wanted: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in dict.fromkeys(split_ids) if name in wanted)

@@ -1,0 +1,188 @@
+"""Selection: which splits an edit is about, and the splits that can be chosen for each operation.
+
+Reads stored state as the views do: no class of the source is needed, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from ..errors import EditError
+from ..snapshots.documents import CheckpointDocument
+from ..snapshots.layout import CheckpointName
+from ..snapshots.views_asked import EVERYTHING, Asked
+from ..snapshots.views_history import COMPLETE, History, Line, StoredSplit
+from ..snapshots.views_splits import QUARANTINED, RETURNED, quarantine_rows, shares
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an edit would do to one split.
+
+    Attributes:
+        now: where the split is. then: what would become of it.
+        checkpoint_id: the checkpoint whose batch had it; None for what no batch had.
+    """
+
+    split_id: str
+    now: str
+    then: str
+    checkpoint_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A split that can be chosen.
+
+    Attributes:
+        now: where it is.
+        name, made_ms: the checkpoint whose batch had it, and when that was made; None for none.
+    """
+
+    split: StoredSplit
+    now: str
+    name: CheckpointName | None = None
+    made_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Splits by id, by a glob on the id, by when the checkpoint was made that read them.
+
+    A split has to be all that is given.
+    """
+
+    split_ids: tuple[str, ...] = ()
+    glob: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is given at all."""
+        return not self.split_ids and self.glob is None and not self.has_time
+
+    @property
+    def has_time(self) -> bool:
+        """Whether a time is given."""
+        return self.since is not None or self.until is not None
+
+    @property
+    def asked(self) -> Asked:
+        """What spares reading."""
+        return Asked(split_ids=frozenset(self.split_ids)) if self.split_ids else EVERYTHING
+
+    def __str__(self) -> str:
+        ids, more = self.split_ids[:_SHOWN], len(self.split_ids) - _SHOWN
+        parts = [", ".join(ids) + (f" and {more} more" if more > 0 else "")] if ids else []
+        parts += [] if self.glob is None else [f"glob {self.glob}"]
+        parts += [] if self.since is None else [f"from {self.since.isoformat()}"]
+        parts += [] if self.until is None else [f"to {self.until.isoformat()}"]
+        return "; ".join(parts)
+
+    def has(self, candidate: Candidate) -> bool:
+        """Whether a split is selected."""
+        split_id = candidate.split.split_id
+        return (
+            (not self.split_ids or split_id in self.split_ids)
+            and (self.glob is None or fnmatch.fnmatchcase(split_id, self.glob))
+            and (not self.has_time or self._is_in_time(candidate.made_ms))
+        )
+
+    def chosen(self, candidates: Iterable[Candidate], what: str) -> list[Candidate]:
+        """The selected ones.
+
+        Raises:
+            EditError: there is none, or one that was named is not there, or its id is not known.
+        """
+        found = [candidate for candidate in candidates if self.has(candidate)]
+        there = {candidate.split.split_id for candidate in found}
+        missing = [split_id for split_id in self.split_ids if split_id not in there]
+        if missing or not found:
+            named = f": {', '.join(missing[:_SHOWN])}" if missing else f" that is selected by {self}"
+            raise EditError(
+                f"there is no split {what}{named}",
+                remedy="see which there are: flip27 state splits, or the view splits of flip27_state",
+            )
+        for candidate in found:
+            if candidate.split.split_id == candidate.split.text:
+                raise EditError(
+                    f"the id of split {candidate.split.text:.200} is computed by its class and not stored",
+                    remedy="splits of such a source cannot be edited one by one; rewind it",
+                )
+        return found
+
+    def _is_in_time(self, made_ms: int | None) -> bool:
+        if made_ms is None:
+            return False
+        made = dt.datetime.fromtimestamp(made_ms / 1000, dt.UTC)
+        return (self.since is None or made >= self.since) and (self.until is None or made <= self.until)
+
+
+def to_be_read(history: History, name: CheckpointName, head: CheckpointDocument) -> Iterator[Candidate]:
+    """Splits that wait, that the enumerator holds, and live ones; ``head`` is the newest document."""
+    for block in head.raw.ledger.waiting:
+        for split in history.splits(name, head, block.splits) or ():
+            yield Candidate(split=split, now="waits for a batch")
+    for split in _held(history, name, head):
+        yield Candidate(split=split, now="is held by the enumerator")
+    yield from live(head)
+
+
+def live(head: CheckpointDocument) -> Iterator[Candidate]:
+    """Splits that go on from batch to batch."""
+    for raw in head.raw.ledger.live:
+        split = StoredSplit.of(raw)
+        yield Candidate(split=split, now=f"is live at {split.text}")
+
+
+def planned(history: History, line: Line, asked: Asked) -> Iterator[Candidate]:
+    """Splits that retained batches had and read, in the order of the batches."""
+    for share in shares(history, line, asked):
+        for split in share.splits:
+            is_complete = line.status[share.name] == COMPLETE
+            status = share.outcome(share.result(split.split_id), is_complete=is_complete)
+            if status not in (RETURNED, QUARANTINED):
+                yield Candidate(split=split, now=status, name=share.name, made_ms=share.document.timestamp_ms)
+
+
+def quarantined(history: History, line: Line) -> Iterator[Candidate]:
+    """Splits that were set aside."""
+    names = {name.checkpoint_id: name for name in line.names}
+    for row in quarantine_rows(history, EVERYTHING):
+        name = names.get(row["checkpoint_id"])
+        document = None if name is None else history.document(name)
+        yield Candidate(
+            split=StoredSplit.of(msgspec.Raw(row["split"].encode())),
+            now=f"is quarantined: {row['error']}",
+            name=name,
+            made_ms=None if document is None else document.timestamp_ms,
+        )
+
+
+class _Page(msgspec.Struct):
+    splits: str
+    taken: int
+
+
+class _Discovering(msgspec.Struct):
+    """The shape of :class:`DiscoveringState`."""
+
+    pages: list[_Page]
+
+
+def _held(history: History, name: CheckpointName, head: CheckpointDocument) -> Iterator[StoredSplit]:
+    try:
+        pages = msgspec.json.decode(head.raw.enumerator.state, type=_Discovering).pages
+    except msgspec.MsgspecError:
+        return  # a state that does not show what it holds
+    for page in pages:
+        if page.splits in head.raw.segments:
+            yield from (history.splits(name, head, page.splits) or [])[page.taken :]

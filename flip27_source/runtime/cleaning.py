@@ -1,0 +1,70 @@
+"""BackgroundCleaner: cleans a lineage up beside the batches, now and then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from ..errors import StateError
+from ..snapshots.claims import delete_subsumed
+from ..snapshots.cleanup import Cleaner
+from ..snapshots.layout import CheckpointName
+from ..snapshots.offsets import Offset
+from ..snapshots.storage import CheckpointStorage
+
+_log = logging.getLogger("flip27_source")
+
+CLEAN_EVERY = 10
+"""Checkpoints between two clean-ups."""
+
+
+class BackgroundCleaner:
+    """Deletes what no retained checkpoint can reach; one clean-up at a time, on a thread.
+
+    Args:
+        storage_options: of the file system that a claimed savepoint lies on.
+    """
+
+    def __init__(self, storage: CheckpointStorage, retained: int, storage_options: dict[str, Any]) -> None:
+        self._storage = storage
+        self._retained = retained
+        self._storage_options = storage_options
+        self._cleaner: Cleaner | None = None
+        self._thread: threading.Thread | None = None
+        self._cleaned_at = 0
+
+    def committed(self, offset: Offset) -> None:
+        """Spark's commit log holds ``offset``: begin a clean-up where it is time for one."""
+        name, lineage, store = offset.name, offset.lineage, self._storage.store
+        if store is None or name is None or lineage is None:
+            return
+        if name.checkpoint_id < self._cleaned_at + CLEAN_EVERY:
+            return
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._cleaned_at = name.checkpoint_id
+        if self._cleaner is None or self._cleaner.lineage != lineage:
+            self._cleaner = Cleaner(store, lineage, self._retained, self._storage.in_use)
+        self._thread = threading.Thread(
+            target=_clean_up,
+            args=(self._cleaner, name, self._storage_options),
+            name="flip27-clean-up",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Block until no clean-up is under way."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+
+def _clean_up(cleaner: Cleaner, committed: CheckpointName, storage_options: dict[str, Any]) -> None:
+    try:
+        cleaner.clean(committed)
+        delete_subsumed(cleaner.store, cleaner.lineage, committed, cleaner.retained, storage_options)
+    except StateError as error:
+        # Clean-up is no part of the guarantee: what is left over is found again next time.
+        _log.warning("clean-up of the state location failed, tried again later: %s", error)

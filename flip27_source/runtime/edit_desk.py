@@ -1,0 +1,243 @@
+"""EditDesk: the driver's side of edits. Finds the requests of a lineage, applies them, deletes them.
+
+A request is deleted only when the checkpoint that applied it is complete; until then documents name it,
+so a crash anywhere has it applied once: either from the state before it, or not again (KIP-875).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from ..coordination.checkpoints import CheckpointMetadata, Snapshot
+from ..coordination.editing import Edited, Editing, rewound
+from ..coordination.edits import AppliedEdit, EditOperation, EditRequest
+from ..errors import (
+    ContractError,
+    CorruptStateError,
+    EditError,
+    Flip27Error,
+    IncompatibleStateError,
+    MissingReportError,
+    MissingStateError,
+    StateError,
+)
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.layout import CheckpointName
+from ..snapshots.offsets import INITIAL_OFFSET, Offset
+from ..snapshots.requests import EditRequests
+from ..snapshots.storage import CheckpointStorage
+
+_log = logging.getLogger("flip27_source")
+
+_REFUSED = (EditError, MissingStateError, MissingReportError, CorruptStateError, IncompatibleStateError)
+
+StateAfter = Callable[[Offset], Snapshot[Any]]
+"""The state after a retained checkpoint whose batch is complete."""
+
+
+def changed_fields(split: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON object of a split with other values in some of its fields.
+
+    Raises:
+        EditError: it has no such field.
+    """
+    known = split if isinstance(split, dict) else {}
+    unknown = [name for name in fields if name not in known]
+    if unknown:
+        raise EditError(
+            f"a split has no field {', '.join(unknown)}: {msgspec.json.encode(split).decode():.500}",
+            remedy=f"give fields of the split, as JSON: {', '.join(known)}",
+        )
+    return {**known, **fields}
+
+
+class EditDesk:
+    """The edits of one source. Used on the coordinator's thread, but for :meth:`look`.
+
+    Attributes:
+        due: requests that were found and are not applied, by id.
+        applied: what came of those that the next checkpoint is to name.
+    """
+
+    def __init__(self, editing: Editing[Any], storage: CheckpointStorage, codec: SnapshotCodec) -> None:
+        self._editing = editing
+        self._storage = storage
+        self._codec = codec
+        self._requests: EditRequests | None = None
+        self._at = INITIAL_OFFSET
+        self._handled: set[str] = set()
+        self._undeleted: set[str] = set()
+        self._damaged: frozenset[str] = frozenset()
+        self.due: dict[str, EditRequest] = {}
+        self.applied: tuple[AppliedEdit, ...] = ()
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """Requests that were applied by checkpoints before, and whose files may still be there."""
+        return tuple(sorted(self._undeleted))
+
+    def stand_at(self, offset: Offset, metadata: CheckpointMetadata | None) -> None:
+        """A coordinator begins at an offset, whose document has this metadata: look for its requests."""
+        # A savepoint's edits are those of the query that it was made of.
+        known = None if offset.is_initial else metadata
+        named = known or CheckpointMetadata(checkpoint_id=0, timestamp_ms=0)
+        self._undeleted = {*named.answered, *(edit.request_id for edit in named.edits)}
+        self._handled = set(self._undeleted)
+        self.due, self.applied = {}, ()
+        self._open(offset)
+        self.found(self.look(), None)
+
+    def look(self) -> dict[str, EditRequest]:
+        """All requests that can be read; what cannot is left where it is. On any thread."""
+        if self._requests is None:
+            return {}
+        try:
+            found, damaged = self._requests.readable()
+        except StateError as error:
+            _log.warning("requests cannot be looked for, tried again later: %s", error)
+            return {}
+        for request_id in damaged.keys() - self._damaged:
+            _log.warning("a request is left alone: %s", damaged[request_id])
+        self._damaged = frozenset(damaged)
+        return found
+
+    def found(self, requests: dict[str, EditRequest] | None, error: BaseException | None) -> None:
+        """A look has ended."""
+        if error is not None:
+            raise error
+        # A look that began before a request was deleted still tells of it.
+        self.due = {name: item for name, item in (requests or {}).items() if name not in self._handled}
+
+    def confirmed(self) -> bool:
+        """Whether there is something to apply, after a last look at what was withdrawn meanwhile."""
+        requests = self._requests
+        if self.due and requests is not None:
+            there = set(requests.ids())
+            self.due = {name: item for name, item in self.due.items() if name in there}
+        return bool(self.due)
+
+    def apply(self, standing: Snapshot[Any], state_after: StateAfter) -> Snapshot[Any]:
+        """The state with all that is due applied, in the order in which it was asked for."""
+        for request in sorted(self.due.values(), key=lambda item: (item.requested_us, item.request_id)):
+            try:
+                edited = self._edited(standing, request, state_after)
+            except _REFUSED as error:
+                came_of_it = AppliedEdit.of(request, refused=str(error))
+            else:
+                standing = edited.snapshot
+                came_of_it = AppliedEdit.of(
+                    request,
+                    changed=edited.changed,
+                    left_alone=edited.left_alone,
+                    dropped_actions=edited.dropped_actions,
+                )
+            _log.warning(
+                "edit %s (%s, asked for by %s: %s) has changed %d splits and left %d alone%s",
+                request.operation, request.request_id, request.who, request.why, came_of_it.splits,
+                came_of_it.left_alone_count, "" if came_of_it.refused is None else f": {came_of_it.refused}",
+            )  # fmt: skip
+            self.applied += (came_of_it,)
+        self._handled |= self.due.keys()
+        self.due = {}
+        return standing
+
+    def written(self, offset: Offset) -> None:
+        """The checkpoint that names what was applied is durable."""
+        self._undeleted |= {edit.request_id for edit in self.applied}
+        self.applied = ()
+        self._open(offset)
+
+    def completed(self) -> None:
+        """The checkpoint is complete: what it and those before it have applied is asked for no longer."""
+        for request_id in self.answered:
+            assert self._requests is not None
+            try:
+                self._requests.delete(request_id)
+            except StateError as error:
+                _log.warning("an applied request is deleted later: %s", error)
+            else:
+                self._undeleted.discard(request_id)
+
+    def _open(self, offset: Offset) -> None:
+        self._at = offset
+        store, lineage = self._storage.store, offset.lineage
+        if store is None or lineage is None:
+            self._requests = None
+        elif self._requests is None or self._requests.lineage != lineage:
+            self._requests = EditRequests(store, lineage)
+
+    def _edited(self, standing: Snapshot[Any], request: EditRequest, state_after: StateAfter) -> Edited[Any]:
+        try:
+            return self._dispatched(standing, request, state_after)
+        except Flip27Error:
+            raise
+        except Exception as error:
+            raise ContractError(
+                f"edit {request.request_id} ({request.operation}) failed in "
+                f"{self._editing.enumerator_type.__qualname__}: {type(error).__name__}: {error}",
+                remedy="mend the cause, or withdraw the edit (flip27 edit withdraw), and restart the query; "
+                "nothing was changed",
+            ) from error
+
+    def _dispatched(
+        self, standing: Snapshot[Any], request: EditRequest, state_after: StateAfter
+    ) -> Edited[Any]:
+        editing, split_ids = self._editing, request.split_ids
+        match request.operation:
+            case EditOperation.REPLAY:
+                return editing.replay(standing, list(self._planned(request)))
+            case EditOperation.REWIND:
+                return rewound(standing, state_after(self._offset(request.checkpoint)))
+            case EditOperation.SET_POSITION:
+                fields = request.position or {}
+                return editing.set_position(
+                    standing, split_ids, lambda split: self._with_fields(split, fields)
+                )
+        by_ids = {
+            EditOperation.SKIP: editing.skip,
+            EditOperation.QUARANTINE_RETRY: editing.retry,
+            EditOperation.QUARANTINE_DROP: editing.drop,
+            EditOperation.FORGET: editing.forget,
+        }
+        return by_ids[request.operation](standing, split_ids)
+
+    def _with_fields(self, split: Any, fields: Mapping[str, Any]) -> Any:
+        """The split with other values in some of its fields, checked by the split's type."""
+        known: Any = msgspec.json.decode(self._codec.encode_split(split))
+        version = self._editing.enumerator_type.split_version
+        try:
+            changed = msgspec.json.encode(changed_fields(known, fields))
+            return self._codec.decode_split(version, msgspec.Raw(changed))
+        except CorruptStateError as error:
+            raise EditError(f"{dict(fields)} is no position: {error.what}") from error
+
+    def _planned(self, request: EditRequest) -> Iterable[Any]:
+        """The splits that are to be replayed, as the plans of their batches have them, oldest first."""
+        plans = {self._offset(name): frozenset(wanted) for name, wanted in request.plans.items()}
+        offsets = sorted(plans, key=lambda offset: offset.checkpoint_id)
+        if not offsets:
+            return
+        line = {offsets[0], *(at for at, _ in self._storage.plans_between(offsets[0], self._at))}
+        for offset in offsets:
+            if offset not in line:
+                raise EditError(
+                    f"checkpoint {offset.name} is not on the way to {self._at.name}: the query went back "
+                    "from it",
+                    remedy="ask for the edit again",
+                )
+            document = self._storage.read(offset)
+            for _, segment in document.plan_segments(self._storage.segment_loader(offset)):
+                splits = self._codec.decode_splits(document.source.split_version, segment)
+                yield from (split for split in splits if split.split_id in plans[offset])
+
+    def _offset(self, text: str | None) -> Offset:
+        name = CheckpointName.parse(text or "")
+        if name is None or self._requests is None:
+            raise EditError(
+                f"{text!r} is not the name of a checkpoint", remedy="withdraw the edit; ask again"
+            )
+        return Offset(checkpoint_id=name.checkpoint_id, lineage=self._requests.lineage, name=name)

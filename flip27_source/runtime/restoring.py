@@ -1,0 +1,153 @@
+"""Restoring a savepoint: how a new query begins with the state of another one.
+
+A savepoint commits nothing (I12): its actions stay with the query that it was made of, and the
+enumerator is told of no completion. Flink: CheckpointCoordinator.restoreSavepoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from ..coordination.checkpoints import Snapshot
+from ..coordination.coordinator import SourceCoordinator
+from ..errors import IncompatibleStateError, OptionError, StateLocationError
+from ..snapshots.claims import check_claimable, claim
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.documents import SourceIdentity
+from ..snapshots.identity import as_lines, savepoint_differences
+from ..snapshots.offsets import Offset
+from ..snapshots.savepoints import Savepoint, open_savepoint_at
+from ..snapshots.storage import CheckpointStorage
+from ..snapshots.store import Store
+from ..source import Source
+from ..source_options import (
+    ALLOW_NON_RESTORED_STATE,
+    PATH_REWRITE,
+    SAVEPOINT,
+    SAVEPOINT_CLAIM,
+    STATE_LOCATION,
+)
+from .acknowledgements import Acknowledgements
+from .rewriting import MovedFiles
+
+_log = logging.getLogger("flip27_source")
+
+
+class Beginning:
+    """The state of a savepoint that a new query begins with.
+
+    Attributes:
+        savepoint: where it comes from.
+        snapshot: what the coordinator is made from, with what ``pathRewrite`` says.
+    """
+
+    def __init__(
+        self, source: Source, savepoint: Savepoint, storage: CheckpointStorage, codec: SnapshotCodec
+    ) -> None:
+        self._source = source
+        self._codec = codec
+        self.savepoint = savepoint
+        stored = storage.restore_savepoint(savepoint)
+        rewrite = source.options[PATH_REWRITE]
+        self._moved = None if rewrite is None else MovedFiles(source, rewrite, stored)
+        found = stored if self._moved is None else self._moved.snapshot()
+        self.snapshot: Snapshot[Any] = replace(found, actions=())
+
+    def complete(self, coordinator: SourceCoordinator[Any]) -> None:
+        """Fold in the reports that lie with the savepoint."""
+        pending = coordinator.pending
+        assert pending is not None
+        savepoint = self.savepoint
+        offset = Offset(checkpoint_id=pending.checkpoint_id, lineage=savepoint.folder, name=savepoint.name)
+        Acknowledgements(self._source, savepoint.store, self._codec).collect(
+            coordinator, pending, offset, None if self._moved is None else self._moved.report
+        )
+        coordinator.complete(pending.checkpoint_id, quietly=True)
+
+    def first_written(self, offset: Offset, store: Store | None) -> None:
+        """The first checkpoint of the query is durable and not yet told of: claim the savepoint.
+
+        Raises:
+            StateLocationError: another query owns it.
+        """
+        if store is not None and offset.lineage is not None and _claims(self._source):
+            claim(self.savepoint, store, offset.lineage, self._source.uid, offset.checkpoint_id)
+
+
+def begin(
+    source: Source,
+    identity: SourceIdentity,
+    storage: CheckpointStorage,
+    codec: SnapshotCodec,
+    *,
+    one_batch: bool = False,
+) -> Beginning | None:
+    """What a query that has no checkpoint begins with; None when it begins at its start.
+
+    Raises:
+        IncompatibleStateError: the savepoint is of another source, and the option does not allow it.
+        StateLocationError: there is no savepoint, or it is another query's property.
+        OptionError: an option does not go with the others.
+    """
+    options = source.options
+    location = options[SAVEPOINT]
+    if location is None:
+        _check_unused(source)
+        return None
+    savepoint = open_savepoint_at(location, options.with_prefix("storage."))
+    if _claims(source) and not one_batch:
+        _check_claim(source, savepoint, storage.store)
+    if not _is_restorable(source, identity, savepoint):
+        return None
+    return Beginning(source, savepoint, storage, codec)
+
+
+def _is_restorable(source: Source, identity: SourceIdentity, savepoint: Savepoint) -> bool:
+    found = savepoint_differences(savepoint.document, identity, source.enumerator_type)
+    if not found:
+        return True
+    if not source.options[ALLOW_NON_RESTORED_STATE]:
+        raise IncompatibleStateError(
+            f"savepoint {savepoint.location} does not match source {source.uid}:{as_lines(found)}",
+            remedy="set them back; or, to go on all the same, set "
+            f'.option("{ALLOW_NON_RESTORED_STATE.name}", "true"): docs/savepoints.md says what becomes of '
+            "the state then",
+        )
+    if any(difference.is_fatal for difference in found):
+        _log.warning(
+            "source %s begins at its start: nothing of the savepoint %s is restored, which is kept and not "
+            "claimed; what its query has read is read again:%s",
+            source.uid, savepoint.location, as_lines(found),
+        )  # fmt: skip
+        return False
+    _log.warning(
+        "source %s begins with the savepoint %s although they differ; its state goes on as it is, and start "
+        "options given now have no effect on it:%s",
+        source.uid, savepoint.location, as_lines(found),
+    )  # fmt: skip
+    return True
+
+
+def _claims(source: Source) -> bool:
+    return source.options[SAVEPOINT_CLAIM] == "claim"
+
+
+def _check_claim(source: Source, savepoint: Savepoint, store: Store | None) -> None:
+    if store is None:
+        raise StateLocationError(
+            f"option {SAVEPOINT_CLAIM.name} is claim, and option {STATE_LOCATION.name}, where the claim is "
+            "kept, is not set",
+            remedy=f"set {STATE_LOCATION.name}, or leave {SAVEPOINT_CLAIM.name} out",
+        )
+    check_claimable(savepoint, store, source.uid)
+
+
+def _check_unused(source: Source) -> None:
+    for option in (PATH_REWRITE, SAVEPOINT_CLAIM):
+        if source.options.is_set(option) and source.options[option] != option.default:
+            raise OptionError(
+                f"option {option.name} is set, the query has no checkpoint, and option savepoint is not set",
+                remedy=f'add .option("{SAVEPOINT.name}", ...), or leave {option.name} out',
+            )

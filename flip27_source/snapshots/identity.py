@@ -1,0 +1,88 @@
+"""Whether stored state belongs to a source, and in what the two differ. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .._version import __version__
+from ..enumerator import SplitEnumerator
+from ..source import Source
+from .documents import CheckpointDocument, SourceIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One thing in which stored state and a source differ.
+
+    Attributes:
+        is_fatal: the state cannot be given to the source's enumerator.
+    """
+
+    what: str
+    was: object
+    now: object
+    is_fatal: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.what}: was {self.was!r}, is {self.now!r}"
+
+
+def differences(found: SourceIdentity, mine: SourceIdentity) -> list[Difference]:
+    """What keeps a query from going on from its own checkpoint."""
+    named = [("uid", found.uid, mine.uid), ("enumerator", found.enumerator, mine.enumerator)]
+    options = [
+        (f"option {name}", found.start_options.get(name), mine.start_options.get(name))
+        for name in sorted(found.start_options.keys() | mine.start_options.keys())
+    ]
+    return [
+        *(Difference(what=what, was=was, now=now) for what, was, now in named if was != now),
+        # The state says what they once meant; nobody looks at them again.
+        *(
+            Difference(what=what, was=was, now=now, is_fatal=False)
+            for what, was, now in options
+            if was != now
+        ),
+    ]
+
+
+def savepoint_differences(
+    document: CheckpointDocument, mine: SourceIdentity, enumerator_type: type[SplitEnumerator[Any]]
+) -> list[Difference]:
+    """What keeps a query from beginning with a savepoint: also its reader, and versions without a way."""
+    found = document.source
+    result = differences(found, mine)
+    if found.reader != mine.reader:
+        result.append(Difference(what="reader", was=found.reader, now=mine.reader, is_fatal=False))
+    versions = (
+        ("state", document.raw.enumerator.version, mine.state_version),
+        ("split", found.split_version, mine.split_version),
+    )
+    for what, was, now in versions:
+        if was > now or (was < now and not _can_upgrade(enumerator_type, f"upgrade_{what}")):
+            result.append(Difference(what=f"{what} version", was=was, now=now))
+    return result
+
+
+def as_lines(found: Iterable[Difference]) -> str:
+    """One line for each, indented."""
+    return "".join(f"\n    {difference}" for difference in found)
+
+
+def _can_upgrade(enumerator_type: type[SplitEnumerator[Any]], hook: str) -> bool:
+    own, default = getattr(enumerator_type, hook), getattr(SplitEnumerator, hook)
+    return own.__func__ is not default.__func__
+
+
+def identity_of(source: Source) -> SourceIdentity:
+    """What the documents of a source say they belong to."""
+    return SourceIdentity(
+        uid=source.uid,
+        enumerator=source.enumerator_name,
+        reader=source.reader_name,
+        state_version=source.enumerator_type.state_version,
+        split_version=source.enumerator_type.split_version,
+        library=__version__,
+        start_options=source.options.first_start_values(),
+    )

@@ -1,0 +1,115 @@
+"""Savepoints on real Spark: of a query that was killed, moved to a bucket; of a query with its counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import count, to_timestamp, window
+from pyspark.sql.streaming import StreamingQuery
+
+from flip27_source import savepoints
+from tests.s3_server import S3Bucket
+
+from .streams import DEADLINE_S, Folders, committed_batches, file_stream, run_to_end, wait_for
+
+
+def collected(
+    frame: DataFrame, folders: Folders, **trigger: Any
+) -> tuple[StreamingQuery, dict[int, list[str]]]:
+    """A query, and the lines of its batches as they come in."""
+    batches: dict[int, list[str]] = {}
+
+    def keep(batch: DataFrame, batch_id: int) -> None:
+        batches[batch_id] = [row.value for row in batch.collect()]
+
+    writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(folders.checkpoint))
+    return writer.trigger(**trigger).start(), batches
+
+
+def kill_coordinator(folders: Folders, query: StreamingQuery) -> None:
+    """SIGKILL for the process that Spark runs the source's coordinator in."""
+    (record,) = folders.state.glob("*/drivers/*.json")
+    os.kill(json.loads(record.read_text())["process"], signal.SIGKILL)
+    with pytest.raises(StreamingQueryException):
+        query.awaitTermination(DEADLINE_S)
+
+
+def test_rows_of_a_killed_query_and_of_its_fork_from_a_bucket_add_up_exactly_S79_S80(
+    spark: SparkSession, tmp_path: Path, s3_bucket: S3Bucket
+) -> None:
+    original, fork, bucket = Folders(tmp_path / "home"), Folders(tmp_path / "fork"), s3_bucket
+    lines = [f"{number:02d}-{row}" for number in range(30) for row in range(3)]
+    for number in range(30):
+        original.land(f"{number}.txt", [line for line in lines if line.startswith(f"{number:02d}-")])
+    frame = file_stream(spark, original, maxFilesPerTrigger="2")
+    query, before = collected(frame, original, processingTime="0 seconds")
+    wait_for(lambda: len(committed_batches(original)) >= 2, query)
+    made = savepoints.create(state=str(original.state), to=str(tmp_path / "saved"))
+    kill_coordinator(original, query)
+
+    # Files and savepoint are moved, each to another place; state and checkpoint of the original are gone.
+    shutil.rmtree(original.checkpoint)
+    moved = shutil.move(tmp_path / "home", tmp_path / "elsewhere")
+    saved = f"{bucket.name}/saved/{Path(made.directory).name}"
+    bucket.file_system.put(f"{made.directory}/", f"{saved}/", recursive=True)
+    shutil.rmtree(made.directory)
+    resumed = (
+        spark.readStream.format("flip27")
+        .options(enumerator="files", reader="text", stateLocation=str(fork.state), **bucket.options)
+        .options(savepoint=f"s3://{saved}", pathRewrite=f"{original.landing}={moved}/landing")
+        .options(parallelism="1", maxPartitionBytes="1m")
+        .load(f"{moved}/landing")
+    )
+    query, after = collected(resumed, fork, availableNow=True)
+    run_to_end(query)
+    assert made.batch_id is not None
+    rows = [row for batch_id, rows in before.items() if batch_id <= made.batch_id for row in rows]
+    rows += [row for batch in after.values() for row in batch]
+    assert sorted(rows) == lines
+
+
+def test_a_windowed_count_that_is_forked_counts_on_like_the_original(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path / "original")
+
+    def counts(checkpoint: Path, state: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+
+        def collect(frame: DataFrame, batch_id: int) -> None:
+            found.clear()
+            found.update({str(row.start): row.number for row in frame.collect()})
+
+        lines = file_stream(spark, folders, stateLocation=state, maxFilesPerTrigger="1")
+        counted = lines.groupBy(window(to_timestamp("value"), "1 hour")).agg(count("*").alias("number"))
+        query: Any = (
+            counted.select("window.start", "number")
+            .writeStream.foreachBatch(collect)
+            .outputMode("complete")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        run_to_end(query)
+        return found
+
+    folders.land("1", ["2026-01-01 10:10:00", "2026-01-01 10:20:00"])
+    folders.land("2", ["2026-01-01 10:30:00", "2026-01-01 11:10:00"])
+    counts(folders.checkpoint, str(folders.state))
+    made = savepoints.create(state=str(folders.state), to=str(tmp_path / "saved"), query=True)
+    folders.land("3", ["2026-01-01 10:40:00", "2026-01-01 12:00:00"])
+    original = counts(folders.checkpoint, str(folders.state))
+    shutil.rmtree(folders.checkpoint)
+
+    restored = savepoints.restore_query(made.directory, str(tmp_path / "fork"))
+    assert restored.batch_id == 1
+    assert counts(tmp_path / "fork", restored.state_location) == original
+    assert original == {"2026-01-01 10:00:00": 4, "2026-01-01 11:00:00": 1, "2026-01-01 12:00:00": 1}
