@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compat lint format types model soak bench bench-quick wheel-test clean
+.PHONY: help setup demo test compat lint format types docs model soak bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -40,6 +40,9 @@ format: setup ## Format the code and mend what ruff can mend
 types: setup ## Check types (mypy, strict)
 	@$(PY) -m mypy
 
+docs: setup ## Build the documentation into site/ (open site/index.html)
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
 model: setup ## Explore the protocol's interleavings further than make test does: some twenty minutes
 	@FLIP27_MODEL=long $(PY) -m pytest tests/model $(ARGS)
 
@@ -56,4 +59,4 @@ wheel-test: setup ## Build wheel and sdist, install the wheel alone, and try it 
 	@$(PY) scripts/wheel_test.py
 
 clean: ## Remove .venv and everything that was built or cached
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov
+	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov

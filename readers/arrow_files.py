@@ -6,29 +6,42 @@ How a column of a file becomes the column of the schema is in ``named_columns``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyarrow import ipc
 
 from flip27_source.enumerators.file_split import FileSplit
-from flip27_source.options import Options
+from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.file_input import damaged, opened_by_arrow, reading
-from flip27_source.readers.file_reader import FileReader
+from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
 from flip27_source.readers.named_columns import NamedColumns, middle_of_part, rows_without_columns
+from flip27_source.readers.schema_evolution import SchemaEvolution
+from flip27_source.readers.schema_options import INFERENCE_OPTIONS
 
 _BATCH_ROWS = 1 << 18
 _MAGIC = b"ARROW1"
 _FEATHER_1 = b"FEA1"
 
 
-class ArrowReader(FileReader, ReadsRanges):
+class ArrowReader(FileReader, InfersFromFooters, ReadsRanges):
     """Gives the rows of Arrow IPC files and streams, whatever their names end in.
 
     Columns as with Parquet. A record batch of a file belongs to one range of it; all of those of a stream,
     which can only be read from its start, to the first one.
     """
+
+    options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *INFERENCE_OPTIONS)
+
+    @classmethod
+    def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
+        """That of its batches."""
+        with reading(split.path, options), opened_by_arrow(split, options) as source:
+            opened = ipc.open_file if _is_file(source, split) else ipc.open_stream
+            with opened(source) as batches:
+                return batches.schema
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
@@ -36,7 +49,10 @@ class ArrowReader(FileReader, ReadsRanges):
         return True
 
     def prepare(self) -> None:
-        """The context always has a schema, so nothing is inferred."""
+        """What becomes of columns that the schema does not have."""
+        self._evolution = SchemaEvolution.of(
+            self.context.schema, self.context.options, self.constant_names, rescues=False
+        )
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the splits' record batches."""
@@ -47,14 +63,11 @@ class ArrowReader(FileReader, ReadsRanges):
     def _rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         options = self.context.options
         with reading(split.path, options), opened_by_arrow(split, options) as source:
-            start = bytes(source.read(len(_MAGIC)))
-            source.seek(0)
-            if start.startswith(_FEATHER_1):
-                raise damaged(split.path, "it is a Feather file of version 1; write it as version 2")
-            batches = _of_file(source, split) if start == _MAGIC else _of_stream(source, split)
+            batches = (_of_file if _is_file(source, split) else _of_stream)(source, split)
             columns: NamedColumns | None = None
             for stored in batches:
                 if columns is None:
+                    refuse_new_columns(self._evolution, split.path, stored.schema)
                     columns = NamedColumns(split.path, self.context.schema, stored.schema.names)
                 stored.validate(full=True)
                 if not columns.wanted:
@@ -64,6 +77,15 @@ class ArrowReader(FileReader, ReadsRanges):
                 stored = stored.select(list(dict.fromkeys(columns.wanted)))
                 for at in range(0, stored.num_rows, _BATCH_ROWS):
                     yield columns.batch(stored.slice(at, _BATCH_ROWS))
+
+
+def _is_file(source: Any, split: FileSplit) -> bool:
+    """Whether it is an IPC file; otherwise a stream."""
+    start = bytes(source.read(len(_MAGIC)))
+    source.seek(0)
+    if start.startswith(_FEATHER_1):
+        raise damaged(split.path, "it is a Feather file of version 1; write it as version 2")
+    return start == _MAGIC
 
 
 def _of_file(source: Any, split: FileSplit) -> Iterator[pa.RecordBatch]:

@@ -20,8 +20,11 @@ from flip27_source.readers.avro_blocks import AvroBlock, blocks_of, read_header
 from flip27_source.readers.avro_types import AvroTypes
 from flip27_source.readers.file_input import check_length, damaged, open_raw, reading
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
 from flip27_source.readers.named_columns import NamedColumns, rows_without_columns
 from flip27_source.readers.parquet_columns import MismatchError
+from flip27_source.readers.schema_evolution import SchemaEvolution
+from flip27_source.readers.schema_options import INFERENCE_OPTIONS
 from flip27_source.readers.spark_options import SPARK_AVRO
 
 _BATCH_ROWS = 1 << 16
@@ -30,29 +33,34 @@ _BATCH_BYTES = 16 << 20
 Decode = Callable[[AvroBlock], list[dict[str, Any]]]
 
 
-class AvroReader(FileReader, ReadsRanges):
+class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
     """Gives the records of Avro files as rows; columns as with Parquet.
 
     A block belongs to the range of its file in which its first byte lies.
     """
 
-    options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *SPARK_AVRO)
+    options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *INFERENCE_OPTIONS, *SPARK_AVRO)
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
         """Always: by blocks."""
         return True
 
+    @classmethod
+    def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
+        """From the header."""
+        fastavro, path = _fastavro(), split.path
+        with reading(path, options), open_raw(path, options) as raw:
+            stream: Any = io.BufferedReader(raw, 1 << 16) if isinstance(raw, io.FileIO) else raw
+            schema = _parsed(fastavro, read_header(stream, path).schema, path)
+        return _schema_of(AvroTypes(schema), schema, path)
+
     def prepare(self) -> None:
-        """Find fastavro."""
-        try:
-            import fastavro
-        except ImportError:
-            raise RegistryError(
-                "the avro reader needs the package fastavro, which is not installed here",
-                remedy="pip install 'flip27-source[avro]' on the driver and on every executor node",
-            ) from None
-        self._fastavro: Any = fastavro
+        """Find fastavro, and what becomes of columns that the schema does not have."""
+        self._fastavro = _fastavro()
+        self._evolution = SchemaEvolution.of(
+            self.context.schema, self.context.options, self.constant_names, rescues=False
+        )
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the records of the splits' blocks."""
@@ -67,9 +75,11 @@ class AvroReader(FileReader, ReadsRanges):
             raw.seek(0)
             stream: Any = io.BufferedReader(raw, 1 << 20) if isinstance(raw, io.FileIO) else raw
             header = read_header(stream, path)
-            schema = self._parsed(header.schema, path)
+            schema = _parsed(self._fastavro, header.schema, path)
             avro_types = AvroTypes(schema)
             fields = {field["name"]: field["type"] for field in schema["fields"]}
+            if self._evolution.looks_for_columns:
+                refuse_new_columns(self._evolution, path, _schema_of(avro_types, schema, path))
             columns = NamedColumns(path, self.context.schema, list(fields))
             kinds = {name: _type_of(avro_types, name, fields[name], path) for name in columns.wanted}
             decode = self._decoder(avro_types.decoded_by(schema), path)
@@ -78,18 +88,6 @@ class AvroReader(FileReader, ReadsRanges):
                     yield from map(columns.batch, rows_without_columns(len(rows)))
                     continue
                 yield columns.batch(_columns(rows, kinds, path))
-
-    def _parsed(self, schema: Any, path: str) -> Any:
-        try:
-            parsed = self._fastavro.parse_schema(schema, _write_hint=False)
-        except Exception as error:  # noqa: BLE001 - fastavro raises what its parsing runs into
-            raise damaged(path, f"its schema: {type(error).__name__}: {error}") from None
-        if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):
-            raise SchemaError(
-                f"{path} holds values of type {str(parsed)[:200]}, not records",
-                remedy="have it written with a record around the value",
-            )
-        return parsed
 
     def _decoder(self, schema: Any, path: str) -> Decode:
         parsed = self._fastavro.parse_schema(schema)
@@ -111,6 +109,35 @@ class AvroReader(FileReader, ReadsRanges):
             return rows
 
         return decode
+
+
+def _fastavro() -> Any:
+    try:
+        import fastavro
+    except ImportError:
+        raise RegistryError(
+            "the avro reader needs the package fastavro, which is not installed here",
+            remedy="pip install 'flip27-source[avro]' on the driver and on every executor node",
+        ) from None
+    return fastavro
+
+
+def _parsed(fastavro: Any, schema: Any, path: str) -> Any:
+    try:
+        parsed = fastavro.parse_schema(schema, _write_hint=False)
+    except Exception as error:  # noqa: BLE001 - fastavro raises what its parsing runs into
+        raise damaged(path, f"its schema: {type(error).__name__}: {error}") from None
+    if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):
+        raise SchemaError(
+            f"{path} holds values of type {str(parsed)[:200]}, not records",
+            remedy="have it written with a record around the value",
+        )
+    return parsed
+
+
+def _schema_of(avro_types: AvroTypes, schema: Any, path: str) -> pa.Schema:
+    fields = ((field["name"], field["type"]) for field in schema["fields"])
+    return pa.schema([(name, _type_of(avro_types, name, kind, path)) for name, kind in fields])
 
 
 def _type_of(avro_types: AvroTypes, name: str, schema: Any, path: str) -> pa.DataType:

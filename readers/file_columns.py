@@ -56,7 +56,7 @@ _METADATA_DDL = (
     "_metadata struct<file_path: string, file_name: string, file_size: long, file_block_start: long, "
     "file_block_length: long, file_modification_time: timestamp>"
 )
-_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 _NOT_IN_URIS = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
 
@@ -142,12 +142,31 @@ class FileColumns:
 
     def _depth_of_base(self) -> int:
         if self._base_depth is None:
-            base = self._options[BASE_PATH] or self._options.get(PATH.name)
-            # A glob stands for as many names as it is written with, unless its braces hold slashes.
-            if base is not None and expand_paths(base) != [base]:
-                base = split_glob(base)[0]
-            self._base_depth = 0 if base is None else len(_parts(base, self._options))
+            self._base_depth = _depth_of_base(self._options)
         return self._base_depth
+
+
+def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[str]]:
+    """The partition columns that the names of directories tell, in their order, with all of their values."""
+    found: dict[str, dict[str, None]] = {}
+    spelled: dict[str, str] = {}
+    if not options.get("recursiveFileLookup", False):
+        depth = _depth_of_base(options)
+        for folder in folders:
+            for name in _parts(folder, options)[depth:]:
+                key, is_partition, raw = name.partition("=")
+                if is_partition:
+                    column = spelled.setdefault(_unescaped(key).lower(), _unescaped(key))
+                    found.setdefault(column, {})[_unescaped(raw)] = None
+    return {column: list(values) for column, values in found.items()}
+
+
+def _depth_of_base(options: Options) -> int:
+    base = options[BASE_PATH] or options.get(PATH.name)
+    # A glob stands for as many names as it is written with, unless its braces hold slashes.
+    if base is not None and expand_paths(base) != [base]:
+        base = split_glob(base)[0]
+    return 0 if base is None else len(_parts(base, options))
 
 
 def _parts(path: str, options: Options) -> list[str]:
@@ -162,7 +181,7 @@ def _unescaped(name: str) -> str:
 
 
 def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scalar:
-    if raw == _HIVE_NULL:
+    if raw == HIVE_NULL:
         if not field.nullable:
             raise SchemaError(
                 f"{path}: the partition column {field.name} is null there, and the schema says NOT NULL",

@@ -106,16 +106,6 @@ def opened_by_arrow(split: FileSplit, options: Options) -> Iterator[Any]:
             yield source
 
 
-def is_there(path: str, options: Options) -> bool:
-    """Whether there is a file of that name, as far as the file system can tell."""
-    local = local_path(path)
-    if local is not None:
-        return os.path.exists(local)
-    with reading(path, options):
-        fs, name = file_system(path, options)
-        return bool(fs.exists(name))
-
-
 def read_whole(split: FileSplit, options: Options) -> bytes:
     """The bytes of a file as they are stored, in as few calls as the file system allows.
 

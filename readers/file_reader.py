@@ -6,7 +6,6 @@ known of it are added here (see ``file_columns``). Nothing here knows a format.
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,13 +17,9 @@ from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.options import Option
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.file_columns import BASE_PATH, INCLUDE_METADATA, FileColumns
-from flip27_source.readers.file_errors import FileMissingError
-from flip27_source.readers.file_input import is_there
-from flip27_source.readers.spark_options import SPARK_FILES
+from flip27_source.readers.file_errors import IGNORE_CORRUPT_FILES, IGNORED_BY
 
-_log = logging.getLogger("flip27_source")
-
-FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, *SPARK_FILES)
+FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
 """Options of every reader of files."""
 
 
@@ -32,8 +27,12 @@ class FileReader(SplitReader[FileSplit]):
     """A reader of files; derived classes define ``prepare`` and ``rows_of``."""
 
     options: ClassVar[tuple[Option[Any], ...]] = FILE_OPTIONS
+    ignored_by: ClassVar[tuple[str, ...]] = IGNORED_BY
     placeholder: ClassVar[pa.Field] = pa.field("value", pa.string())
     """Column that is asked of the format where all columns of the schema come from elsewhere."""
+
+    constant_names: tuple[str, ...] = ()
+    """Columns of the whole schema that this reader need not fill: they are the same in all rows of a file."""
 
     @abstractmethod
     def prepare(self) -> None:
@@ -55,21 +54,12 @@ class FileReader(SplitReader[FileSplit]):
 
     def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of many splits, in order."""
-        if self.context.options.get(FileMissingError.ignored_by, False):
-            splits = [split for split in splits if self._is_there(split)]
         for constants, group in self._file_columns.groups(splits):
             reader = self._reader_without(constants.names)
             if constants.names:
                 yield from map(constants.added, reader.rows_of(group))
             else:
                 yield from reader.rows_of(group)
-
-    def _is_there(self, split: FileSplit) -> bool:
-        # One that vanishes after this look is an error, and is left out when the task is tried again.
-        if is_there(split.path, self.context.options):
-            return True
-        _log.warning("%s is not there any more, and left out (ignoreMissingFiles)", split.split_id)
-        return False
 
     def _reader_without(self, names: tuple[str, ...]) -> Self:
         """What reads the other columns: this reader, or another one of its kind with a smaller schema."""
@@ -81,6 +71,7 @@ class FileReader(SplitReader[FileSplit]):
                 schema = pa.schema(fields or [self.placeholder])
                 reader = type(self)()
                 reader.context = replace(self.context, schema=schema)
+                reader.constant_names = names
             reader.prepare()
             self._readers[names] = reader
         return reader

@@ -67,11 +67,21 @@ class Refused:
 
 
 class JsonColumnsParser:
-    """Parses lines to the columns of ``schema``; ``time_zone`` is where timestamps are local."""
+    """Parses lines to the columns of ``schema``; ``time_zone`` is where timestamps are local.
+
+    Args:
+        strict: lines with fields that are in no column are not for the fast path.
+    """
 
     def __init__(
-        self, schema: pa.Schema, time_zone: str, *, least_layout_bytes: int = LEAST_LAYOUT_BYTES
+        self,
+        schema: pa.Schema,
+        time_zone: str,
+        *,
+        strict: bool = False,
+        least_layout_bytes: int = LEAST_LAYOUT_BYTES,
     ) -> None:
+        self._strict = strict
         self._schema = schema
         self._time_zone = time_zone
         self._read_schema = pa.schema([_read_field(field) for field in schema])
@@ -97,7 +107,7 @@ class JsonColumnsParser:
             parsed = self._converted(self._by_layout.read(data), data)
         except NotProvedError:
             parsed = Refused(None)
-        if isinstance(parsed, Parsed):
+        if isinstance(parsed, Parsed) and not (self._strict and self._by_layout.has_unknown):
             self._blocks_refused = 0
             return parsed
         self._blocks_refused += 1
@@ -138,7 +148,7 @@ class JsonColumnsParser:
             try:
                 return self._read_json(data, "error")
             except pa.ArrowInvalid as error:
-                if "unexpected field" not in str(error):
+                if self._strict or "unexpected field" not in str(error):
                     return _refused(error)
                 self._all_fields_known = False
         if _has_trap_in_unknown_fields(data):

@@ -39,6 +39,8 @@ class LayoutColumns:
         self.usable = all(_is_read(kind) for kind in self._types.values())
         """False when some column is of a type that is not read here."""
         self._last_layout: Layout | None = None
+        self.has_unknown = False
+        """Whether the block that was read last has fields that are in no column."""
 
     def read(self, data: bytes) -> list[pa.Array]:
         """The columns of a block of lines, each ended by a newline; strings may not be UTF-8.
@@ -49,8 +51,10 @@ class LayoutColumns:
         layout = self._usual_layout(data)
         values = _Values(data, layout)
         read = {scalar.path: values.column(number) for number, scalar in enumerate(layout.scalars)}
+        unknown = read.keys() - self._types.keys()
+        self.has_unknown = bool(unknown)
         try:
-            for path in read.keys() - self._types.keys():
+            for path in unknown:
                 read[path].validate(full=True)  # what no column holds is not checked later
         except pa.ArrowInvalid as error:
             raise NotProvedError(str(error)) from None

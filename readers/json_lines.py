@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,16 +18,26 @@ import pyarrow.types as pt
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.options import Option, Options, one_of, text
+from flip27_source.options import Option, Options, boolean, one_of, text
 from flip27_source.reader import ReadsRanges, ReadsTogether
 from flip27_source.readers.datetimes import java_zone
 from flip27_source.readers.file_input import is_splittable
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.file_schema import InfersFileSchema
 from flip27_source.readers.json_arrays import arrays_of_rows
 from flip27_source.readers.json_columns import JsonColumnsParser, Parsed
+from flip27_source.readers.json_rescue import JsonRescue
 from flip27_source.readers.json_values import JsonLineParser, Row
-from flip27_source.readers.line_blocks import MAX_LINE_BYTES, LineBlock, line_blocks
+from flip27_source.readers.line_blocks import MAX_LINE_BYTES, LineBlock, LinePart, first_lines, line_blocks
 from flip27_source.readers.not_null import first_forbidden_null, has_not_null
+from flip27_source.readers.schema_evolution import SchemaEvolution
+from flip27_source.readers.schema_json import (
+    JSON_INFERENCE_OPTIONS,
+    JsonTypes,
+    refuse_names_that_differ_in_case,
+)
+from flip27_source.readers.schema_options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
+from flip27_source.readers.separated_text import whole_text
 from flip27_source.readers.spark_options import SPARK_JSON
 from flip27_source.source_options import TIME_ZONE
 
@@ -44,6 +54,13 @@ CORRUPT_RECORD_COLUMN = Option(
     default="_corrupt_record",
     doc="String column that PERMISSIVE puts malformed lines into; only filled when the schema has it.",
 )
+MULTI_LINE = Option(
+    name="multiLine",
+    parse=boolean,
+    default=False,
+    doc="Each file is one JSON document: an object is a row, each object of an array is one. It is held in "
+    "memory as a whole, and read many times slower than lines.",
+)
 
 _MAX_BATCH_ROWS = 262_144
 _BLOCK_BYTES = 4 << 20
@@ -52,19 +69,50 @@ _PARTS = 16
 _SHORT_RUN_LINES = 64
 _PATIENCE = 32
 _SHOWN_RECORD_BYTES = 200
+_UNCHECKED = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
 
 
-class JsonLinesReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
-    """Reads JSON Lines files as Spark's JSON source does with ``multiLine=false``."""
+_Pieces: TypeAlias = "list[tuple[pa.Array, list[pa.Array]]]"
+"""Columns of rows, with the number of the line of each row."""
+
+
+class _Left(NamedTuple):
+    """What is left of the rows of a block beside their columns.
+
+    Attributes:
+        corrupt: the line, where it is malformed. rescued: rescued data.
+    """
+
+    corrupt: list[bytes | None]
+    rescued: list[str | None]
+
+
+class JsonLinesReader(FileReader, InfersFileSchema, ReadsTogether[FileSplit], ReadsRanges):
+    """Reads JSON Lines files as Spark's JSON source does, or a document from each with ``multiLine``."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
-        MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *SPARK_JSON,
+        MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *INFERENCE_OPTIONS,
+        MULTI_LINE, RESCUED_DATA_COLUMN, *JSON_INFERENCE_OPTIONS, *SPARK_JSON,
     )  # fmt: skip
 
     @classmethod
+    def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
+        """As Spark finds it in the first lines of each file, or in the documents."""
+        if options[MULTI_LINE]:
+            lines = (whole_text(split, options) for split in splits)
+        else:
+            lines = (line for split in splits for line in first_lines(split, options).split(b"\n"))
+        corrupt = pa.struct([pa.field(options[CORRUPT_RECORD_COLUMN], pa.string())])
+        found = JsonTypes.of(options).of_lines(
+            lines, malformed=None if options[MODE] == "DROPMALFORMED" else corrupt
+        )
+        refuse_names_that_differ_in_case(found)
+        return found if len(found) else None
+
+    @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Unless it is compressed: a range is found by its bytes."""
-        return is_splittable(path)
+        """Unless it is compressed: a range is found by its bytes; and not where a file is one document."""
+        return is_splittable(path) and not options[MULTI_LINE]
 
     def prepare(self) -> None:
         """Prepare both parsers for the schema."""
@@ -72,23 +120,40 @@ class JsonLinesReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
         time_zone = context.options[TIME_ZONE] or context.time_zone
         self._mode = context.options[MODE]
         self._corrupt_index = _corrupt_index(context.schema, context.options[CORRUPT_RECORD_COLUMN])
-        fields = [field for number, field in enumerate(context.schema) if number != self._corrupt_index]
-        self._data_schema = pa.schema(fields)
+        corrupt = () if self._corrupt_index is None else (context.options[CORRUPT_RECORD_COLUMN],)
+        self._evolution = SchemaEvolution.of(
+            context.schema, context.options, (*self.constant_names, *corrupt)
+        ).without(corrupt)
+        self._rescue = JsonRescue(self._evolution, JsonTypes.of(context.options))
+        self._data_schema = self._evolution.schema
         self._line_parser = JsonLineParser(self._data_schema, java_zone(time_zone))
-        self._columns_parser = JsonColumnsParser(self._data_schema, time_zone)
+        self._columns_parser = JsonColumnsParser(
+            self._data_schema, time_zone, strict=self._evolution.is_strict
+        )
         self._has_not_null = has_not_null(context.schema)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """The rows of all splits, in batches of the schema."""
-        for block in line_blocks(splits, self.context.options, block_bytes=_BLOCK_BYTES):
-            batch = self._batch(block)
+        for batch in self._batches(splits):
             for start in range(0, batch.num_rows, _MAX_BATCH_ROWS):
                 yield batch.slice(start, _MAX_BATCH_ROWS)
+
+    def _batches(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        options = self.context.options
+        if options[MULTI_LINE]:
+            return (self._document(split) for split in splits if split.length)
+        return map(self._batch, line_blocks(splits, options, block_bytes=_BLOCK_BYTES))
+
+    def _document(self, split: FileSplit) -> pa.RecordBatch:
+        """A file is to the parser of lines what a line is: where it ends in a line is all the same."""
+        content = whole_text(split, self.context.options)
+        block = LineBlock(content, (LinePart(0, split, 0),))
+        return self._joined(block, [content], [], [0])
 
     def _batch(self, block: LineBlock) -> pa.RecordBatch:
         parsed = self._parsed(block.data)
         if parsed is not None and not parsed.doubtful:
-            return self._finished(block, parsed.columns, None, None)
+            return self._finished(block, parsed.columns)
         return self._mixed_batch(block, parsed)
 
     def _parsed(self, data: bytes) -> Parsed | None:
@@ -110,20 +175,15 @@ class JsonLinesReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
         else:
             fast = [_without(parsed, pa.array(range(len(lines)), pa.int64()))]
             slow = sorted(parsed.doubtful)
-        rows: list[Row] = []
-        row_lines: list[int] = []
-        corrupt: list[bytes | None] = []
-        for number in slow:
-            read = self._line_parser.parse(lines[number])
-            if read.malformed:
-                if self._mode == "FAILFAST":
-                    raise _malformed(block, number, lines[number])
-                if self._mode == "DROPMALFORMED":
-                    continue
-            found = read.rows or ([[None] * len(self._data_schema)] if read.malformed else [])
-            rows += found
-            row_lines += [number] * len(found)
-            corrupt += [lines[number] if read.malformed else None] * len(found)
+        return self._joined(block, lines, fast, slow)
+
+    def _joined(self, block: LineBlock, lines: list[bytes], fast: _Pieces, slow: list[int]) -> pa.RecordBatch:
+        """What was read fast, and the slow lines, in the order of the lines."""
+        if self._evolution.looks_for_columns:
+            self._rescue.check(
+                [lines[number] for number in slow], lambda number: block.place_of_line(slow[number])
+            )
+        rows, row_lines, left = self._slow_rows(block, lines, slow)
         pieces = [(numbers, columns) for numbers, columns in fast]
         pieces.append((pa.array(row_lines, pa.int64()), arrays_of_rows(rows, self._data_schema)))
         numbers = pa.concat_arrays([numbers for numbers, _ in pieces])
@@ -133,10 +193,40 @@ class JsonLinesReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
             for index in range(len(self._data_schema))
         ]
         clean = pa.nulls(len(numbers) - len(rows), pa.binary())
-        records = pa.concat_arrays([clean, pa.array(corrupt, pa.binary())]).take(order)
-        return self._finished(block, columns, records, numbers.take(order))
+        records, rescued = (
+            pa.concat_arrays([clean, pa.array(values, pa.binary())]).take(order)
+            for values in (left.corrupt, left.rescued)
+        )
+        return self._finished(block, columns, records, rescued, numbers.take(order))
 
-    def _sorted_out(self, lines: list[bytes]) -> tuple[list[tuple[pa.Array, list[pa.Array]]], list[int]]:
+    def _slow_rows(
+        self, block: LineBlock, lines: list[bytes], slow: list[int]
+    ) -> tuple[list[Row], list[int], _Left]:
+        """The rows of some lines one by one, the number of the line of each, and what is left of it."""
+        rows: list[Row] = []
+        row_lines: list[int] = []
+        left = _Left([], [])
+        for number in slow:
+            line = lines[number]
+            read = self._line_parser.parse(line)
+            malformed, rescued = read.malformed, None
+            if self._evolution.rescued_at is not None:
+                path = block.place_of_line(number).split.path
+                rescued = self._rescue.left_over(line, read.rows, path)
+                malformed = malformed and rescued is None
+            if malformed:
+                if self._mode == "FAILFAST":
+                    raise _malformed(block, number, line)
+                if self._mode == "DROPMALFORMED":
+                    continue
+            found = read.rows or ([[None] * len(self._data_schema)] if malformed else [])
+            rows += found
+            row_lines += [number] * len(found)
+            left.corrupt.extend([line if malformed else None] * len(found))
+            left.rescued.extend(rescued or [None] * len(found))
+        return rows, row_lines, left
+
+    def _sorted_out(self, lines: list[bytes]) -> tuple[_Pieces, list[int]]:
         """What pyarrow makes of the lines, in pieces with the line of each row, and the other lines."""
         numbers = [number for number, line in enumerate(lines) if line[:1] == b"{" and line[-1:] == b"}"]
         if not self._columns_parser.usable:
@@ -145,7 +235,7 @@ class JsonLinesReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
         slow = [number for number, line in enumerate(lines) if number not in usual and line]
         data = pa.py_buffer(b"".join([lines[number] + b"\n" for number in numbers]))
         offsets = list(accumulate((len(lines[number]) + 1 for number in numbers), initial=0))
-        fast: list[tuple[pa.Array, list[pa.Array]]] = []
+        fast: _Pieces = []
         ranges = [(0, len(numbers))] if numbers else []
         refusals = 0
         while ranges:
@@ -176,18 +266,19 @@ class JsonLinesReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
         self,
         block: LineBlock,
         columns: list[pa.Array],
-        records: pa.Array | None,
-        lines: pa.Array | None,
+        records: pa.Array | None = None,
+        rescued: pa.Array | None = None,
+        lines: pa.Array | None = None,
     ) -> pa.RecordBatch:
         columns = list(columns)
         rows = len(columns[0]) if columns else len(records) if records is not None else 0
-        if self._corrupt_index is not None:
-            corrupt = pa.nulls(rows, pa.string())
-            if records is not None:
-                # Spark passes a line on as it is, UTF-8 or not.
-                unchecked = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
-                corrupt = pc.cast(records, options=unchecked)
-            columns.insert(self._corrupt_index, corrupt)
+        added = [(self._corrupt_index, records), (self._evolution.rescued_at, rescued)]
+        for at, texts in sorted(
+            ((at, texts) for at, texts in added if at is not None), key=lambda one: one[0]
+        ):
+            # Spark passes a line on as it is, UTF-8 or not.
+            column = pa.nulls(rows, pa.string()) if texts is None else pc.cast(texts, options=_UNCHECKED)
+            columns.insert(at, column)
         batch = pa.RecordBatch.from_arrays(columns, schema=self.context.schema)
         if self._has_not_null:
             self._refuse_nulls(block, batch, lines)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from io import FileIO
 from typing import BinaryIO, NamedTuple
@@ -34,6 +34,8 @@ from flip27_source.readers.file_input import (
 )
 
 BLOCK_BYTES = 16 << 20
+SAMPLE_BYTES = 1 << 20
+"""What is looked at of a file to find out its schema."""
 
 MAX_LINE_BYTES: Option[int] = Option(
     name="maxLineBytes",
@@ -48,8 +50,8 @@ _SLACK_BYTES = 1 << 16
 _MOST_BYTES = (1 << 31) - 2
 """What Arrow's parsers take at once."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_HEADER = re.compile(rb"[\x00-\x20]*[^\x00-\x20][^\n]*\n")
-"""Up to the end of the first line that is not blank, as Java's String.trim sees blanks."""
+_BLANK_LINE = rb"[\x00-\x09\x0b-\x20]*\n"
+"""As Java's String.trim sees blanks."""
 
 
 class Place(NamedTuple):
@@ -131,7 +133,8 @@ def line_blocks(
     *,
     block_bytes: int = BLOCK_BYTES,
     drop_header: bool = False,
-) -> Iterator[LineBlock]:
+    comment: bytes = b"",
+) -> Generator[LineBlock]:
     """All lines of ``splits``, in order, in blocks of about ``block_bytes``.
 
     Args:
@@ -140,6 +143,7 @@ def line_blocks(
         block_bytes: size to aim at; a longer line makes a larger block.
         drop_header: leave out the first line of each file that is not blank, and the blank ones
             before it. Only looked for in the range that starts the file, as Spark does.
+        comment: how lines begin that are no header either; empty for none.
 
     Raises:
         SplitReadError: a file cannot be read, is damaged or has changed since it was discovered.
@@ -147,6 +151,7 @@ def line_blocks(
     pieces: list[bytes] = []
     parts: list[LinePart] = []
     size = 0
+    header_pattern = _up_to_header(comment)
     for split in splits:
         header_due = drop_header and split.start == 0
         for position, raw in _aligned_chunks(split, options, block_bytes):
@@ -158,7 +163,7 @@ def line_blocks(
             lines = _normalised(raw)
             end_of_header = start
             if header_due:
-                header = _HEADER.match(lines, start)
+                header = header_pattern.match(lines, start)
                 header_due = header is None
                 end_of_header = len(lines) if header is None else header.end()
             if end_of_header == len(lines):
@@ -172,6 +177,20 @@ def line_blocks(
                 pieces, parts, size = [], [], 0
     if pieces:
         yield _block(pieces, parts)
+
+
+def _up_to_header(comment: bytes) -> re.Pattern[bytes]:
+    """Up to the end of the first line that is neither blank nor a comment."""
+    passed = _BLANK_LINE if not comment else _BLANK_LINE + b"|" + re.escape(comment) + rb"[^\n]*\n"
+    return re.compile(rb"(?:" + passed + rb")*+[^\n]*\n")
+
+
+def first_lines(split: FileSplit, options: Options) -> bytes:
+    """The first lines of a file, about 1 MiB of them, as they are in a block; empty where there are none."""
+    blocks = line_blocks([split], options, block_bytes=SAMPLE_BYTES)
+    block = next(blocks, None)
+    blocks.close()
+    return b"" if block is None else block.data
 
 
 def _part(offset: int, split: FileSplit, position: int, raw: bytes, lines: bytes, dropped: int) -> LinePart:

@@ -70,15 +70,19 @@ class NamedColumns:
                     arrays.append(nulls(stored.num_rows, field))
                     continue
                 column = stored.column(name)
-                if prepare is not None:
-                    column = prepare(column, field)
-                arrays.append(converted(column, field))
+                arrays.append(converted(column if prepare is None else prepare(column, field), field))
             except MismatchError as mismatch:
-                raise SchemaError(
-                    f"{self.path}: column {field.name}: {mismatch}",
-                    remedy="give the column a type in the schema that holds what the files hold",
-                ) from None
+                arrays.append(self.misfit(stored, field, name, mismatch))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def misfit(
+        self, stored: pa.RecordBatch, field: pa.Field, name: str | None, mismatch: MismatchError
+    ) -> pa.Array:
+        """What a column becomes that the schema has no room for: an error."""
+        raise SchemaError(
+            f"{self.path}: column {field.name}: {mismatch}",
+            remedy="give the column a type in the schema that holds what the files hold",
+        ) from None
 
 
 def rows_without_columns(rows: int) -> Iterator[pa.RecordBatch]:

@@ -19,8 +19,12 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.file_input import opened_by_arrow, reading
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
 from flip27_source.readers.named_columns import NamedColumns, middle_of_part, rows_without_columns
 from flip27_source.readers.parquet_columns import MismatchError
+from flip27_source.readers.schema_evolution import SchemaEvolution
+from flip27_source.readers.schema_merging import spark_type
+from flip27_source.readers.schema_options import INFERENCE_OPTIONS
 from flip27_source.readers.spark_options import SPARK_ORC
 from flip27_source.source_options import TIME_ZONE
 
@@ -30,23 +34,36 @@ _ZONES_SINCE = dt.datetime(1900, 1, 1)
 _SPARK_TYPE = b"spark.sql.catalyst.type"
 
 
-class OrcReader(FileReader, ReadsRanges):
+class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
     """Gives the rows of ORC files, as Spark's own source does for a given schema.
 
     Columns are found by name without regard to case, by position where all names are those of old Hive
     (``_col0``); missing ones are null, others are not read. A stripe belongs to one range of its file.
     """
 
-    options: ClassVar[tuple[Option[Any], ...]] = (TIME_ZONE, *FILE_OPTIONS, *SPARK_ORC)
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        TIME_ZONE, *FILE_OPTIONS, *INFERENCE_OPTIONS, *SPARK_ORC,
+    )  # fmt: skip
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
         """Always: by stripes."""
         return True
 
+    @classmethod
+    def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
+        """From the footer. Timestamps are instants to Spark, unless it says otherwise beside them."""
+        from pyarrow import orc
+
+        with reading(split.path, options), opened_by_arrow(split, options) as source:
+            return _schema_of_spark(orc.ORCFile(source).schema)
+
     def prepare(self) -> None:
         """Timestamps are stored without a zone."""
         self._zone = self.context.options[TIME_ZONE] or self.context.time_zone
+        self._evolution = SchemaEvolution.of(
+            self.context.schema, self.context.options, self.constant_names, rescues=False
+        )
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the splits' stripes."""
@@ -61,6 +78,7 @@ class OrcReader(FileReader, ReadsRanges):
         with reading(split.path, options), opened_by_arrow(split, options) as source:
             file = orc.ORCFile(source)
             stored = file.schema
+            refuse_new_columns(self._evolution, split.path, _schema_of_spark(stored))
             by_position = stored.names and all(name.startswith("_col") for name in stored.names)
             names = self.context.schema.names[: len(stored)] if by_position else stored.names
             columns = NamedColumns(split.path, self.context.schema, names)
@@ -71,9 +89,7 @@ class OrcReader(FileReader, ReadsRanges):
                         yield columns.batch(empty)
                 return
             stored_as_micros = {
-                names[at]
-                for at, field in enumerate(stored)
-                if at < len(names) and (field.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz"
+                names[at] for at, field in enumerate(stored) if at < len(names) and _is_local_time(field)
             }
             for number in _stripes(file.nstripes, split):
                 stripe = file.read_stripe(number, [stored.names[at] for at in positions])
@@ -106,6 +122,20 @@ class OrcReader(FileReader, ReadsRanges):
                 "timeZone=UTC, or as timestamp_ntz"
             )
         return column
+
+
+def _schema_of_spark(stored: pa.Schema) -> pa.Schema:
+    return pa.schema([_field_of_spark(field) for field in stored])
+
+
+def _field_of_spark(field: pa.Field) -> pa.Field:
+    if _is_local_time(field):
+        return field.with_type(pa.timestamp("us"))
+    return field.with_type(spark_type(field.type, naive_is_utc=True))
+
+
+def _is_local_time(field: pa.Field) -> bool:
+    return (field.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz"
 
 
 def _stripes(count: int, split: FileSplit) -> Iterator[int]:

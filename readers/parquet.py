@@ -19,8 +19,13 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.file_input import check_length, open_raw, reading
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
 from flip27_source.readers.named_columns import NamedColumns, rows_without_columns
 from flip27_source.readers.parquet_columns import refuse_old_calendar
+from flip27_source.readers.rescued_columns import RescuedColumns
+from flip27_source.readers.schema_evolution import SchemaEvolution
+from flip27_source.readers.schema_merging import spark_type
+from flip27_source.readers.schema_options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.readers.spark_options import SPARK_PARQUET
 
 _BATCH_ROWS = 1 << 18
@@ -28,22 +33,32 @@ _BATCH_BYTES = 32 << 20
 _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
-class ParquetReader(FileReader, ReadsRanges):
+class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
     """Gives the rows of Parquet files, as Spark's own source does for a given schema.
 
     Columns are found by name without regard to case; missing ones are null, others are not read.
     A range of a file holds the row groups whose middle lies in it, as in parquet-mr.
     """
 
-    options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *SPARK_PARQUET)
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_PARQUET,
+    )  # fmt: skip
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
         """Always: by row groups."""
         return True
 
+    @classmethod
+    def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
+        """From the footer."""
+        with reading(split.path, options), _opened(split, options) as parquet:
+            return _stored(parquet)
+
     def prepare(self) -> None:
-        """The context always has a schema, so nothing is inferred."""
+        """What becomes of columns that the schema does not have."""
+        context = self.context
+        self._evolution = SchemaEvolution.of(context.schema, context.options, self.constant_names)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the splits' row groups."""
@@ -52,14 +67,35 @@ class ParquetReader(FileReader, ReadsRanges):
                 yield from self._rows(split)
 
     def _rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        with reading(split.path, self.context.options), _opened(self, split) as parquet:
-            columns = NamedColumns(split.path, self.context.schema, parquet.schema_arrow.names)
+        with reading(split.path, self.context.options), _opened(split, self.context.options) as parquet:
+            columns = self._columns(split.path, parquet)
             metadata = parquet.metadata.metadata or {}
             has_old_calendar = any(key in metadata for key in _LEGACY_KEYS)
             prepare = _refusing_old_calendar if has_old_calendar else None
             for group in _row_groups(parquet.metadata, split):
                 for stored in _batches(parquet, columns, group):
                     yield columns.batch(stored, prepare)
+
+    def _columns(self, path: str, parquet: pq.ParquetFile) -> NamedColumns:
+        schema, evolution = self.context.schema, self._evolution
+        if evolution.looks_for_columns:
+            refuse_new_columns(evolution, path, _stored(parquet))
+        if evolution.rescued_at is None:
+            return NamedColumns(path, schema, parquet.schema_arrow.names)
+        return RescuedColumns(path, schema, evolution, parquet.schema_arrow)
+
+
+def _stored(parquet: pq.ParquetFile) -> pa.Schema:
+    """The schema in the footer; INT96 are instants."""
+    stored = parquet.schema
+    leaves = [stored.column(number) for number in range(len(stored))]
+    instants = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+    return pa.schema(
+        [
+            field.with_type(spark_type(field.type, naive_is_utc=True)) if field.name in instants else field
+            for field in parquet.schema_arrow
+        ]
+    )
 
 
 def _refusing_old_calendar(column: pa.Array, _field: pa.Field) -> pa.Array:
@@ -68,19 +104,19 @@ def _refusing_old_calendar(column: pa.Array, _field: pa.Field) -> pa.Array:
 
 
 @contextmanager
-def _opened(reader: ParquetReader, split: FileSplit) -> Iterator[pq.ParquetFile]:
+def _opened(split: FileSplit, options: Options) -> Iterator[pq.ParquetFile]:
     # A local file is opened by Arrow itself: reads do not go through Python then.
     local = local_path(split.path)
-    options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+    how: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
     if local is not None:
         with pa.OSFile(local, "rb") as source:
             check_length(split, source.size())
-            with pq.ParquetFile(source, pre_buffer=False, **options) as parquet:
+            with pq.ParquetFile(source, pre_buffer=False, **how) as parquet:
                 yield parquet
         return
     with (
-        open_raw(split.path, reader.context.options) as stream,
-        pq.ParquetFile(stream, pre_buffer=True, **options) as parquet,
+        open_raw(split.path, options) as stream,
+        pq.ParquetFile(stream, pre_buffer=True, **how) as parquet,
     ):
         check_length(split, stream.seek(0, 2))
         yield parquet

@@ -1,7 +1,7 @@
 """Options of Spark's readers that are not options here: known by name, so that an error can say so.
 
 ``default_only``: the value that is Spark's default is taken, another one is refused. ``without_effect``: it
-only matters where a schema is inferred, and here it is always given; Spark ignores it then too.
+says how much Spark looks at to infer a schema, which ``samplingFiles`` does here.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def default_only(name: str, default: str, instead: str, *also: str) -> Option[An
 
 
 def without_effect(name: str) -> Option[Any]:
-    """An option of schema inference."""
+    """An option that says how much is looked at to infer a schema."""
     return Option(
         name=name,
         parse=str,
         default=None,
-        doc=f"{_MARK}, without effect: it is for inferring a schema, and the schema is given.",
+        doc=f"{_MARK}, without effect: a schema is inferred from samplingFiles files.",
     )
 
 
@@ -48,15 +48,8 @@ def status(option: Option[Any]) -> str:
 
 _AS_STRING = "read the column as string and convert it afterwards (to_date, to_timestamp)"
 _LEAVE_OUT = "leave it out"
-_QUARANTINE = "set onSplitError=quarantine, which sets such files aside with their errors"
-
-SPARK_FILES: tuple[Option[Any], ...] = (default_only("ignoreCorruptFiles", "false", _QUARANTINE),)
-"""Options of all of Spark's readers of files; ``ignoreMissingFiles`` is the enumerator's."""
 
 _TEXTS: tuple[Option[Any], ...] = (
-    default_only("multiLine", "false", "have one record in each line"),
-    default_only("encoding", "UTF-8", "write the files in UTF-8", "utf8"),
-    default_only("charset", "UTF-8", "write the files in UTF-8", "utf8"),
     default_only("dateFormat", "yyyy-MM-dd", _AS_STRING),
     default_only("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]", _AS_STRING),
     default_only("timestampNTZFormat", "yyyy-MM-dd'T'HH:mm:ss[.SSS]", _AS_STRING),
@@ -68,6 +61,8 @@ _TEXTS: tuple[Option[Any], ...] = (
 
 SPARK_JSON: tuple[Option[Any], ...] = (
     *_TEXTS,
+    default_only("encoding", "UTF-8", "write the files in UTF-8", "utf8"),
+    default_only("charset", "UTF-8", "write the files in UTF-8", "utf8"),
     default_only("lineSep", r"\n", "end lines with a newline", "\n"),
     default_only("allowComments", "false", _LEAVE_OUT),
     default_only("allowUnquotedFieldNames", "false", _LEAVE_OUT),
@@ -78,30 +73,20 @@ SPARK_JSON: tuple[Option[Any], ...] = (
     default_only("allowNonNumericNumbers", "true", _LEAVE_OUT),
     default_only("singleVariantColumn", "none", "read the lines with the reader text, and use parse_json"),
     default_only("explodeEmbeddedArray", "true", _LEAVE_OUT),
-    without_effect("primitivesAsString"),
-    without_effect("inferTimestamp"),
-    without_effect("prefersDecimal"),
-    without_effect("dropFieldIfAllNull"),
 )
 
 SPARK_CSV: tuple[Option[Any], ...] = (
     *_TEXTS,
+    default_only("multiLine", "false", "have one record in each line"),
     default_only("lineSep", r"\n", "end lines with a newline", "\n"),
-    default_only("comment", "", "take the lines out with a filter"),
-    default_only("enforceSchema", "true", "columns go by position, whatever the header says"),
     default_only("ignoreLeadingWhiteSpace", "false", "use ltrim"),
     default_only("ignoreTrailingWhiteSpace", "false", "use rtrim"),
-    default_only("nanValue", "NaN", "read the column as string and convert it afterwards"),
-    default_only("positiveInf", "Inf", "read the column as string and convert it afterwards"),
-    default_only("negativeInf", "-Inf", "read the column as string and convert it afterwards"),
     default_only("columnPruning", "true", _LEAVE_OUT),
     default_only("maxColumns", "20480", _LEAVE_OUT),
     default_only("maxCharsPerColumn", "-1", "maxLineBytes limits the length of lines"),
     default_only("charToEscapeQuoteEscaping", "", _LEAVE_OUT),
     default_only("unescapedQuoteHandling", "STOP_AT_DELIMITER", _LEAVE_OUT),
     default_only("singleVariantColumn", "none", _LEAVE_OUT),
-    without_effect("inferSchema"),
-    without_effect("preferDate"),
 )
 
 SPARK_TEXT: tuple[Option[Any], ...] = (

@@ -6,8 +6,9 @@ are in ``datetimes``. Nothing here knows about files or lines.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
@@ -31,13 +32,18 @@ _FLOAT_WORDS = {
     "NaN": "nan", "+NaN": "nan", "-NaN": "nan",
     "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf",
 }  # fmt: skip
-_SPARK_FLOAT_WORDS = {"Inf": "inf", "-Inf": "-inf"}
+FLOAT_WORDS: Mapping[str, float] = {"NaN": math.nan, "-Inf": -math.inf, "Inf": math.inf}
+"""Spark's own words for numbers, in the order in which they are tried."""
 _MANY_DIGITS = Context(prec=200)
 _BEYOND_ALL_SCALES = 80
+_MOST_DIGITS = 38
 
 
-def converter(field: pa.Field, time_zone: str) -> Converter:
+def converter(field: pa.Field, time_zone: str, float_words: Mapping[str, float] = FLOAT_WORDS) -> Converter:
     """What turns the texts of a column into its values.
+
+    Args:
+        float_words: texts that stand for numbers in columns of float and double, beside those of Java.
 
     Raises:
         SchemaError: a CSV file cannot hold the type.
@@ -52,6 +58,8 @@ def converter(field: pa.Field, time_zone: str) -> Converter:
     if types.is_timestamp(kind):
         zone = time_zone if kind.tz is not None else None
         return lambda texts: _with_mask(*parse_timestamps(texts, zone))
+    if types.is_floating(kind) and float_words != FLOAT_WORDS:
+        return _Worded(kind, float_words)
     parser = _number_parser(kind)
     if parser is None:
         raise SchemaError(
@@ -73,7 +81,7 @@ def _number_parser(kind: pa.DataType) -> Converter | None:
         return _Numbers(kind, b"-0123456789", plain, lambda text: _integer(text, limit))
     if types.is_floating(kind):
         plain = r"\A-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?\z"
-        return _Numbers(kind, b"-+.eE0123456789", plain, lambda text: _floating(text, kind))
+        return _Numbers(kind, b"-+.eE0123456789", plain, lambda text: _floating(text, kind, FLOAT_WORDS))
     if types.is_decimal(kind):
         fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
         whole = rf"[0-9]{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "0"
@@ -144,25 +152,45 @@ def _integer(text: str, limit: int) -> int | None:
     return number if -limit <= number < limit else None
 
 
-def _floating(text: str, kind: pa.DataType) -> Any:
+class _Worded:
+    """Converter to float or double with words of one's own, which may look like numbers."""
+
+    def __init__(self, kind: pa.DataType, words: Mapping[str, float]) -> None:
+        self._kind = kind
+        self._words = words
+
+    def __call__(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+        values = pa.array([self._value(text) for text in texts.to_pylist()], self._kind)
+        bad = pc.and_not(pc.is_valid(texts), pc.is_valid(values))
+        return values, bad if bad.true_count else None
+
+    def _value(self, text: str | None) -> Any:
+        return None if text is None else _floating(text, self._kind, self._words)
+
+
+def _floating(text: str, kind: pa.DataType, spark_words: Mapping[str, float]) -> Any:
     """Java's parseDouble, which cuts off blanks, and Spark's own words, with which it does not."""
-    word = _SPARK_FLOAT_WORDS.get(text)
-    if word is None:
-        text = text.strip(_JAVA_BLANKS)
-        word = _FLOAT_WORDS.get(text)
-    if word is not None:
-        return float(word)
-    if number := _FLOAT.fullmatch(text):
-        # Rounded once, to the width of the column: through a double it would be twice.
-        if types.is_float32(kind):
-            return _float32(number[1])
-        return float(number[1])
-    if number := _HEX_FLOAT.fullmatch(text):
-        try:
-            return float.fromhex(number[1])
-        except OverflowError:
-            return float("-inf" if text.startswith("-") else "inf")
-    return None
+    if text in spark_words:
+        return spark_words[text]
+    text = text.strip(_JAVA_BLANKS)
+    number = _FLOAT.fullmatch(text)
+    if number is None:
+        return _rare_float(text)
+    # Rounded once, to the width of the column: through a double it would be twice.
+    return _float32(number[1]) if types.is_float32(kind) else float(number[1])
+
+
+def _rare_float(text: str) -> float | None:
+    """Java's words, and hexadecimal numbers."""
+    if text in _FLOAT_WORDS:
+        return float(_FLOAT_WORDS[text])
+    number = _HEX_FLOAT.fullmatch(text)
+    if number is None:
+        return None
+    try:
+        return float.fromhex(number[1])
+    except OverflowError:
+        return float("-inf" if text.startswith("-") else "inf")
 
 
 def _float32(text: str) -> Any:
@@ -191,6 +219,25 @@ def _exponent_is_too_large(text: str) -> bool:
     # Java computes with a power of ten that its BigInteger cannot hold from here on.
     _, _, exponent = text.lower().partition("e")
     return len(exponent) > 8 and abs(int(exponent)) > 646_456_992
+
+
+def is_whole(text: str, kind: pa.DataType) -> bool:
+    """Whether Java reads it as a number of an integer type."""
+    return _integer(text, 1 << (kind.bit_width - 1)) is not None
+
+
+def is_double(text: str, float_words: Mapping[str, float] = FLOAT_WORDS) -> bool:
+    """Whether it is a double to Spark."""
+    return _floating(text, pa.float64(), float_words) is not None
+
+
+def decimal_type_of(text: str) -> pa.DataType | None:
+    """The decimal type that Spark infers for a number without decimal places; None where it infers none."""
+    if not _DECIMAL.fullmatch(text):
+        return None
+    number = Decimal(text).as_tuple()
+    digits = len(number.digits)
+    return pa.decimal128(digits, 0) if number.exponent == 0 and digits <= _MOST_DIGITS else None
 
 
 def _boolean(text: str) -> bool | None:

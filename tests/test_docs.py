@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text()
 
 
-def test_the_options_page_is_made_from_the_code() -> None:
-    script = [sys.executable, "scripts/options_table.py", "--check"]
-    done = subprocess.run(script, cwd=REPOSITORY, check=False)
-    assert done.returncode == 0, "run python scripts/options_table.py"
+@pytest.mark.parametrize("script", ["options_table", "api_page", "batch_picture"])
+def test_what_is_made_from_the_code_is_up_to_date(script: str) -> None:
+    done = subprocess.run([sys.executable, "-m", f"scripts.{script}", "--check"], cwd=REPOSITORY, check=False)
+    assert done.returncode == 0, f"run python -m scripts.{script}"
 
 
 def test_the_protocol_page_is_made_from_the_code_and_every_scenario_is_shown_or_excused() -> None:
@@ -41,3 +44,28 @@ def test_links_of_the_documentation_lead_somewhere() -> None:
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert "\nmake test\n" in README
     assert "\nmake test\n" in (REPOSITORY / ".ci" / "run").read_text()
+
+
+def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
+    """Not --quiet, with which mkdocs overlooks its own warnings."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--strict",
+            "--site-dir",
+            str(tmp_path / "site"),
+        ],
+        cwd=REPOSITORY,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    pages = list((tmp_path / "site").glob("*.html"))
+    fetched = r"<(?:script|link|img)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>|class=[\"']?mermaid"
+    assert {page.name: found for page in pages if (found := re.findall(fetched, page.read_text()))} == {}
+    assert {f"{page.stem}.html" for page in (REPOSITORY / "docs").glob("*.md")} <= {p.name for p in pages}

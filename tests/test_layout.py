@@ -36,12 +36,23 @@ ARROWS = {
     "runtime": {TYPES, "runtime", "coordination", "snapshots"},
     "spark": {TYPES, "spark", "runtime", "coordination", "snapshots"},
     "savepoints": {TYPES, "savepoints", "snapshots"},
+    "edits": {TYPES, "edits", "coordination", "snapshots"},
     "testing": {TYPES, "testing", "coordination", "snapshots", "runtime", "enumerators", "readers"},
     "pytest_plugin": {"testing"},
     "cli": {
-        FACADE, TYPES, "savepoints", "cli", "coordination", "snapshots", "runtime", "spark", "testing",
-        "enumerators", "readers",
-    },  # fmt: skip
+        FACADE,
+        TYPES,
+        "savepoints",
+        "edits",
+        "cli",
+        "coordination",
+        "snapshots",
+        "runtime",
+        "spark",
+        "testing",
+        "enumerators",
+        "readers",
+    },
 }
 """Which part may import which. A part that is missing here may import nothing of ours."""
 

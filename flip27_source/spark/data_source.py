@@ -1,6 +1,7 @@
 """Flip27DataSource: what Spark knows us by.
 
-Runs in planning processes and must stay cheap: no I/O, no threads, no state of a query.
+Runs in planning processes and must stay cheap: no threads, no state of a query, and no I/O but to find
+out a schema where the user gave none.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Flip27DataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = dict(options)
+        self._schema_is_given = True
 
     @classmethod
     def name(cls) -> str:
@@ -35,29 +37,39 @@ class Flip27DataSource(DataSource):
         return cls.format_name
 
     def schema(self) -> StructType:
-        """The reader's own schema; called only when the user gave none."""
+        """The reader's own schema, or one found out; called only when the user gave none."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
+        from flip27_source.runtime.schemas import evolution_of_inferred, schema_of
+
         source = self.source()
-        schema = source.reader_type.default_schema(source.options)
-        if schema is None:
-            raise SchemaError(
-                f"reader {source.reader_name} needs a schema and none was given",
-                remedy='add .schema("id long, name string, ...") before .load()',
-            )
+        schema = schema_of(source)
+        self._schema_is_given = False
+        self.options.update(evolution_of_inferred(source))
         return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``: the same source, bounded."""
         from .batch_reader import Flip27BatchReader
 
+        self._check_evolution()
         return Flip27BatchReader(self, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For ``spark.readStream``."""
         from .stream_reader import Flip27StreamReader
 
+        self._check_evolution()
         return Flip27StreamReader(self, schema)
+
+    def _check_evolution(self) -> None:
+        mode = self.options.get("schemaevolutionmode", self.options.get("schemaEvolutionMode", ""))
+        if self._schema_is_given and mode.lower() == "addnewcolumns":
+            raise SchemaError(
+                "schemaEvolutionMode is addNewColumns and a schema is given, which cannot grow",
+                remedy="leave .schema(...) out, and give what is known by schemaHints; or set "
+                "failOnNewColumns, rescue or none",
+            )
 
     def source(self) -> Source:
         """The checked source; every process that needs it makes its own."""

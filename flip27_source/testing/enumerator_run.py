@@ -23,9 +23,9 @@ from ..enumerator import (
 from ..errors import ContractError
 from ..events import SourceEvent
 from ..reader import SplitReader
-from ..runtime.holder import identity_of
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import decode_document
+from ..snapshots.identity import identity_of
 from ..source import Source
 from .inline_holder import AsyncCall
 from .law import Disagreement

@@ -21,14 +21,12 @@ from pyspark.sql import SparkSession
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.files import FilesEnumerator
 from flip27_source.errors import SplitReadError
-from flip27_source.options import Option, Options, boolean
-from flip27_source.reader import SourceReaderContext, SplitReader
+from flip27_source.reader import SplitReader
 from flip27_source.readers.arrow_files import ArrowReader
 from flip27_source.readers.avro import AvroReader
 from flip27_source.readers.binary import BinaryReader
 from flip27_source.readers.delimited import DelimitedReader
 from flip27_source.readers.file_errors import CorruptFileError, FileMissingError
-from flip27_source.readers.file_reader import FileReader
 from flip27_source.readers.json_lines import JsonLinesReader
 from flip27_source.readers.orc import OrcReader
 from flip27_source.readers.parquet import ParquetReader
@@ -96,28 +94,12 @@ def test_a_file_that_vanished_is_missing(tmp_path: Path, name: str, beside_other
     assert error.ignored_by == "ignoreMissingFiles"
 
 
-IGNORE_MISSING = Option(name="ignoreMissingFiles", parse=boolean, default=False, doc="")
-"""The enumerator's option, as the readers see it."""
-
-
 @each_format
-def test_a_file_that_vanished_has_no_rows_and_a_warning_where_that_is_asked_for(
-    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    reader, schema, write = FORMATS[name]
-    write(tmp_path / "good", IDS)
-    gone = FileSplit(path=str(tmp_path / "gone"), length=10, modified_us=0)
-    remote = FileSplit(path="memory://bad_files/gone", length=10, modified_us=0)
-    options = Options.parse({"ignoreMissingFiles": "true"}, (IGNORE_MISSING, *reader.options))
-    made = reader()
-    made.open(SourceReaderContext(options=options, schema=schema))
-    assert isinstance(made, FileReader)
-    batches = list(made.read_together([gone, split_of(tmp_path / "good"), remote]))
-    assert sum(batch.num_rows for batch in batches) == (1 if name == "binary" else len(IDS))
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{split.path} is not there any more, and left out (ignoreMissingFiles)" for split in (gone, remote)
-    ]
-    assert list(made.read(gone)) == []
+def test_a_file_that_vanished_elsewhere_is_missing_too(name: str) -> None:
+    split = FileSplit(path="memory://bad_files/gone", length=10, modified_us=0)
+    error = failure(name, split, others=False)
+    assert isinstance(error, FileMissingError)
+    assert "memory://bad_files/gone is not there any more" in str(error)
 
 
 @each_format

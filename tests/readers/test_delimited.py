@@ -203,16 +203,99 @@ def test_a_null_in_a_column_that_is_not_null_is_an_error_that_names_the_file(tmp
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("sep", "||"), ("sep", ""), ("sep", "é"), ("quote", "''"), ("escape", "ab"), ("mode", "LENIENT")],
+    [
+        ("sep", "||"),
+        ("sep", ""),
+        ("sep", "é"),
+        ("quote", "''"),
+        ("escape", "ab"),
+        ("mode", "LENIENT"),
+        ("comment", "//"),
+        ("encoding", "UTF-16"),
+    ],
 )
 def test_options_that_cannot_be_served_are_refused(name: str, value: str) -> None:
     with pytest.raises(OptionError, match=f"option {name} has the value"):
         read_batches(DelimitedReader(), [], arrow_schema(ROWS), {name: value})
 
 
+COMMENTS = b"""# made on Monday
+
+  # not at its begin: a header
+1,a
+#2,b
+3,#c
+"#4",d
+,
+#5,"e
+6,f,#
+x,# g
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"header": "true"}, {"header": "true", "quote": ""}], ids=str)
+def test_lines_that_are_comments_are_left_out_as_in_spark(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str]
+) -> None:
+    given = {"comment": "#", **options}
+    schema = "n int, t string, _corrupt_record string"
+    ours = assert_csv_same_as_spark(spark, tmp_path / "a.csv", COMMENTS, schema, given)
+    assert ours.count() == (6 if "header" in options else 7)
+
+
+@pytest.mark.parametrize("encoding", ["ISO-8859-1", "US-ASCII", "UTF-8"])
+def test_files_in_other_encodings_are_read_as_in_spark(
+    spark: SparkSession, tmp_path: Path, encoding: str
+) -> None:
+    content = "1,caf\xe9\n\xa32,\xa0x\n3,plain\n".encode("latin-1")
+    schema = "n int, t string, _corrupt_record string"
+    name = "charset" if encoding == "UTF-8" else "encoding"
+    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, {name: encoding})
+
+
 @pytest.mark.parametrize(
-    "name", ["multiLine", "ignoreLeadingWhiteSpace", "dateFormat", "comment", "encoding"]
+    "words",
+    [
+        {"nanValue": "-", "positiveInf": "much", "negativeInf": "-much"},
+        {"nanValue": "0", "positiveInf": "-999", "negativeInf": "0"},
+    ],
+    ids=str,
 )
+def test_words_for_numbers_are_those_of_the_options_as_in_spark(
+    spark: SparkSession, tmp_path: Path, words: dict[str, str]
+) -> None:
+    texts = ["-", "much", "-much", "0", "-999", "NaN", "Inf", "-Inf", "Infinity", "1.5", "", "x", " 2", "1d"]
+    content = "".join(f"{text},{text},{text}\n" for text in texts).encode()
+    schema = "d double, f float, n int, _corrupt_record string"
+    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, words)
+
+
+@pytest.mark.parametrize("header", ["N,t", "t,n", "n", "n,t,more"])
+def test_headers_are_checked_as_in_spark_where_the_schema_is_not_enforced(
+    spark: SparkSession, tmp_path: Path, header: str
+) -> None:
+    path, schema = tmp_path / "a.csv", "n int, t string"
+    path.write_text(f"{header}\n1,a\n")
+    options = {"header": "true", "enforceSchema": "false"}
+    if header == "N,t":
+        assert_csv_same_as_spark(spark, path, path.read_bytes(), schema, options)
+        return
+    with pytest.raises((PySparkException, Py4JJavaError)):
+        spark.read.schema(schema).options(**options).csv(str(path)).collect()
+    with pytest.raises(SchemaError, match=r"a.csv: its columns are called .* and those of the schema n, t"):
+        read_table(DelimitedReader(), [path], schema, options)
+    assert read_table(DelimitedReader(), [path], schema, {"header": "true"}).num_rows == 1
+
+
+def test_a_place_counts_the_lines_that_are_comments(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"#one\n\n1,a\n#two\nx,b\n")
+    with pytest.raises(SplitReadError, match=r"a.csv, byte 15: column n .*'x'"):
+        read_table(
+            DelimitedReader(), [tmp_path / "a.csv"], "n int, t string", {"comment": "#", "mode": "FAILFAST"}
+        )
+
+
+@pytest.mark.parametrize("name", ["multiLine", "ignoreLeadingWhiteSpace", "dateFormat"])
 def test_options_of_spark_that_are_not_there_are_refused(name: str) -> None:
     with pytest.raises(
         OptionError, match=f"option {name} has the value .*supported by Spark's reader, not by flip27"

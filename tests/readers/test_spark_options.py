@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
 from flip27_source.readers.delimited import DelimitedReader
-from flip27_source.readers.json_lines import JsonLinesReader
 from flip27_source.readers.spark_options import status
 from flip27_source.registry import find_reader
 from scripts import readers_table
@@ -45,7 +44,7 @@ def _texts(scala: object) -> list[str]:
 
 def test_a_value_of_spark_that_is_not_supported_is_refused_with_what_to_do_instead() -> None:
     with pytest.raises(OptionError) as caught:
-        Options.parse({"multiLine": "true"}, JsonLinesReader.options)
+        Options.parse({"multiLine": "true"}, DelimitedReader.options)
     assert "option multiLine has the value 'true': supported by Spark's reader, not by flip27" in str(
         caught.value
     )
@@ -57,7 +56,6 @@ def test_the_default_of_spark_is_taken_and_options_of_inference_have_no_effect()
         "multiLine": "FALSE",
         "encoding": "utf-8",
         "inferSchema": "true",
-        "comment": "",
         "samplingRatio": "0.1",
     }
     Options.parse(given, DelimitedReader.options)
@@ -65,7 +63,7 @@ def test_the_default_of_spark_is_taken_and_options_of_inference_have_no_effect()
 
 def test_the_statuses_are_those_of_the_code() -> None:
     found = {option.name: status(option) for option in DelimitedReader.options}
-    assert (found["sep"], found["comment"], found["inferSchema"]) == (
+    assert (found["sep"], found["multiLine"], found["samplingRatio"]) == (
         "supported",
         "default only",
         "without effect",

@@ -1,4 +1,7 @@
-"""The fixtures that pytest finds by itself, in a project of its own."""
+"""The fixtures that pytest finds by itself, in a project of its own.
+
+``flip27_spark`` is tried by the tests of a new project: tests/cli/test_new.py.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +27,9 @@ TESTS = """
         assert not flip27_state_dir.exists()
 """
 
-IN_SPARK = """
-    def test_a_query_runs(flip27_spark, flip27_state_dir):
-        source = flip27_spark.read.format("flip27").option("enumerator", "sequence").option("end", "3")
-        assert sorted(row.id for row in source.load().collect()) == [0, 1, 2]
-        assert flip27_spark.conf.get("spark.sql.session.timeZone") == "UTC"
-"""
-
-
 def test_the_fixtures_are_there_without_being_asked_for(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
-
-
-def test_the_spark_fixture_gives_a_session_that_reads_flip27(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(IN_SPARK)
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_a_project_that_uses_no_fixture_imports_neither_spark_nor_the_engine(

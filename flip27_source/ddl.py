@@ -1,0 +1,190 @@
+"""Columns as Spark's DDL writes them, ``id bigint, tags array<string>``, from and to Arrow schemas.
+
+Only what a reader is asked for: the types of columns, no tables. Pure: no pyspark, no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NoReturn
+
+import pyarrow as pa
+from pyarrow import types
+
+_SIMPLE = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(), "byte": pa.int8(),
+    "smallint": pa.int16(), "short": pa.int16(),
+    "int": pa.int32(), "integer": pa.int32(),
+    "bigint": pa.int64(), "long": pa.int64(),
+    "float": pa.float32(), "real": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ltz": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}  # fmt: skip
+_DECIMALS = ("decimal", "dec", "numeric")
+_TEXTS = ("varchar", "char")
+_NESTED = ("array", "map", "struct")
+_NAMES = {kind: name for name, kind in reversed(_SIMPLE.items())}
+_TOKEN = re.compile(
+    r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([^\s`'\",:<>()]+)|(\S))"
+)
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def parse_columns(ddl: str) -> pa.Schema:
+    """The columns of a DDL text; all may be null but those that say NOT NULL.
+
+    Raises:
+        ValueError: it is no list of columns; says where, and what is expected.
+    """
+    parser = _Parser(ddl)
+    fields = list(parser.fields(closed_by=""))
+    if not fields:
+        parser.fail("a column")
+    names = [field.name.lower() for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the column {name} is there twice")
+    return pa.schema(fields)
+
+
+def type_name(kind: pa.DataType) -> str:
+    """The name of a type.
+
+    Raises:
+        ValueError: Spark has no such type.
+    """
+    if kind in _NAMES:
+        return _NAMES[kind]
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if types.is_struct(kind):
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        return "struct<" + ", ".join(f"{_quoted(f.name)}: {type_name(f.type)}" for f in fields) + ">"
+    if types.is_map(kind):
+        return f"map<{type_name(kind.key_type)}, {type_name(kind.item_type)}>"
+    if types.is_list(kind):
+        return f"array<{type_name(kind.value_type)}>"
+    raise ValueError(f"Spark has no type for {kind}")
+
+
+def columns_text(schema: pa.Schema) -> str:
+    """The columns of a schema as DDL."""
+    return ", ".join(f"{_quoted(field.name)} {type_name(field.type)}" for field in schema)
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+class _Parser:
+    """A parser with one token of foresight; an empty token is the end."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._next_at = self._at = 0
+        self._token: str = ""
+        self._step()
+
+    def fields(self, closed_by: str) -> Iterator[pa.Field]:
+        """``name type``, or ``name: type``, separated by commas."""
+        while self._token != closed_by:
+            name = self._name()
+            if self._token == ":":
+                self._step()
+            kind = self._type()
+            yield pa.field(name, kind, nullable=not self._taken("not", "null"))
+            if self._taken("comment"):
+                self._step()
+            if self._token != closed_by:
+                self._expect(",")
+                if self._token == closed_by:
+                    self.fail("a column")
+
+    def fail(self, expected: str) -> NoReturn:
+        """Say what is expected instead of the current token."""
+        found = repr(self._token) if self._token else "the end"
+        raise ValueError(
+            f"{expected} is expected at character {self._at} instead of {found}; columns are written as in "
+            "id bigint, tags array<string>"
+        )
+
+    def _type(self) -> pa.DataType:
+        word = self._token.lower()
+        if word not in _SIMPLE and word not in (*_DECIMALS, *_TEXTS, *_NESTED):
+            self.fail("a type such as bigint or string")
+        self._step()
+        if word in _SIMPLE:
+            return _SIMPLE[word]
+        if word in _DECIMALS:
+            precision, scale = self._numbers(10, 0)
+            if not (0 < precision <= 38 and scale <= precision):
+                self.fail("a precision up to 38 and a scale up to the precision")
+            return pa.decimal128(precision, scale)
+        if word in _TEXTS:
+            self._numbers(0, 0)
+            return pa.string()
+        self._expect("<")
+        kind = self._nested(word)
+        self._expect(">")
+        return kind
+
+    def _nested(self, word: str) -> pa.DataType:
+        if word == "array":
+            return pa.list_(self._type())
+        if word == "map":
+            key = self._type()
+            self._expect(",")
+            return pa.map_(key, self._type())
+        return pa.struct(list(self.fields(closed_by=">")))
+
+    def _numbers(self, first: int, second: int) -> tuple[int, int]:
+        if self._token != "(":
+            return first, second
+        self._step()
+        first = self._number()
+        if self._token == ",":
+            self._step()
+            second = self._number()
+        self._expect(")")
+        return first, second
+
+    def _number(self) -> int:
+        if not self._token.isdecimal():
+            self.fail("a whole number")
+        number = int(self._token)
+        self._step()
+        return number
+
+    def _name(self) -> str:
+        token = self._token
+        if not token or token[0] in ",:<>()'\"":
+            self.fail("the name of a column")
+        self._step()
+        return token[1:-1].replace("``", "`") if token.startswith("`") else token
+
+    def _taken(self, *words: str) -> bool:
+        for word in words:
+            if self._token.lower() != word:
+                if word != words[0]:
+                    self.fail(word.upper())
+                return False
+            self._step()
+        return True
+
+    def _expect(self, token: str) -> None:
+        if self._token != token:
+            self.fail(repr(token))
+        self._step()
+
+    def _step(self) -> None:
+        match = _TOKEN.match(self._text, self._next_at)
+        self._token = "" if match is None else match[match.lastindex or 0]
+        self._at = len(self._text) if match is None else match.start(match.lastindex or 0)
+        self._next_at = len(self._text) if match is None else match.end()

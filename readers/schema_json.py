@@ -1,0 +1,274 @@
+"""The schema of JSON lines, as Spark's JsonInferSchema finds it.
+
+Lines go through Python's parser, which is as fast as C, and those that it refuses through the one that
+is like Spark's: single quotes and NaN are no mistake to Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types
+
+from flip27_source.errors import SchemaError
+from flip27_source.options import Option, Options, boolean
+from flip27_source.readers.datetimes import java_zone, timestamp_us
+from flip27_source.readers.json_strings import MalformedJsonError
+from flip27_source.readers.json_tokens import MAX_DEPTH, MAX_NUMBER_DIGITS, Token, Tokens
+from flip27_source.source_options import TIME_ZONE
+
+PRIMITIVES_AS_STRING = Option(
+    name="primitivesAsString", parse=boolean, default=False,
+    doc="Where the schema is found out: numbers and booleans are strings.",
+)  # fmt: skip
+PREFERS_DECIMAL = Option(
+    name="prefersDecimal", parse=boolean, default=False,
+    doc="Where the schema is found out: numbers with decimal places are decimals, if one can hold them.",
+)  # fmt: skip
+INFER_TIMESTAMP = Option(
+    name="inferTimestamp", parse=boolean, default=False,
+    doc="Where the schema is found out: texts that are timestamps have that type.",
+)  # fmt: skip
+DROP_FIELD_IF_ALL_NULL = Option(
+    name="dropFieldIfAllNull", parse=boolean, default=False,
+    doc="Where the schema is found out: a field that is never anything but null or empty is no column.",
+)  # fmt: skip
+JSON_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (
+    PRIMITIVES_AS_STRING, PREFERS_DECIMAL, INFER_TIMESTAMP, DROP_FIELD_IF_ALL_NULL,
+)  # fmt: skip
+
+_MOST_DIGITS = 38
+_JAVA_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NOTHING = pa.struct([])
+_LONG = range(-(2**63), 2**63)
+_INSTANT = pa.timestamp("us", "UTC")
+
+
+class JsonNumber(str):
+    """A number with a point or an exponent, as it is written."""
+
+    __slots__ = ()
+
+
+class JsonObject(list[tuple[str, Any]]):
+    """An object, with names that are there twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTypes:
+    """Finds the types of JSON values."""
+
+    primitives_as_string: bool
+    prefers_decimal: bool
+    infer_timestamp: bool
+    drop_all_null: bool
+    time_zone: str
+
+    @classmethod
+    def of(cls, options: Options) -> JsonTypes:
+        """As the options say."""
+        return cls(
+            options[PRIMITIVES_AS_STRING],
+            options[PREFERS_DECIMAL],
+            options[INFER_TIMESTAMP],
+            options[DROP_FIELD_IF_ALL_NULL],
+            options[TIME_ZONE] or "UTC",
+        )
+
+    def of_lines(self, lines: Iterable[bytes], *, malformed: pa.DataType | None) -> pa.Schema:
+        """The columns of some lines.
+
+        Args:
+            malformed: a struct that stands for a line that is no JSON object; None leaves it out.
+        """
+
+        def join(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+            return _joined_roots(one, other, malformed)
+
+        root = reduce(join, self._roots(lines, malformed), _NOTHING)
+        found = self.finished(root) if types.is_struct(root) else None
+        return pa.schema([] if found is None else list(found))
+
+    def of_value(self, value: Any) -> pa.DataType:
+        """The type of a value as Python's parser gives it; null where it tells none."""
+        if value is None or value == "":
+            return pa.null()
+        if isinstance(value, JsonObject):
+            return self._of_object(value)
+        if isinstance(value, list):
+            return pa.list_(reduce(joined, map(self.of_value, value), pa.null()))
+        if isinstance(value, str) and not isinstance(value, JsonNumber):
+            return self._of_text(value)
+        return pa.string() if self.primitives_as_string else self._of_primitive(value)
+
+    def finished(self, kind: pa.DataType) -> pa.DataType | None:
+        """The type of a column: without empty objects, and string where nothing but null was seen."""
+        if types.is_struct(kind):
+            fields = [
+                pa.field(field.name, inner)
+                for field in kind
+                if field.name and (inner := self.finished(field.type)) is not None
+            ]
+            return pa.struct(fields) if fields else None
+        if types.is_list(kind):
+            item = self.finished(kind.value_type)
+            return None if item is None else pa.list_(item)
+        if types.is_null(kind):
+            return None if self.drop_all_null else pa.string()
+        return kind
+
+    def _roots(self, lines: Iterable[bytes], malformed: pa.DataType | None) -> Iterator[pa.DataType]:
+        for line in lines:
+            try:
+                yield self.of_value(parsed_json(line))
+            except MalformedJsonError:
+                if malformed is not None:
+                    yield malformed
+
+    def _of_object(self, members: JsonObject) -> pa.DataType:
+        found: dict[str, pa.DataType] = {}
+        for name, value in members:
+            found[name] = joined(found.get(name, pa.null()), self.of_value(value))
+        return pa.struct(sorted(found.items()))
+
+    def _of_primitive(self, value: bool | int | JsonNumber) -> pa.DataType:
+        if isinstance(value, bool):
+            return pa.bool_()
+        if isinstance(value, int):
+            return pa.int64() if value in _LONG else _decimal_of(Decimal(value))
+        return (_decimal_of_text(value) if self.prefers_decimal else None) or pa.float64()
+
+    def _of_text(self, text: str) -> pa.DataType:
+        found = _decimal_of_text(text) if self.prefers_decimal else None
+        if found is not None and types.is_decimal(found):
+            return found
+        if self.infer_timestamp and timestamp_us(text, java_zone(self.time_zone)) is not None:
+            return _INSTANT
+        return pa.string()
+
+
+def refuse_names_that_differ_in_case(schema: pa.Schema) -> None:
+    """Raise SchemaError for columns that Spark would not tell apart."""
+    names: dict[str, str] = {}
+    for name in schema.names:
+        other = names.setdefault(name.lower(), name)
+        if other != name:
+            raise SchemaError(
+                f"the fields {other} and {name} of the JSON lines differ in case only",
+                remedy="give the schema with the one that is wanted; rescuedDataColumn keeps the other",
+            )
+
+
+def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The type of values of both; string where there is no other."""
+    if one == other or types.is_null(other):
+        return one
+    if types.is_null(one):
+        return other
+    if types.is_struct(one) and types.is_struct(other):
+        fields = {field.name: field.type for field in one}
+        for field in other:
+            fields[field.name] = joined(fields.get(field.name, pa.null()), field.type)
+        return pa.struct(sorted(fields.items()))
+    if types.is_list(one) and types.is_list(other):
+        return pa.list_(joined(one.value_type, other.value_type))
+    return _joined_numbers(one, other)
+
+
+def _joined_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    mine, others = _digits(one), _digits(other)
+    if mine is None or others is None:
+        return pa.string()
+    if types.is_floating(one) or types.is_floating(other):
+        return pa.float64()
+    whole, scale = max(mine[0], others[0]), max(mine[1], others[1])
+    return pa.decimal128(whole + scale, scale) if whole + scale <= _MOST_DIGITS else pa.float64()
+
+
+def _digits(kind: pa.DataType) -> tuple[int, int] | None:
+    """Digits before and behind the point; None for what is no number."""
+    if types.is_decimal(kind):
+        return kind.precision - kind.scale, kind.scale
+    return {pa.int64(): (20, 0), pa.float64(): (0, 0)}.get(kind)
+
+
+def _joined_roots(one: pa.DataType, other: pa.DataType, malformed: pa.DataType | None) -> pa.DataType:
+    """A line is an object, or an array of objects; anything else is malformed."""
+    while types.is_list(one):
+        one = one.value_type
+    while types.is_list(other):
+        other = other.value_type
+    pair = (one, other)
+    for kind, rest in (pair, pair[::-1]):
+        if types.is_struct(kind) and not types.is_struct(rest):
+            return kind if types.is_null(rest) or malformed is None else joined(kind, malformed)
+    return joined(one, other)
+
+
+def _decimal_of_text(text: str) -> pa.DataType | None:
+    return _decimal_of(Decimal(text)) if _JAVA_NUMBER.fullmatch(text) else None
+
+
+def _decimal_of(number: Decimal) -> pa.DataType:
+    """Java's precision and scale of a number, as a type; double where no decimal can hold it."""
+    _, digits, exponent = number.as_tuple()
+    scale = -int(exponent)
+    precision = max(len(digits), scale)
+    return pa.decimal128(precision, scale) if scale >= 0 and precision <= _MOST_DIGITS else pa.float64()
+
+
+def parsed_json(line: bytes) -> Any:
+    """The line as a value.
+
+    Raises:
+        MalformedJsonError: Spark cannot read it.
+    """
+    if line.count(b"[") + line.count(b"{") <= MAX_DEPTH // 2 and len(line) <= MAX_NUMBER_DIGITS * 1000:
+        try:
+            return _DECODER.decode(line.decode())
+        except (ValueError, RecursionError):
+            pass
+    tokens = Tokens(line)
+    token = tokens.next()
+    return None if token is None else _value(tokens, token)
+
+
+def _value(tokens: Tokens, token: Token) -> Any:
+    match token:
+        case Token.START_OBJECT:
+            members = JsonObject()
+            while (found := tokens.next()) is not Token.END_OBJECT:
+                if found is None:
+                    raise MalformedJsonError("the line ends within an object")
+                name = tokens.name() or ""
+                value = tokens.next()
+                members.append((name, None if value is None else _value(tokens, value)))
+            return members
+        case Token.START_ARRAY:
+            items = []
+            while (found := tokens.next()) is not Token.END_ARRAY:
+                if found is None:
+                    raise MalformedJsonError("the line ends within an array")
+                items.append(_value(tokens, found))
+            return items
+        case Token.STRING:
+            return tokens.string()
+        case Token.INT:
+            return int(tokens.text)
+        case Token.FLOAT:
+            return JsonNumber(tokens.text)
+    return {Token.TRUE: True, Token.FALSE: False}.get(token)
+
+
+def _no_constant(_: str) -> Any:
+    raise ValueError("NaN and infinities are for the other parser")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_float=JsonNumber, parse_constant=_no_constant)

@@ -1,0 +1,37 @@
+"""``python -m tests.golden.make FOLDER`` makes the state of every story; FOLDER is named by the version.
+
+What is there is never made anew: a released format stays as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from flip27_source import savepoints
+from tests.golden.stories import STORIES, Query
+from tests.snapshots.spark_logs import log_batch, log_commit
+
+
+def make(name: str, folder: Path) -> None:
+    """Play a story: ``folder`` gets its ``checkpoint``, with the state inside, and a savepoint, ``saved``."""
+    story = STORIES[name]
+    story.world()
+    checkpoint = folder / "checkpoint"
+    query = Query(story, checkpoint / "flip27")
+    story.play(query)
+    log_batch(checkpoint, 0, query.committed)
+    log_commit(checkpoint, 0)
+    made = savepoints.create(state=str(checkpoint / "flip27"), to=str(folder))
+    Path(made.directory).rename(folder / "saved")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True)
+    for name in STORIES:
+        make(name, folder / name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Small queries whose state is kept for ever: what happens in each, and what it reads when it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from flip27_source.coordination.planning import Limits
+from flip27_source.enumerators.files import FilesEnumerator
+from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
+from flip27_source.readers.text import TextReader
+from flip27_source.runtime.holder import Surroundings
+from flip27_source.snapshots.store import LocalStore
+from flip27_source.testing.inline_holder import InlineHolder
+from tests.runtime.batches import Batches
+from tests.runtime.test_actions import Archives
+from tests.runtime.test_reports import SERVER, Endpoints, Flaky, Pages, Talker, Tells
+from tests.toy_sources import EchoReader, Shelf
+
+LANDING = "memory://golden/landing"
+TWO = Limits(files=2)
+
+
+class Query(Batches):
+    """A query with its state in a folder, that does the same whenever it is run."""
+
+    def __init__(self, story: Story, state: Path, **more: str) -> None:
+        self._state = state
+        options = {**story.options, "stateLocation": str(state), "requestInterval": "0s", **more}
+        super().__init__(story.enumerator, story.reader, options, store=LocalStore(str(state)))
+
+    def new_holder(self) -> InlineHolder:
+        surroundings = Surroundings(now_ms=lambda: self.now_ms, new_random=lambda: "27" * 8, cores=2)
+        return InlineHolder(self.source, self.boundedness, store=self.store, surroundings=surroundings)
+
+    def batch(self, limits: Limits | None = None) -> list[Any] | None:
+        self.now_ms += 1_000
+        return super().batch(limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """One query.
+
+    Attributes:
+        world: makes what the query reads, as it is at the end.
+        play: runs batches; the last one is committed.
+        goes_on_with: the rows of the next batch of a restart, and of a fork.
+    """
+
+    enumerator: type[Any]
+    reader: type[Any]
+    options: Mapping[str, str] = field(default_factory=dict)
+    world: Callable[[], None] = lambda: None
+    play: Callable[[Query], None]
+    goes_on_with: list[Any]
+
+
+def landing(*names: str) -> None:
+    """Files in memory, each with its name as its only line."""
+    files = fsspec.filesystem("memory")
+    if files.exists("/golden"):
+        files.rm("/golden", recursive=True)
+    for name in names:
+        files.pipe(f"/golden/landing/{name}", f"{name}\n".encode())
+
+
+def _server(**rows: list[str]) -> None:
+    SERVER.clear()
+    SERVER.update(rows)
+
+
+def _two_batches(query: Query) -> None:
+    query.batch(TWO)
+    query.batch(TWO)
+
+
+def _shelves(*names: str) -> Callable[[Query], None]:
+    def play(query: Query) -> None:
+        query.shelve(*names)
+        _two_batches(query)
+
+    return play
+
+
+def _sets_aside(query: Query) -> None:
+    Flaky.broken.clear()
+    Flaky.broken["b"] = 1
+    _shelves("a", "b", "c", "d", "e")(query)
+
+
+FILES = {"path": LANDING, "fileOrder": "name"}
+STORIES = {
+    "files-exact": Story(
+        enumerator=FilesEnumerator,
+        reader=TextReader,
+        options=FILES,
+        world=lambda: landing("1", "2", "3", "4", "5"),
+        play=_two_batches,
+        goes_on_with=["5"],
+    ),
+    "files-name-cursor": Story(
+        enumerator=FilesEnumerator,
+        reader=TextReader,
+        options={**FILES, "seenFiles": "nameCursor"},
+        world=lambda: landing("1", "2", "3", "4", "5"),
+        play=_two_batches,
+        goes_on_with=["5"],
+    ),
+    "files-modified-cursor": Story(
+        enumerator=FilesEnumerator,
+        reader=TextReader,
+        options={**FILES, "seenFiles": "modifiedCursor", "allowedLateness": "365d"},
+        world=lambda: landing("1", "2", "3", "4", "5"),
+        play=_two_batches,
+        goes_on_with=["5"],
+    ),
+    "sequence": Story(
+        enumerator=SequenceEnumerator,
+        reader=SequenceReader,
+        options={"end": "9", "numSplits": "2", "rowsPerSplit": "2"},
+        play=_two_batches,
+        goes_on_with=[8],
+    ),
+    "pages": Story(
+        enumerator=Endpoints,
+        reader=Pages,
+        options={"pollInterval": "0s", "maxRowsPerSplit": "2"},
+        world=lambda: _server(orders=list("abcdef"), refunds=["x", "END"]),
+        play=_two_batches,
+        goes_on_with=["e", "f"],
+    ),
+    "events": Story(
+        enumerator=Talker,
+        reader=Tells,
+        play=_shelves("a", "b", "c"),
+        goes_on_with=["after-a", "after-b", "after-c"],
+    ),
+    "actions": Story(
+        enumerator=Archives,
+        reader=EchoReader,
+        play=_shelves("a", "b", "c", "d", "e"),
+        goes_on_with=["e"],
+    ),
+    "quarantine": Story(
+        enumerator=Shelf,
+        reader=Flaky,
+        options={"onSplitError": "quarantine"},
+        play=_sets_aside,
+        goes_on_with=["e0", "e1", "e2"],
+    ),
+}
