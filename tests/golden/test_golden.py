@@ -1,0 +1,97 @@
+"""State that a released version stored is read by this one: looked at, gone on with, forked (S67).
+
+A folder for each release, made by ``python -m tests.golden.make``. A story that reads on differently, or
+a file that has another shape than a fresh one, says that the format has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source.savepoints import verify
+from flip27_source.snapshots.locations import find_lineages
+from flip27_source.snapshots.views import VIEWS
+from tests.golden.make import make
+from tests.golden.stories import STORIES, Query
+from tests.snapshots.spark_logs import view_rows
+
+RELEASES = sorted(folder for folder in Path(__file__).parent.iterdir() if folder.name[0].isdigit())
+STORED = [
+    pytest.param(folder / name, id=f"{folder.name} {name}")
+    for folder in RELEASES
+    for name in STORIES
+    if (folder / name).exists()
+]
+
+
+@pytest.fixture
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of what was stored, in a world as it was then."""
+    STORIES[request.param.name].world()
+    return Path(shutil.copytree(request.param, tmp_path / request.param.name))
+
+
+def restarted(stored: Path) -> Query:
+    """The query after its last batch, from what was stored."""
+    query = Query(STORIES[stored.name], stored / "checkpoint" / "flip27")
+    query.committed = json.loads((stored / "checkpoint" / "offsets" / "0").read_text().split("\n")[2])
+    query.logged = query.committed
+    return query
+
+
+def test_every_story_is_stored_by_the_newest_release() -> None:
+    assert {path.name for path in RELEASES[-1].iterdir()} == set(STORIES)
+
+
+@pytest.mark.parametrize("stored", STORED, indirect=True)
+def test_a_query_goes_on_from_what_was_stored_S67(stored: Path) -> None:
+    assert restarted(stored).batch() == STORIES[stored.name].goes_on_with
+
+
+@pytest.mark.parametrize("stored", STORED, indirect=True)
+def test_a_savepoint_that_was_stored_is_whole_and_can_be_gone_on_from_S67(stored: Path) -> None:
+    assert verify(str(stored / "saved")).is_whole
+    fork = Query(STORIES[stored.name], stored / "fork", savepoint=str(stored / "saved"))
+    assert fork.batch() == STORIES[stored.name].goes_on_with
+
+
+@pytest.mark.parametrize("place", ["checkpoint", "saved"])
+@pytest.mark.parametrize("stored", STORED, indirect=True)
+def test_every_view_reads_what_was_stored(stored: Path, place: str) -> None:
+    rows = {view: view_rows(view, find_lineages(str(stored / place), {})) for view in VIEWS}
+    assert [view for view in ("source", "checkpoints", "splits") if not rows[view]] == []
+
+
+def shape(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    """Where something stands in a JSON value, and of which type; names that are data are not told apart."""
+    yield at, type(value).__name__
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from shape(item, f"{at}.{name if name.isidentifier() and len(name) < 30 else '*'}")
+    if isinstance(value, list):
+        for item in value:
+            yield from shape(item, f"{at}[]")
+
+
+def shapes(folder: Path) -> dict[str, set[tuple[str, str]]]:
+    """The shape of every JSON file, by the folder that it lies in."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for file in folder.rglob("*"):
+        if file.suffix == ".json" and file.parent.name != "segments":
+            found.setdefault(file.parent.name, set()).update(shape(json.loads(file.read_text())))
+        elif file.name == "_metadata":
+            found.setdefault("saved", set()).update(shape(json.loads(file.read_text())))
+    return found
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_is_stored_today_has_the_shape_of_the_newest_release(name: str, tmp_path: Path) -> None:
+    """Where it has not, raise the format or the state version, and make a folder for the new release."""
+    make(name, tmp_path / name)
+    assert shapes(tmp_path / name) == shapes(RELEASES[-1] / name)
