@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from flip27_source import savepoints
 from flip27_source.cli.demo_processes import obey_parent
 from flip27_source.coordination.planning import Limits
 from flip27_source.enumerator import Boundedness
@@ -31,6 +32,22 @@ from .usage import peak_kb
 
 _DEADLINE_S = 300.0
 _UNLIMITED = Limits()
+
+
+_MODIFIED_US = 1_767_225_600_000_000
+
+
+def _path(number: int) -> str:
+    return f"/landing/orders/2026/11/20/part-{number:09d}.json"
+
+
+def _spark_log_bytes(files: int) -> int:
+    """What the newest compact file of Spark's FileStreamSourceLog holds for the same files.
+
+    Computed from its form, a line of JSON for each: with paths as long as these Spark takes hours.
+    """
+    line = {"path": f"file://{_path(0)}", "timestamp": _MODIFIED_US // 1_000, "batchId": 1_000}
+    return len("v1") + files * (1 + len(msgspec.json.encode(line)))
 
 
 class MadeUpListing(Lister):
@@ -57,10 +74,7 @@ class MadeUpListing(Lister):
             if not self._changed.wait_for(lambda: self._allowed >= self._begun, _DEADLINE_S):
                 raise TimeoutError("no listing was called for")
         for number in range(self.count):
-            yield (
-                f"/landing/orders/2026/11/20/part-{number:09d}.json",
-                lambda: FileInfo(2_048, 1_767_225_600_000_000),
-            )
+            yield _path(number), lambda: FileInfo(2_048, _MODIFIED_US)
 
     def allow(self, listings: int = 1) -> None:
         """Let the next listings go on."""
@@ -86,15 +100,18 @@ class MadeUpFiles(FilesEnumerator):
         self._lister = self.lister
 
 
-def coordinator(folder: Path, listing: MadeUpListing, boundedness: Boundedness) -> CoordinatorHolder:
+def coordinator(
+    folder: Path, listing: MadeUpListing, boundedness: Boundedness, state: str = "state", **more: str
+) -> CoordinatorHolder:
     """A new coordinator, as at the start of a query."""
     enumerator = type("MadeUpFiles", (MadeUpFiles,), {"lister": listing})
     options = {
         "path": str(folder),
         "enumerator": "files",
         "reader": "text",
-        "stateLocation": str(folder / "state"),
+        "stateLocation": str(folder / state),
         "discoveryInterval": "1 ms",
+        **more,
     }
     return CoordinatorHolder(Source.resolve(options, enumerator=enumerator), boundedness)
 
@@ -138,14 +155,37 @@ def measure(spec: KnownFilesSpec, folder: Path) -> KnownFiles:
         holder.commit(offset)
     holder.close()
     peak = peak_kb()
+    began = time.perf_counter()
+    made = savepoints.create(state=str(folder / "state"), to=str(folder / "saved"))
+    savepoint_ms = (time.perf_counter() - began) * 1000
+    fork_ms = _fork_ms(folder, MadeUpListing(listing.count), made.directory)
     return KnownFiles(
         latest_offset_ms=times_ms,
         bytes_per_new_file=written,
         offset_bytes=max(sizes),
         restore_ms=restore_ms,
+        savepoint_ms=savepoint_ms,
+        fork_ms=fork_ms,
+        savepoint_bytes=_bytes_in(Path(made.directory)),
+        spark_log_bytes=_spark_log_bytes(listing.count),
         coordinator_mb=None if peak is None else peak // 1024,
         listing="made up; state and coordinator are real",
     )
+
+
+def _fork_ms(folder: Path, listing: MadeUpListing, savepoint: str) -> float:
+    """The first call of a new query that begins with a savepoint; all files are known to it."""
+    listing.allow()
+    fork = coordinator(folder, listing, Boundedness.CONTINUOUS_UNBOUNDED, state="fork", savepoint=savepoint)
+    start = INITIAL_OFFSET.to_json()
+    began = time.perf_counter()
+    # The newest checkpoint is not surely complete: its batch is not in the savepoint.
+    offset = fork.latest_offset(start, _UNLIMITED)
+    took_ms = (time.perf_counter() - began) * 1000
+    fork.close()
+    if offset != start and offset["summary"]["files"] >= listing.count // 2:
+        raise RuntimeError(f"the fork reads what was read before its savepoint: {offset['summary']}")
+    return took_ms
 
 
 def _bytes_in(folder: Path) -> int:

@@ -132,7 +132,7 @@ def _compared(
 
 
 def known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
-    """Three lines: time, bytes written, size of the offset."""
+    """A line for each number."""
     values: list[tuple[str, Spread, float, Target]] = []
     took = Spread.of(measured.latest_offset_ms)
     values.append(("latestOffset, ms", took, took.median, Target("at most", 100, "ms")))
@@ -142,6 +142,16 @@ def known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
     values.append(("state written, B per new file", wrote, mean, Target("at most", 100, "B")))
     size = Spread.of([float(measured.offset_bytes)])
     values.append(("offset, B", size, size.median, Target("at most", 4096, "B")))
+    for what, once_ms, bound in (
+        ("restart, ms", measured.restore_ms, 2_000),
+        ("savepoint taken, ms", measured.savepoint_ms, 1_000),
+        ("savepoint gone on from, ms", measured.fork_ms, 2_000),
+    ):
+        once = Spread.of([once_ms])
+        values.append((what, once, once_ms, Target("at most", bound, "ms")))
+    ratio = measured.savepoint_bytes / measured.spark_log_bytes
+    beside = Spread.of([measured.savepoint_bytes / 1e6])
+    values.append(("savepoint, MB, and its share of Spark's log", beside, ratio, Target("at most", 1)))
     return [
         Outcome(
             case=case,

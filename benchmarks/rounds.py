@@ -78,6 +78,8 @@ class KnownFiles(msgspec.Struct, frozen=True, kw_only=True):
         bytes_per_new_file: for each round, everything that was written to the state location.
         offset_bytes: the largest offset, as JSON.
         restore_ms: the first call after a restart, with the state of all known files.
+        savepoint_ms: to take a savepoint. fork_ms: to begin a new query with it.
+        savepoint_bytes: all of its files. spark_log_bytes: what Spark's own source keeps of the same files.
         coordinator_mb: peak resident memory.
         listing: where the listing came from.
     """
@@ -86,5 +88,9 @@ class KnownFiles(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_new_file: list[float]
     offset_bytes: int
     restore_ms: float
+    savepoint_ms: float
+    fork_ms: float
+    savepoint_bytes: int
+    spark_log_bytes: int
     coordinator_mb: int | None
     listing: str
