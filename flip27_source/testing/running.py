@@ -19,10 +19,11 @@ from ..runtime.reading import Item
 from ..segment import Segment
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.store import MemoryStore
+from ..source_options import STATE_LOCATION
 from ..split import size_of
 from .engine import MicroBatchEngine
 from .spark_side import Batch, as_value
-from .under_test import GivenSource, under_test
+from .under_test import GivenSource, SourceUnderTest, under_test
 
 PLAN_SCHEMA = pa.schema(
     {
@@ -58,7 +59,7 @@ def run(
     Raises:
         Flip27Error: the source is not what it should be, or cannot be read, with what to do.
     """
-    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
     engine = MicroBatchEngine(
         given, store=MemoryStore(), available_now=until is None, parallelism=parallelism
     )
@@ -80,7 +81,7 @@ def plan(
     Returns:
         One row per split, in the order in which the subtasks read them: PLAN_SCHEMA.
     """
-    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
     engine = MicroBatchEngine(given, store=MemoryStore(), available_now=True, parallelism=parallelism)
     codec = SnapshotCodec(engine.source.enumerator_type, engine.source.reader_type)
     planned = []
@@ -106,9 +107,14 @@ def peek(
 
     Args and errors otherwise as for ``run``.
     """
-    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
     batches = list(run(given, until=n)) if n > 0 else []
     return pa.Table.from_batches(batches, schema=given.arrow_schema()).slice(0, max(n, 0))
+
+
+def _looked_at(given: SourceUnderTest) -> SourceUnderTest:
+    """Whatever is found out on the way is not recorded where a query would record it."""
+    return given.without_option(STATE_LOCATION.name)
 
 
 def _run(engine: MicroBatchEngine, ends: Callable[[pa.RecordBatch], bool]) -> Iterator[pa.RecordBatch]:

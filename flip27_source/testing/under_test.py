@@ -12,8 +12,8 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from ..enumerator import SplitEnumerator
-from ..errors import SchemaError
 from ..reader import SplitReader
+from ..runtime.schemas import schema_of
 from ..source import Source
 
 
@@ -24,7 +24,7 @@ class SourceUnderTest:
     Attributes:
         options: as for ``.option(name, text)``.
         enumerator, reader: classes that are given rather than named by an option.
-        schema: the Arrow schema of the DataFrame; None for the reader's own.
+        schema: the Arrow schema of the DataFrame; None for the reader's own, or one that is found out.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -41,27 +41,23 @@ class SourceUnderTest:
         return Source.resolve(self.options, enumerator=self.enumerator, reader=self.reader)
 
     def arrow_schema(self) -> pa.Schema:
-        """The schema that is given, or the reader's own.
+        """The schema that is given, the reader's own, or one that is found out as in Spark.
 
         Raises:
-            SchemaError: there is neither.
+            SchemaError: there is none of them.
         """
-        if self.schema is not None:
-            return self.schema
-        source = self.resolve()
-        own = source.reader_type.default_schema(source.options)
-        if own is None:
-            raise SchemaError(
-                f"reader {source.reader_name} needs a schema and none was given",
-                remedy='give one: schema=pa.schema({"id": pa.int64(), "name": pa.string()})',
-            )
-        return own
+        return schema_of(self.resolve()) if self.schema is None else self.schema
 
     def with_options(self, **more: str) -> Self:
         """The same with further options; what is set already, in whatever spelling, is replaced."""
         names = {name.lower() for name in more}
         kept = {name: value for name, value in self.options.items() if name.lower() not in names}
         return replace(self, options={**kept, **more})
+
+    def without_option(self, name: str) -> Self:
+        """The same without an option, in whatever spelling."""
+        kept = {other: value for other, value in self.options.items() if other.lower() != name.lower()}
+        return replace(self, options=kept)
 
     def with_defaults(self, **more: str) -> Self:
         """The same with further options, where they are not set already."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -70,6 +72,46 @@ def test_classes_without_an_importable_name_are_registered_as_a_format(
     folders = Folders(tmp_path)
     for _ in range(2):
         run_to_end(to_lake(spark.readStream.format("letters").load(), folders))
+    assert lake_lines(spark, folders) == ["a", "b", "c"]
+
+
+BESIDE_THE_SCRIPT = """
+from dataclasses import dataclass
+import pyarrow as pa
+from flip27_source import DiscoveringEnumerator, Discovery, SplitReader
+
+@dataclass(frozen=True)
+class Letter:
+    split_id: str
+
+class Letters(DiscoveringEnumerator[Letter]):
+    def discover(self, position: int | None) -> Discovery[Letter, int]:
+        return Discovery([Letter(c) for c in "abc"][position or 0 :], 3)
+
+class LettersReader(SplitReader[Letter]):
+    @classmethod
+    def default_schema(cls, options):
+        return pa.schema([("value", pa.string())])
+
+    def read(self, split):
+        yield (split.split_id,)
+"""
+
+
+def test_a_module_that_is_on_the_driver_alone_can_be_sent_along(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_the_script.py").write_text(BESIDE_THE_SCRIPT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    beside: Any = importlib.import_module("beside_the_script")
+    classes = {"enumerator": beside.Letters, "reader": beside.LettersReader}
+    flip27_source.register(spark, "by_name", **classes)
+    with pytest.raises(PySparkException, match="No module named 'beside_the_script'"):
+        spark.read.format("by_name").load().collect()
+    flip27_source.register(spark, "sent_along", **classes, by_value=True)
+    folders = Folders(tmp_path)
+    for _ in range(2):
+        run_to_end(to_lake(spark.readStream.format("sent_along").load(), folders))
     assert lake_lines(spark, folders) == ["a", "b", "c"]
 
 

@@ -27,6 +27,7 @@ TESTS = """
         assert not flip27_state_dir.exists()
 """
 
+
 def test_the_fixtures_are_there_without_being_asked_for(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)

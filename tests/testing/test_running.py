@@ -72,8 +72,16 @@ def test_run_leaves_nothing_at_the_state_location(landing: Path, tmp_path: Path)
 def test_run_ends_with_the_error_that_a_query_would_end_with() -> None:
     with pytest.raises(SplitReadError, match="reading split 'a' failed"):
         list(run(literal_source({"a": [1, FAIL, 2]})))
-    with pytest.raises(SchemaError, match="needs a schema and none was given"):
-        run({"enumerator": "files", "reader": "csv", "path": "/nowhere"})
+
+
+def test_a_schema_that_is_not_given_is_found_out_and_recorded_nowhere(landing: Path, tmp_path: Path) -> None:
+    rows = peek(files_of(landing, stateLocation=str(tmp_path / "state")))
+    assert rows.schema.names == ["id", "name"]
+    assert rows.num_rows == 3
+    assert not (tmp_path / "state").exists()
+    (empty := tmp_path / "empty").mkdir()
+    with pytest.raises(SchemaError, match="no schema was given, and there is no file yet"):
+        run(files_of(empty))
 
 
 def test_plan_says_who_would_read_what_and_reads_nothing(landing: Path) -> None:
