@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compat lint format types docs model soak bench bench-quick wheel-test clean
+.PHONY: help setup demo test compat lint format types docs notebooks model soak bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -23,8 +23,9 @@ setup: ## Make .venv ready (the other targets do it by themselves)
 demo: setup ## Stream files through two crashes and count the rows: under two minutes
 	@$(PY) -m flip27_source.cli.demo $(ARGS)
 
+# Two at a time: a Spark test mostly waits. Each process has a session of its own.
 test: setup ## Run the tests; make test ARGS="-k name -x" runs some of them
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
 
 compat: setup ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
 	@bash scripts/compat.sh $(ARGS)
@@ -42,6 +43,9 @@ types: setup ## Check types (mypy, strict)
 
 docs: setup ## Build the documentation into site/ (open site/index.html)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
+notebooks: setup ## Run the notebooks and keep what they show; make notebooks ARGS=quickstart runs one
+	@$(PY) -m scripts.notebooks $(ARGS)
 
 model: setup ## Explore the protocol's interleavings further than make test does: some twenty minutes
 	@FLIP27_MODEL=long $(PY) -m pytest tests/model $(ARGS)

@@ -12,6 +12,7 @@ from ..snapshots import layout
 from ..snapshots.claims import mark_of
 from ..snapshots.documents import decode_document
 from ..snapshots.layout import CheckpointName
+from ..snapshots.locations import find_lineages
 from ..snapshots.savepoints import METADATA, read_savepoint, savepoint_folder, write_savepoint
 from ..snapshots.spark_checkpoint import is_spark_checkpoint, newest_committed
 from ..snapshots.store import Store, open_store
@@ -103,7 +104,7 @@ def stop_with_savepoint(
     query: Any,
     target: str,
     *,
-    state: str,
+    state: str | None = None,
     checkpoint: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CreatedSavepoint:
@@ -111,24 +112,55 @@ def stop_with_savepoint(
 
     Args:
         query: the StreamingQuery.
-        target, state, checkpoint, storage_options: see :func:`create`.
+        target, checkpoint, storage_options: see :func:`create`.
+        state: the query's ``stateLocation``; found by itself where it lies inside the checkpoint location
+            of a query that runs in this process (not by Spark Connect).
 
     Raises:
         StopError: the stop failed; the message names the savepoint, which is whole (S87).
-        StateLocationError, MissingStateError: the savepoint could not be made.
+        StateLocationError, MissingStateError: the savepoint could not be made; where it is the state
+            location that is not known, the query was not stopped.
     """
+    options = dict(storage_options or {})
+    if state is None:
+        checkpoint = checkpoint or _checkpoint_of(query)
+        state = _state_in(checkpoint, options)
     failure: Exception | None = None
     try:
         query.stop()
     except Exception as error:  # noqa: BLE001 - raised below, with the savepoint that was still made
         failure = error
-    made = create(state=state, to=target, checkpoint=checkpoint, storage_options=storage_options)
+    made = create(state=state, to=target, checkpoint=checkpoint, storage_options=options)
     if failure is not None:
         raise StopError(
             f"the query could not be stopped: {failure}. A savepoint has been created at {made.directory}",
             remedy="stop the query by other means; batches that it still runs are not in the savepoint",
         ) from failure
     return made
+
+
+def _checkpoint_of(query: Any) -> str:
+    """Where Spark keeps the checkpoint of a query; only the query in the JVM knows."""
+    in_jvm = getattr(query, "_jsq", None)
+    if in_jvm is None:
+        raise StateLocationError(
+            "where the query has its state is not known here: Spark Connect does not tell",
+            remedy='give it: stop_with_savepoint(query, target, state="<stateLocation>")',
+        )
+    return str(in_jvm.streamingQuery().resolvedCheckpointRoot())
+
+
+def _state_in(checkpoint: str, options: dict[str, Any]) -> str:
+    """The state location inside a Spark checkpoint."""
+    found = {lineage.parent for lineage in find_lineages(checkpoint, options)} - {None}
+    if len(found) != 1:
+        raise StateLocationError(
+            f"the Spark checkpoint {redacted(checkpoint)} holds {len(found)} state locations",
+            remedy='say which one: state="<stateLocation>"'
+            if found
+            else "state inside the offsets needs no savepoint: copy the checkpoint",
+        )
+    return str(found.pop())
 
 
 def _in_checkpoint(state: str, checkpoint: str | None, options: dict[str, Any]) -> NewestBatch | None:

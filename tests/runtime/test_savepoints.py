@@ -278,6 +278,15 @@ def test_a_stop_that_fails_names_the_savepoint_which_is_whole_S87(tmp_path: Path
     assert paged(tmp_path / "fork", savepoint=directory).batch() == list("cd")
 
 
+def test_a_query_that_cannot_say_where_its_state_is_goes_on_running(tmp_path: Path) -> None:
+    class OfSparkConnect:
+        def stop(self) -> None:
+            raise AssertionError("it was stopped")
+
+    with pytest.raises(StateLocationError, match="Spark Connect does not tell"):
+        savepoints.stop_with_savepoint(OfSparkConnect(), str(tmp_path / "saved"))
+
+
 def test_a_savepoint_goes_where_it_is_told_and_nowhere_else_S84_S85(tmp_path: Path) -> None:
     FEEDS["many"] = items(*(f"{n}-{'x' * 100}" for n in range(30)))
     batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="many", taskReports="always")

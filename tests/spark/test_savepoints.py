@@ -113,3 +113,19 @@ def test_a_windowed_count_that_is_forked_counts_on_like_the_original(
     assert restored.batch_id == 1
     assert counts(tmp_path / "fork", restored.state_location) == original
     assert original == {"2026-01-01 10:00:00": 4, "2026-01-01 11:00:00": 1, "2026-01-01 12:00:00": 1}
+
+
+def test_a_query_is_stopped_with_a_savepoint_that_knows_where_its_state_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    original, fork = Folders(tmp_path / "home"), Folders(tmp_path / "fork")
+    original.land("1.txt", ["one"])
+    query, before = collected(file_stream(spark, original), original, processingTime="0 seconds")
+    wait_for(lambda: len(committed_batches(original)) >= 1, query)
+    made = savepoints.stop_with_savepoint(query, str(tmp_path / "saved"))
+    assert not query.isActive
+    original.land("2.txt", ["two"])
+    options = {"stateLocation": str(fork.state), "savepoint": made.directory}
+    query, after = collected(file_stream(spark, original, **options), fork, availableNow=True)
+    run_to_end(query)
+    assert [line for lines in (*before.values(), *after.values()) for line in lines] == ["one", "two"]
