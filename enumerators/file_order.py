@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flip27_source.discovery import _Page
+from flip27_source.discovery import Page
 from flip27_source.enumerators.file_split import FileSplit
 
 _ORDERS: dict[str, Callable[[FileSplit], Any]] = {
@@ -21,16 +21,16 @@ def put_in_order(files: list[FileSplit], order: str, *, latest_first: bool) -> N
     files.sort(key=_ORDERS[order], reverse=latest_first)
 
 
-def merged_latest_first(pages: Iterable[_Page[FileSplit]]) -> deque[_Page[FileSplit]]:
+def merged_latest_first(pages: Iterable[Page[FileSplit]]) -> deque[Page[FileSplit]]:
     """Pages, newest first, small ones joined to their older neighbours.
 
     As for pages in the order they were found: a page is joined to the older one unless that is at
     least twice as large, so a split is written again a logarithmic number of times at the most.
     """
-    merged: deque[_Page[FileSplit]] = deque()
+    merged: deque[Page[FileSplit]] = deque()
     for page in reversed(list(pages)):
         merged.appendleft(page)
         while len(merged) > 1 and merged[1].left < 2 * merged[0].left:
             newer, older = merged.popleft(), merged.popleft()
-            merged.appendleft(_Page([*newer.splits[newer.taken :], *older.splits[older.taken :]]))
+            merged.appendleft(Page([*newer.splits[newer.taken :], *older.splits[older.taken :]]))
     return merged

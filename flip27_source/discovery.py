@@ -77,7 +77,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
         super().__init__(context, options, state)
         restored: DiscoveringState[Any] | None = state
-        self._pages: deque[_Page[SplitT]] = deque()
+        self._pages: deque[Page[SplitT]] = deque()
         self._ahead: Any = None
         self._position: Any = None
         if restored is not None:
@@ -115,7 +115,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
         """Put the splits in front of the queue."""
-        self._pages.appendleft(_Page(list(splits)))
+        self._pages.appendleft(Page(list(splits)))
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The position, and each page of waiting splits as a segment that is written once."""
@@ -142,7 +142,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
             page = cls._restored(stored)
             left = page.splits[page.taken :]
             kept = [split for split in left if split.split_id not in split_ids]
-            pages.append(stored if len(kept) == len(left) else _Page(kept).stored(cls.split_version))
+            pages.append(stored if len(kept) == len(left) else Page(kept).stored(cls.split_version))
         return replace(state, pages=tuple(pages))
 
     @classmethod
@@ -168,19 +168,19 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     ) -> DiscoveringState[Any]:
         """The same state with every split in it changed."""
         pages = [cls._restored(page) for page in state.pages]
-        changed = [_Page([change(split) for split in page.splits[page.taken :]]) for page in pages]
+        changed = [Page([change(split) for split in page.splits[page.taken :]]) for page in pages]
         return replace(state, pages=tuple(page.stored(cls.split_version) for page in changed))
 
     @classmethod
-    def _restored(cls, page: PendingPage) -> _Page[SplitT]:
+    def _restored(cls, page: PendingPage) -> Page[SplitT]:
         if page.split_version == cls.split_version:
             splits = page.splits.values(cls.resolve_split_type())
             page.splits.forget()
-            return _Page(splits, taken=page.taken, segment=page.splits)
+            return Page(splits, taken=page.taken, segment=page.splits)
         upgraded = (
             cls.upgrade_split(page.split_version, raw) for raw in page.splits.values(Any)[page.taken :]
         )
-        return _Page([msgspec.convert(raw, cls.resolve_split_type()) for raw in upgraded])
+        return Page([msgspec.convert(raw, cls.resolve_split_type()) for raw in upgraded])
 
     def _discovered(self, found: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
         if found is None:
@@ -191,14 +191,14 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
             ) from error
         self._position = found.position
         if found.splits:
-            self._pages.append(_Page(found.splits))
+            self._pages.append(Page(found.splits))
         self._publish()
 
     def _publish(self) -> None:
         self.context.metrics.gauge("pendingSplits", sum(page.left for page in self._pages))
 
 
-class _Page(Generic[SplitT]):
+class Page(Generic[SplitT]):
     """Splits that were found together; ``segment`` once they are in a form to be stored."""
 
     __slots__ = ("segment", "splits", "taken")
@@ -220,17 +220,17 @@ class _Page(Generic[SplitT]):
         return PendingPage(splits=self.segment, taken=self.taken, split_version=split_version)
 
 
-def _merged(pages: Iterable[_Page[SplitT]]) -> deque[_Page[SplitT]]:
+def _merged(pages: Iterable[Page[SplitT]]) -> deque[Page[SplitT]]:
     """The pages, small ones joined to their neighbours.
 
     A page is joined to the one before it unless that is at least twice as large. So there are
     never more pages than the binary logarithm of the splits, and a split is written again a
     like number of times at the most.
     """
-    merged: deque[_Page[SplitT]] = deque()
+    merged: deque[Page[SplitT]] = deque()
     for page in pages:
         merged.append(page)
         while len(merged) > 1 and merged[-2].left < 2 * merged[-1].left:
             last, before = merged.pop(), merged.pop()
-            merged.append(_Page([*before.splits[before.taken :], *last.splits[last.taken :]]))
+            merged.append(Page([*before.splits[before.taken :], *last.splits[last.taken :]]))
     return merged

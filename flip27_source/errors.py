@@ -31,6 +31,15 @@ def _rebuild(kind: type[Flip27Error], what: str, remedy: str | None) -> Flip27Er
     return kind(what, remedy=remedy)
 
 
+LONGEST_KEPT = 2000
+"""Characters of an error that are kept in the state."""
+
+
+def kept_text(error: BaseException) -> str:
+    """What is kept of an error in the state: its type, and the beginning of what it says."""
+    return f"{type(error).__name__}: {error}"[:LONGEST_KEPT]
+
+
 class OptionError(Flip27Error):
     """An option is unknown, missing, or has a value that cannot be used."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from flip27_source.snapshots.documents import CheckpointDocument
+from flip27_source.snapshots.held_splits import held_pages
 from flip27_source.snapshots.layout import CheckpointName
 from flip27_source.snapshots.views_asked import EVERYTHING
 from flip27_source.snapshots.views_history import COMPLETE, History
@@ -83,18 +84,6 @@ class _Batch:
         return made
 
 
-class _Page(msgspec.Struct):
-    """A page of splits in the state of a DiscoveringEnumerator."""
-
-    splits: str
-    taken: int
-    split_version: int
-
-
-class _Pages(msgspec.Struct):
-    pages: list[_Page]
-
-
 @dataclass(slots=True)
 class Watcher:
     """Looks at a place again and again; what cannot change any more is read once."""
@@ -154,10 +143,7 @@ class Watcher:
 
     def _queued(self, history: History, name: CheckpointName, document: CheckpointDocument) -> int:
         """Splits that a DiscoveringEnumerator has found and not handed out; 0 for other enumerators."""
-        try:
-            pages = msgspec.json.decode(document.raw.enumerator.state, type=_Pages).pages
-        except msgspec.MsgspecError:
-            return 0
+        pages = held_pages(document)
         return sum(self._size(history, name, document, page.splits) - page.taken for page in pages)
 
     def _size(

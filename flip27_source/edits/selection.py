@@ -14,6 +14,7 @@ import msgspec
 
 from ..errors import EditError
 from ..snapshots.documents import CheckpointDocument
+from ..snapshots.held_splits import held_pages
 from ..snapshots.layout import CheckpointName
 from ..snapshots.views_asked import EVERYTHING, Asked
 from ..snapshots.views_history import COMPLETE, History, Line, StoredSplit
@@ -167,22 +168,7 @@ def quarantined(history: History, line: Line) -> Iterator[Candidate]:
         )
 
 
-class _Page(msgspec.Struct):
-    splits: str
-    taken: int
-
-
-class _Discovering(msgspec.Struct):
-    """The shape of :class:`DiscoveringState`."""
-
-    pages: list[_Page]
-
-
 def _held(history: History, name: CheckpointName, head: CheckpointDocument) -> Iterator[StoredSplit]:
-    try:
-        pages = msgspec.json.decode(head.raw.enumerator.state, type=_Discovering).pages
-    except msgspec.MsgspecError:
-        return  # a state that does not show what it holds
-    for page in pages:
+    for page in held_pages(head):
         if page.splits in head.raw.segments:
             yield from (history.splits(name, head, page.splits) or [])[page.taken :]

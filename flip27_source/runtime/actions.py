@@ -7,11 +7,10 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..errors import kept_text
+
 THREADS = 8
 """Actions are mostly one request to a file system or a service each."""
-
-LONGEST_ERROR = 2000
-"""Characters of an error that are kept in the state."""
 
 
 class ActionRunner:
@@ -63,6 +62,6 @@ class ActionRunner:
             try:
                 self._perform(action)
             except Exception as error:  # noqa: BLE001 - kept with the action, shown and retried
-                self._ended.put((number, f"{type(error).__name__}: {error}"[:LONGEST_ERROR]))
+                self._ended.put((number, kept_text(error)))
             else:
                 self._ended.put((number, None))

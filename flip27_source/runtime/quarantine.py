@@ -26,6 +26,7 @@ from ..errors import (
     RegistryError,
     SplitReadError,
     StateError,
+    kept_text,
 )
 from ..snapshots.failures import FailureLog, FailureRecord
 from ..source import Source
@@ -39,9 +40,6 @@ HELD_BACK_BYTES = 64 * 1024 * 1024
 
 TUPLE_BYTES = 200
 """What a row that is a tuple is taken to cost in memory."""
-
-LONGEST_ERROR = 2000
-"""Characters of an error that are kept."""
 
 _NOT_THE_SPLIT = (
     ContractError,
@@ -173,7 +171,7 @@ class Quarantine:
             return 0
         record = FailureRecord(
             split=split_id,
-            error=_told(error),
+            error=kept_text(error),
             subtask=self._subtask_id,
             attempt=self._attempt_number,
             host=socket.gethostname(),
@@ -184,10 +182,10 @@ class Quarantine:
         self, split_id: str, outcome: SplitStatus, error: Exception, attempts: int
     ) -> SplitResult[Any]:
         if outcome is SplitStatus.IGNORED:
-            _log.warning("split %s cannot be read and is left out: %s", split_id, _told(error))
+            _log.warning("split %s cannot be read and is left out: %s", split_id, kept_text(error))
         else:
             self._check_limit(split_id, error)
-        return SplitResult(split_id=split_id, status=outcome, error=_told(error), attempts=attempts)
+        return SplitResult(split_id=split_id, status=outcome, error=kept_text(error), attempts=attempts)
 
     def _check_limit(self, split_id: str, error: Exception) -> None:
         self._set_aside += 1
@@ -195,7 +193,7 @@ class Quarantine:
         if self._set_aside > limit:
             raise QuarantineError(
                 f"{self._set_aside} splits of one task cannot be read, more than "
-                f"maxQuarantinedSplits={limit}; the last one is {split_id!r}: {_told(error)}",
+                f"maxQuarantinedSplits={limit}; the last one is {split_id!r}: {kept_text(error)}",
                 remedy="mend the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
             ) from error
@@ -203,13 +201,10 @@ class Quarantine:
 
 def _has_been_read(split_id: str, error: Exception) -> AttemptError:
     return AttemptError(
-        f"the attempt that reported first has read split {split_id!r}, and this one cannot: {_told(error)}",
+        f"the attempt that reported first has read split {split_id!r}, and this one cannot: "
+        f"{kept_text(error)}",
         remedy="put it back as it was: its rows may have arrived, so the batch is only repeated with them",
     )
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
 
 
 def _bytes_of(item: Item) -> int:

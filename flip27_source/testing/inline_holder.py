@@ -13,6 +13,7 @@ from typing import Any
 
 from ..coordination.context import Handler
 from ..enumerator import Boundedness, RetryPolicy
+from ..errors import kept_text
 from ..runtime.actions import ActionRunner
 from ..runtime.background import BackgroundRunner, Deliver
 from ..runtime.holder import CoordinatorHolder, Surroundings
@@ -85,7 +86,7 @@ class InlineActions(ActionRunner):
             try:
                 self._perform(action)
             except Exception as error:  # noqa: BLE001 - kept with the action, as its base does
-                self._ended.put((number, f"{type(error).__name__}: {error}"))
+                self._ended.put((number, kept_text(error)))
             else:
                 self._ended.put((number, None))
 

@@ -1,0 +1,27 @@
+"""Splits that a DiscoveringEnumerator holds, as its stored state shows them: no author code is needed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .documents import CheckpointDocument
+
+
+class HeldPage(msgspec.Struct):
+    """The stored form of a PendingPage: all splits of a segment but the first ``taken``."""
+
+    splits: str
+    taken: int
+    split_version: int
+
+
+class _State(msgspec.Struct):
+    pages: list[HeldPage]
+
+
+def held_pages(document: CheckpointDocument) -> list[HeldPage]:
+    """The pages that wait to be assigned; none where the state has another form."""
+    try:
+        return msgspec.json.decode(document.raw.enumerator.state, type=_State).pages
+    except msgspec.MsgspecError:
+        return []
