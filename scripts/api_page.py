@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol
 
 import flip27_source
-from flip27_source import edits, errors, savepoints, testing
+from flip27_source import edits, errors, metrics, savepoints, testing
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 
@@ -22,7 +22,7 @@ public.
 
 How the parts belong together: [Write an enumerator](write_an_enumerator.md),
 [Write a reader](write_a_reader.md), [Testing a source](testing.md), [Savepoints](savepoints.md),
-[Edits](edits.md), [Troubleshooting](troubleshooting.md).
+[Edits](edits.md), [Monitoring](monitoring.md), [Troubleshooting](troubleshooting.md).
 """
 
 MODULES = {
@@ -30,6 +30,7 @@ MODULES = {
     "flip27_source.testing": (testing, "Running and checking sources without Spark."),
     "flip27_source.savepoints": (savepoints, "Savepoints for programs."),
     "flip27_source.edits": (edits, "Edits of the state for programs."),
+    "flip27_source.metrics": (metrics, "Metrics of running queries."),
 }
 
 

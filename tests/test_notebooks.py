@@ -1,0 +1,66 @@
+"""The notebooks run from their first cell to their last, and show what they are stored with."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+from scripts.notebooks import NOTEBOOKS, execute, read, tidy
+
+EACH_NOTEBOOK = pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+
+
+def code_cells(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def kinds_of_outputs(notebook: Any) -> list[list[str]]:
+    """For each code cell what it shows: text, a table, a picture."""
+    return [
+        [kind for output in cell.outputs for kind in sorted(output.get("data", ["text/plain"]))]
+        for cell in code_cells(notebook)
+    ]
+
+
+@EACH_NOTEBOOK
+def test_a_notebook_runs_asserts_what_it_says_and_shows_what_is_stored(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Java lives for some seconds only, which its second compiler makes longer.
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    assert kinds_of_outputs(execute(file, tmp_path)) == kinds_of_outputs(read(file))
+
+
+@EACH_NOTEBOOK
+def test_a_notebook_is_stored_as_it_was_run_and_tells_nothing_of_the_machine(file: Path) -> None:
+    assert tidy(read(file), file.parent) == read(file), "run make notebooks"
+    counts = [cell.execution_count for cell in code_cells(read(file))]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+@EACH_NOTEBOOK
+def test_a_notebook_asserts_and_draws(file: Path) -> None:
+    notebook = read(file)
+    trees = [ast.parse(cell.source) for cell in code_cells(notebook) if not cell.source.startswith("%%")]
+    assert sum(isinstance(node, ast.Assert) for tree in trees for node in ast.walk(tree)) >= 3
+    assert any("image/png" in kinds for kinds in kinds_of_outputs(notebook))
+
+
+@EACH_NOTEBOOK
+def test_the_links_of_a_notebook_lead_somewhere(file: Path) -> None:
+    texts = [cell.source for cell in read(file).cells if cell.cell_type == "markdown"]
+    links = [link for text in texts for link in re.findall(r"\]\(([^)#:]+)\)", text.replace("\n", " "))]
+    assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+def test_an_assertion_that_fails_in_a_cell_fails_the_run(tmp_path: Path) -> None:
+    cells = [nbformat.v4.new_code_cell("assert 1 + 1 == 3, 'arithmetic has changed'")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "wrong.ipynb")
+    with pytest.raises(CellExecutionError, match="arithmetic has changed"):
+        execute(tmp_path / "wrong.ipynb", tmp_path)
