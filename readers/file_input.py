@@ -147,7 +147,8 @@ def check_length(split: FileSplit, length: int) -> None:
         raise SplitReadError(
             f"{split.path} had {split.length} bytes when it was discovered and has {length} now",
             remedy="write files elsewhere and move them into the source's path when they are complete, "
-            "and never change them there",
+            "and never change them there; a quarantined one that was mended is read once it is dropped and "
+            "forgotten (flip27 edit)",
         )
 
 

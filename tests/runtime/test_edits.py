@@ -219,6 +219,20 @@ def test_a_quarantined_split_is_tried_again_or_given_up(tmp_path: Path) -> None:
         source.plan("quarantine retry", glob="*")
 
 
+def test_a_quarantined_file_that_was_mended_is_read_once_it_is_dropped_and_forgotten(tmp_path: Path) -> None:
+    add_files(tmp_path, "ab")
+    poison = tmp_path / "in" / "b"
+    poison.write_text("too long a line")
+    source = files(tmp_path, "", onSplitError="quarantine", maxSplitAttempts="1", maxLineBytes="8")
+    assert source.batches() == [["a"]]
+    poison.write_text("mended")
+    source.ask("quarantine retry", splits=[str(poison)])
+    assert source.batches() == [[]]
+    source.ask("quarantine drop", splits=[str(poison)])
+    source.ask("forget", splits=[str(poison)])
+    assert [row for batch in source.batches() for row in batch] == ["mended"]
+
+
 def test_forgotten_files_are_found_again_and_others_are_not(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     assert source.batches() == [["a", "b"], ["c", "d"]]
