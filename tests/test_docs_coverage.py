@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import flip27_source
-from flip27_source import edits, savepoints, testing
+from flip27_source import edits, metrics, savepoints, testing
 from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerator, find_reader, known_names
 from flip27_source.source_options import ACTION_OPTIONS, CORE_OPTIONS, READER_BOUNDED_OPTIONS
 from flip27_source.spark.state_options import STATE_OPTIONS
@@ -19,7 +19,7 @@ from scripts.cli_page import commands
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {page.name: page.read_text() for page in DOCS.glob("*.md")}
-PUBLIC = {module.__name__: module.__all__ for module in (flip27_source, testing, savepoints, edits)}
+PUBLIC = {module.__name__: module.__all__ for module in (flip27_source, testing, savepoints, edits, metrics)}
 
 FOR_AUTHORS = (
     flip27_source.SplitEnumerator,

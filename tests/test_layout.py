@@ -37,6 +37,7 @@ ARROWS = {
     "spark": {TYPES, "spark", "runtime", "coordination", "snapshots"},
     "savepoints": {TYPES, "savepoints", "snapshots"},
     "edits": {TYPES, "edits", "coordination", "snapshots"},
+    "metrics": {TYPES, "metrics", "snapshots"},
     "testing": {TYPES, "testing", "coordination", "snapshots", "runtime", "enumerators", "readers"},
     "pytest_plugin": {"testing"},
     "cli": {
@@ -59,8 +60,8 @@ ARROWS = {
 DECIDING_MODULES = {f"{PACKAGE}.coordination.{name}" for name in ("coordinator", "gateway")}
 """What decides; ``snapshots`` stores the values of ``coordination`` and has no use for these."""
 
-PYSPARK_ALLOWED = {"spark", "cli", "pytest_plugin"}
-"""The last two start sessions of their own: for the demo's query, for the tests of users."""
+PYSPARK_ALLOWED = {"spark", "metrics", "cli", "pytest_plugin"}
+"""``metrics`` listens to queries; the last two start sessions: for the demo and for the tests of users."""
 
 NOT_PURE = {
     "asyncio", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow", "fsspec", "io",
@@ -239,7 +240,7 @@ def git(*arguments: str) -> str:
 
 PYTHON_FILES = sorted(
     {module.file for module in MODULES}
-    | {file for folder in ("benchmarks", "scripts") for file in (TOP / folder).rglob("*.py")}
+    | {file for folder in ("benchmarks", "examples", "scripts") for file in (TOP / folder).rglob("*.py")}
     | set(TOP.glob("*.py"))
 )
 EACH_FILE = pytest.mark.parametrize("file", PYTHON_FILES, ids=lambda file: str(file.relative_to(TOP)))

@@ -52,6 +52,7 @@ from ..source_options import (
 from .acknowledgements import Acknowledgements, report_demand, report_place
 from .actions import ActionRunner
 from .background import BackgroundRunner
+from .checkpoint_log import CheckpointLog
 from .cleaning import BackgroundCleaner
 from .edit_desk import EditDesk
 from .restoring import Beginning, begin
@@ -89,6 +90,7 @@ class CoordinatorHolder:
         self._one_batch = one_batch
         self._reports = ReportDemand.NONE if one_batch else report_demand(source)
         self._surroundings = surroundings or Surroundings()
+        self._checkpoint_log = CheckpointLog(source.uid, self._surroundings.now_ms)
         options = source.options
         location = options[STATE_LOCATION]
         if store is None and location is not None:
@@ -200,9 +202,11 @@ class CoordinatorHolder:
         # Asked before the mailbox is emptied: a round that ends in between is not overlooked.
         while True:
             more_to_come = self._runner.in_first_rounds
-            pending = self._checkpoint(bounds)
+            with self._checkpoint_log.planning():
+                pending = self._checkpoint(bounds)
             if pending is not None:
-                return self._written(pending, start)
+                with self._checkpoint_log.writing(pending):
+                    return self._written(pending, start)
             # A handler may have begun a further call, whose first round counts too.
             if not more_to_come and not self._runner.in_first_rounds:
                 return None
@@ -338,7 +342,8 @@ class CoordinatorHolder:
     def _new_coordinator(
         self, state: Snapshot[Any] | None, runner: BackgroundRunner
     ) -> SourceCoordinator[Any]:
-        return SourceCoordinator(self._source.enumerator_type, self._settings(), runner, state)
+        watched = self._checkpoint_log.watched(runner)
+        return SourceCoordinator(self._source.enumerator_type, self._settings(), watched, state)
 
     def _look_for_requests(self) -> None:
         interval_s = self._source.options[REQUEST_INTERVAL]

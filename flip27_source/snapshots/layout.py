@@ -66,6 +66,11 @@ def lineage_name(uid: str, random_hex: str) -> str:
     return f"{_safe(uid)}-{random_hex}"
 
 
+def uid_in(lineage: str) -> str:
+    """The uid in the name of a lineage, in safe characters."""
+    return lineage.rpartition("-")[0]
+
+
 def schema_folder(uid: str) -> str:
     """Where the schemas that were found out for a uid are recorded, beside its lineages."""
     return f"{SCHEMAS}/{_safe(uid)}"

@@ -112,8 +112,10 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _coordinating(self) -> CoordinatorHolder:
         if self._holder is None:
+            from flip27_source.runtime.checkpoint_log import log_where_asked
             from flip27_source.runtime.holder import CoordinatorHolder
 
+            log_where_asked()
             self._holder = CoordinatorHolder(self._source, self._boundedness)
             _stop_on_sigterm()
         return self._holder

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 import flip27_source
 from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
-from tests.spark.streams import Folders, file_stream, lake_lines, run_to_end, to_lake
+from flip27_source.metrics import QueryMetrics, listener_for
+from tests.spark.streams import Folders, file_stream, lake_lines, run_to_end, to_lake, wait_for
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,23 @@ class LettersReader(SplitReader[Letter]):
         yield (split.split_id,)
 
 
+def rows_told(metrics: QueryMetrics) -> list[float]:
+    """What the listener has heard of rows."""
+    return [sample.value for sample in metrics.samples() if sample.metric.name == "flip27_rows"]
+
+
 def main(root: str) -> None:
     """Print the rows of a stream of files, of the same after a restart, and of a registered one."""
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     folders = Folders(Path(root))
     folders.land("a.txt", ["1", "2"])
+    metrics = QueryMetrics()
+    listener = listener_for(metrics)
+    spark.streams.addListener(listener)
     run_to_end(to_lake(file_stream(spark, folders), folders))
+    wait_for(lambda: rows_told(metrics))
+    spark.streams.removeListener(listener)
+    print("metrics", rows_told(metrics))
     print("files", lake_lines(spark, folders))
     folders.land("b.txt", ["3"])
     run_to_end(to_lake(file_stream(spark, folders), folders))

@@ -22,6 +22,7 @@ def test_streams_and_registered_sources_run_on_spark_connect(tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr[-5000:]
     assert done.stdout.splitlines() == [
+        "metrics [2]",
         "files ['1', '2']",
         "restarted ['1', '2', '3']",
         "registered ['a', 'b', 'c']",

@@ -1,0 +1,115 @@
+"""The catalog of metrics: every name that is exported, with its kind, unit, labels and meaning.
+
+Names, labels and meanings are a contract: dashboards and alerts are built on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """A gauge goes up and down; a counter only up, until its query is begun anew."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: in Prometheus a counter is exposed with ``_total`` behind it.
+        unit: UCUM, as in OpenTelemetry: ``s``, ``By``, or what is counted in braces.
+        labels: of each sample, in this order.
+        doc: one sentence.
+    """
+
+    name: str
+    unit: str
+    labels: tuple[str, ...]
+    doc: str
+    kind: Kind = Kind.GAUGE
+
+
+_QUERY = ("query",)
+_SOURCE = ("query", "source")
+
+
+def _of_query(name: str, unit: str, doc: str, *labels: str) -> Metric:
+    return Metric(name=name, unit=unit, labels=(*_QUERY, *labels), doc=doc)
+
+
+def _of_source(name: str, unit: str, doc: str, *labels: str, kind: Kind = Kind.GAUGE) -> Metric:
+    return Metric(name=name, unit=unit, labels=(*_SOURCE, *labels), doc=doc, kind=kind)
+
+
+QUERY_ACTIVE = _of_query("flip27_query_active", "1", "1 while the query runs, 0 after its end.")
+QUERY_FAILED = _of_query("flip27_query_failed", "1", "1 when the query has ended with an error.")
+BATCH_ID = _of_query("flip27_batch_id", "1", "Number of the newest batch that is done.")
+BATCH_DURATION = _of_query("flip27_batch_duration_seconds", "s", "How long the newest batch took.")
+BATCH_PHASE = _of_query(
+    "flip27_batch_phase_seconds", "s", "How long a part of the newest batch took, by Spark's name.", "phase"
+)
+CHECKPOINT_ID = _of_source("flip27_checkpoint_id", "1", "The newest checkpoint.")
+LAG = _of_source("flip27_lag_seconds", "s", "Time since the newest checkpoint was triggered.")
+EVENT_TIME_LAG = _of_source(
+    "flip27_event_time_lag_seconds", "s", "Time since the largest event time that tasks have reported."
+)
+BACKLOG = _of_source("flip27_backlog_splits", "{split}", "Splits that are found and in no batch yet.")
+SPLITS = _of_source("flip27_splits", "{split}", "Splits by where they are.", "status")
+LATE_FILES = _of_source("flip27_late_files", "{file}", "Files that came late, since the source began.")
+TOO_OLD_FILES = _of_source(
+    "flip27_too_old_files", "{file}", "Files left out as too old, since the source began."
+)
+OVERWRITTEN_FILES = _of_source(
+    "flip27_overwritten_files", "{file}", "Files that were overwritten, since the source began."
+)
+SLOWEST_SUBTASK = _of_source(
+    "flip27_slowest_subtask_seconds", "s", "The slowest task of the newest batch whose tasks reported."
+)
+RETRIED_SUBTASKS = _of_source(
+    "flip27_retried_subtasks", "{subtask}", "Tasks of the newest batch with reports that needed a retry."
+)
+ACTIONS_GIVEN_UP = _of_source(
+    "flip27_actions_given_up", "{action}", "Side effects after a batch that have failed for good."
+)
+ENUMERATOR_GAUGE = _of_source(
+    "flip27_enumerator_gauge", "1", "What the enumerator publishes of its own, by its name.", "name"
+)
+CHECKPOINTS = _of_source("flip27_checkpoints", "{checkpoint}", "Checkpoints taken.", kind=Kind.COUNTER)
+ROWS = _of_source("flip27_rows", "{row}", "Rows that Spark has read.", kind=Kind.COUNTER)
+FILES = _of_source("flip27_files", "{file}", "Files that were put into batches.", kind=Kind.COUNTER)
+BYTES = _of_source(
+    "flip27_bytes",
+    "By",
+    "Known size of the splits that were put into batches.",
+    kind=Kind.COUNTER,
+)
+
+CATALOG: tuple[Metric, ...] = (
+    QUERY_ACTIVE,
+    QUERY_FAILED,
+    BATCH_ID,
+    BATCH_DURATION,
+    BATCH_PHASE,
+    CHECKPOINT_ID,
+    LAG,
+    EVENT_TIME_LAG,
+    BACKLOG,
+    SPLITS,
+    LATE_FILES,
+    TOO_OLD_FILES,
+    OVERWRITTEN_FILES,
+    SLOWEST_SUBTASK,
+    RETRIED_SUBTASKS,
+    ACTIONS_GIVEN_UP,
+    ENUMERATOR_GAUGE,
+    CHECKPOINTS,
+    ROWS,
+    FILES,
+    BYTES,
+)
+"""All metrics, in the order in which they are shown."""

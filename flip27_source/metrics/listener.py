@@ -1,0 +1,37 @@
+"""The StreamingQueryListener: hands Spark's events to QueryMetrics. Only this module imports pyspark."""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from .query_metrics import QueryMetrics
+
+
+class MetricsListener(StreamingQueryListener):
+    """Tells ``metrics`` of every query of the session that it is added to."""
+
+    def __init__(self, metrics: QueryMetrics) -> None:
+        self._metrics = metrics
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """A query has started."""
+        self._metrics.started(str(event.id), event.name)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """A batch is done."""
+        self._metrics.progressed(json.loads(event.progress.json))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing new: the numbers stay, and lags grow by themselves."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """A query has ended."""
+        self._metrics.terminated(str(event.id), failed=event.exception is not None)

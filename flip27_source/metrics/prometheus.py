@@ -1,0 +1,71 @@
+"""Prometheus: the samples as a collector of prometheus_client, taken anew at each scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..errors import ContractError, RegistryError
+from .catalog import CATALOG, Kind, Metric
+from .query_metrics import QueryMetrics
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    Family = CounterMetricFamily | GaugeMetricFamily
+
+
+class PrometheusCollector:
+    """A collector for a registry of prometheus_client."""
+
+    def __init__(self, metrics: QueryMetrics) -> None:
+        self._metrics = metrics
+
+    def describe(self) -> Iterator[Family]:
+        """Every metric without its samples."""
+        return map(_family, CATALOG)
+
+    def collect(self) -> Iterator[Family]:
+        """Every metric with its samples of now."""
+        families = {metric.name: _family(metric) for metric in CATALOG}
+        for sample in self._metrics.samples():
+            families[sample.metric.name].add_metric(sample.labels, sample.value)
+        return iter(families.values())
+
+
+def export_to_prometheus(
+    metrics: QueryMetrics, registry: CollectorRegistry | None = None
+) -> PrometheusCollector:
+    """Register the metrics; ``registry.unregister`` takes them away again.
+
+    Args:
+        registry: the default one of prometheus_client when None.
+
+    Raises:
+        RegistryError: prometheus_client is not installed.
+        ContractError: the registry has such metrics already.
+    """
+    try:
+        from prometheus_client import REGISTRY
+    except ImportError as error:
+        raise RegistryError(
+            "metrics for Prometheus need the package prometheus_client, which is not installed",
+            remedy="pip install 'flip27-source[prometheus]'",
+        ) from error
+    collector = PrometheusCollector(metrics)
+    try:
+        (registry or REGISTRY).register(collector)
+    except ValueError as error:
+        raise ContractError(
+            f"the registry of Prometheus has metrics of flip27 already: {error}",
+            remedy="call export_to_prometheus once for each registry: one QueryMetrics holds all queries",
+        ) from error
+    return collector
+
+
+def _family(metric: Metric) -> Family:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    family = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    return family(metric.name, metric.doc, labels=metric.labels)

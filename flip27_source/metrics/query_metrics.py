@@ -1,0 +1,184 @@
+"""QueryMetrics: what the events of queries have said, as samples of the catalog's metrics.
+
+Told by a listener, asked by exporters, on threads of their own. Knows neither Spark nor an exporter.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import catalog
+from .catalog import Metric
+from .progress import QueryProgress, SourceProgress, read_progress
+
+MOST_ENDED = 100
+"""Queries that have ended and are still shown; the one that ended first is forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value of a metric; ``labels`` are the values of its labels, in its order."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
+
+
+@dataclass(slots=True)
+class _Source:
+    """One source: the newest that is known of it, and what adds up."""
+
+    newest: SourceProgress
+    checkpoint_at: dt.datetime | None = None
+    max_event_time: dt.datetime | None = None
+    checkpoints: int = 0
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+
+    def add(self, progress: SourceProgress, at: dt.datetime) -> None:
+        self.newest = progress
+        self.rows += progress.rows
+        self.files += progress.files
+        self.bytes += progress.bytes
+        if progress.is_new:
+            self.checkpoints += 1
+            self.checkpoint_at = at
+        if progress.max_event_time is not None:
+            known = self.max_event_time or progress.max_event_time
+            self.max_event_time = max(known, progress.max_event_time)
+
+
+@dataclass(slots=True)
+class _Query:
+    """One query, from its first event on."""
+
+    label: str
+    is_active: bool = True
+    is_failed: bool = False
+    newest: QueryProgress | None = None
+    sources: dict[str, _Source] = field(default_factory=dict)
+
+
+class QueryMetrics:
+    """The numbers of all queries that were told of, by query and source.
+
+    A query's label is its name, or its id where it has none; a source's is its uid, with ``#2`` behind
+    it at the second source of one uid in a query. May be used by several threads.
+
+    Args:
+        now: the clock that lags are taken by, with a time zone.
+    """
+
+    def __init__(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._queries: dict[str, _Query] = {}
+
+    def started(self, query_id: str, name: str | None) -> None:
+        """A query runs; its counters go on where it has run before."""
+        with self._lock:
+            self._running(query_id, name)
+
+    def progressed(self, progress: Mapping[str, Any]) -> None:
+        """A batch is done. ``progress``: the JSON of Spark's progress event."""
+        batch = read_progress(progress)
+        with self._lock:
+            # A listener that was added late has not heard of the start.
+            query = self._queries.get(batch.query_id) or self._running(batch.query_id, batch.name)
+            query.newest = batch
+            for name, source in _named(batch.sources):
+                query.sources.setdefault(name, _Source(source)).add(source, batch.at)
+
+    def terminated(self, query_id: str, *, failed: bool = False) -> None:
+        """A query has ended. Its last numbers stay, for whoever has not asked yet."""
+        with self._lock:
+            # Put last: those that ended first are forgotten first.
+            query = self._queries.pop(query_id, None)
+            if query is None:
+                return
+            query.is_active, query.is_failed = False, failed
+            self._queries[query_id] = query
+            ended = [other for other, query in self._queries.items() if not query.is_active]
+            for other in ended[:-MOST_ENDED]:
+                del self._queries[other]
+
+    def samples(self) -> list[Sample]:
+        """The values as they are now, in the order of the catalog."""
+        now = self._now()
+        with self._lock:
+            found = [sample for query in self._queries.values() for sample in _of_query(query, now)]
+        order = {metric.name: place for place, metric in enumerate(catalog.CATALOG)}
+        return sorted(found, key=lambda sample: order[sample.metric.name])
+
+    def _running(self, query_id: str, name: str | None) -> _Query:
+        query = self._queries.get(query_id)
+        if query is None:
+            query = self._queries[query_id] = _Query(self._label(query_id, name))
+        query.is_active, query.is_failed = True, False
+        return query
+
+    def _label(self, query_id: str, name: str | None) -> str:
+        """The name; a query that has ended hands it on, one that runs keeps it."""
+        for other, query in list(self._queries.items()):
+            if query.label == name and not query.is_active:
+                del self._queries[other]
+            elif query.label == name:
+                return query_id
+        return name or query_id
+
+
+def _named(sources: tuple[SourceProgress, ...]) -> Iterator[tuple[str, SourceProgress]]:
+    seen: dict[str, int] = {}
+    for source in sources:
+        count = seen[source.uid] = seen.get(source.uid, 0) + 1
+        yield (source.uid if count == 1 else f"{source.uid}#{count}"), source
+
+
+def _of_query(query: _Query, now: dt.datetime) -> Iterator[Sample]:
+    """A query without a flip27 source has no samples: it is none of ours."""
+    batch = query.newest
+    if batch is None or not query.sources:
+        return
+    label = (query.label,)
+    yield Sample(catalog.QUERY_ACTIVE, label, int(query.is_active))
+    yield Sample(catalog.QUERY_FAILED, label, int(query.is_failed))
+    yield Sample(catalog.BATCH_ID, label, batch.batch_id)
+    yield Sample(catalog.BATCH_DURATION, label, batch.duration_s)
+    for phase, seconds in sorted(batch.phases.items()):
+        yield Sample(catalog.BATCH_PHASE, (*label, phase), seconds)
+    for name, source in query.sources.items():
+        yield from _of_source(source, (*label, name), now)
+
+
+def _of_source(source: _Source, labels: tuple[str, str], now: dt.datetime) -> Iterator[Sample]:
+    newest = source.newest
+    values: dict[Metric, float | None] = {
+        catalog.CHECKPOINT_ID: newest.checkpoint_id,
+        catalog.LAG: _seconds_since(source.checkpoint_at, now),
+        catalog.EVENT_TIME_LAG: _seconds_since(source.max_event_time, now),
+        catalog.BACKLOG: newest.backlog_splits,
+        catalog.LATE_FILES: newest.late_files,
+        catalog.TOO_OLD_FILES: newest.too_old_files,
+        catalog.OVERWRITTEN_FILES: newest.overwritten_files,
+        catalog.SLOWEST_SUBTASK: newest.slowest_subtask_s,
+        catalog.RETRIED_SUBTASKS: newest.retried_subtasks,
+        catalog.ACTIONS_GIVEN_UP: newest.actions_given_up,
+        catalog.CHECKPOINTS: source.checkpoints,
+        catalog.ROWS: source.rows,
+        catalog.FILES: source.files,
+        catalog.BYTES: source.bytes,
+    }
+    yield from (Sample(metric, labels, value) for metric, value in values.items() if value is not None)
+    for status, count in newest.by_status.items():
+        yield Sample(catalog.SPLITS, (*labels, status), count)
+    for name, number in sorted(newest.gauges.items()):
+        yield Sample(catalog.ENUMERATOR_GAUGE, (*labels, name), number)
+
+
+def _seconds_since(time: dt.datetime | None, now: dt.datetime) -> float | None:
+    return None if time is None else (now - time).total_seconds()

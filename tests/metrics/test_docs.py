@@ -1,0 +1,23 @@
+"""The page on monitoring: its table is the catalog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flip27_source.metrics import CATALOG, Kind, Metric
+
+PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
+
+
+def table() -> str:
+    """The catalog as a table of the page."""
+    return "\n".join(["| metric | labels | meaning |", "|---|---|---|", *map(row, CATALOG)])
+
+
+def row(metric: Metric) -> str:
+    name = f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
+    return f"| `{name}` | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.doc} |"
+
+
+def test_the_page_has_every_metric_as_the_catalog_has_it() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8")

@@ -1,0 +1,73 @@
+"""The listener on a real query, as the page on monitoring sets it up."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import prometheus_client
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import SparkSession
+
+from tests.spark.streams import Folders, file_stream, wait_for
+from tests.test_docs_code import run_page
+
+START_SERVER = prometheus_client.start_http_server
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What the page starts, at free ports, with a registry of its own."""
+    started: list[Any] = []
+    registry = prometheus_client.CollectorRegistry()
+    monkeypatch.setattr(prometheus_client, "REGISTRY", registry)
+    monkeypatch.setattr(
+        prometheus_client,
+        "start_http_server",
+        lambda _port: started.append(START_SERVER(0, addr="127.0.0.1", registry=registry)),
+    )
+    yield started
+    for server, thread in started:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def scrape(servers: list[Any], metric: str, **labels: str) -> float | None:
+    ((server, _),) = servers
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics", timeout=10) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    found = [s for family in families for s in family.samples if (s.name, s.labels) == (metric, labels)]
+    return found[0].value if found else None
+
+
+def test_the_page_on_monitoring_shows_a_query_from_its_batches_to_its_end(
+    spark: SparkSession, tmp_path: Path, servers: list[Any]
+) -> None:
+    folders = Folders(tmp_path)
+    folders.land("a.txt", ["1", "2"])
+    stream = file_stream(spark, folders, maxFilesPerTrigger=2, taskReports="always", uid="orders")
+    writer = stream.writeStream.format("noop").queryName("watched")
+    query = writer.option("checkpointLocation", str(folders.checkpoint)).start()
+    query.processAllAvailable()
+    wait_for(lambda: query.recentProgress, query)
+
+    page = run_page("docs/monitoring.md", spark=spark, query=query)
+    assert [source.uid for source in page["batch"].sources] == ["orders"]
+    for name in "bcd":
+        folders.land(f"{name}.txt", ["1", "2"])
+    source = {"query": "watched", "source": "orders"}
+    wait_for(lambda: scrape(servers, "flip27_rows_total", **source) == 6, query)
+    query.stop()
+    wait_for(lambda: scrape(servers, "flip27_query_active", query="watched") == 0)
+    spark.streams.removeListener(page["listener"])
+    assert scrape(servers, "flip27_query_failed", query="watched") == 0
+    assert scrape(servers, "flip27_files_total", **source) == 3
+    assert scrape(servers, "flip27_bytes_total", **source) == 12
+    assert scrape(servers, "flip27_backlog_splits", **source) == 0
+    assert scrape(servers, "flip27_splits", **source, status="finished") == 4
+    assert scrape(servers, "flip27_retried_subtasks", **source) == 0
+    assert scrape(servers, "flip27_batch_phase_seconds", query="watched", phase="addBatch") is not None

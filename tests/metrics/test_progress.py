@@ -1,0 +1,117 @@
+"""What a progress event of Spark says about the sources in it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from flip27_source.metrics import SourceProgress, read_progress
+from tests.metrics.events import (
+    FIRST,
+    FIRST_OFFSET,
+    INLINE_OFFSET,
+    QUERY_ID,
+    SECOND,
+    SECOND_OFFSET,
+    SECOND_REPORT,
+    at,
+    with_source,
+    with_summary,
+)
+
+
+def only_source(progress: dict[str, Any]) -> SourceProgress:
+    (source,) = read_progress(progress).sources
+    return source
+
+
+def test_a_batch_has_its_query_number_time_and_durations() -> None:
+    batch = read_progress(SECOND)
+    assert (batch.query_id, batch.name, batch.batch_id) == (QUERY_ID, "lines", 1)
+    assert batch.at == at("01:37:07.843")
+    assert (batch.duration_s, batch.phases) == (0.319, {"addBatch": 0.188, "latestOffset": 0.003})
+
+
+def test_a_source_has_what_its_offset_and_its_report_say() -> None:
+    assert only_source(SECOND) == SourceProgress(
+        uid="files",
+        checkpoint_id=2,
+        is_new=True,
+        rows=4,
+        splits=2,
+        files=2,
+        bytes=8,
+        by_status={
+            "pending": 1,
+            "waiting": 0,
+            "live": 0,
+            "finished": 4,
+            "quarantined": 0,
+            "ignored": 0,
+        },
+        slowest_subtask_s=0.141,
+        retried_subtasks=1,
+    )
+
+
+def test_without_reports_of_tasks_nothing_is_said_of_them() -> None:
+    source = only_source(FIRST)
+    assert (source.slowest_subtask_s, source.retried_subtasks, source.max_event_time) == (None, None, None)
+
+
+def test_the_backlog_is_what_waits_in_the_enumerator_and_behind_a_limit() -> None:
+    source = only_source(with_summary(FIRST, waitingSplits=4))
+    assert source.backlog_splits == 3 + 4
+
+
+def test_files_that_came_late_are_told_from_gauges_of_an_author() -> None:
+    source = only_source(with_summary(FIRST, filesLate=2, filesTooOld=3, filesOverwritten=4, partitions=7))
+    assert (source.late_files, source.too_old_files, source.overwritten_files) == (2, 3, 4)
+    assert source.gauges == {"partitions": 7}
+
+
+def test_what_is_no_number_is_no_gauge() -> None:
+    assert only_source(with_summary(FIRST, region="eu", ready=True)).gauges == {}
+
+
+def test_a_source_without_state_location_has_its_uid_from_the_document_in_the_offset() -> None:
+    assert only_source(with_source(FIRST, endOffset=INLINE_OFFSET, latestOffset=None)).uid == "orders/eu"
+
+
+def test_a_batch_for_another_source_plans_nothing_of_this_one() -> None:
+    """Spark repeats the offset, with the summary of a batch that was counted before."""
+    source = only_source(with_source(SECOND, startOffset=SECOND_OFFSET, numInputRows=0))
+    assert (source.is_new, source.splits, source.files, source.bytes, source.rows) == (False, 0, 0, 0, 0)
+    assert (source.checkpoint_id, source.backlog_splits) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "offset",
+    [
+        5,
+        None,
+        "not an offset",
+        {"orders": {"0": 23}},
+        FIRST_OFFSET | {"format": 99},
+        {"checkpoint": 0, "format": 1, "state": {"inline": {}}, "summary": {}},
+    ],
+    ids=["rate", "none", "text", "kafka", "newer", "initial"],
+)
+def test_a_source_of_another_format_or_before_its_first_checkpoint_is_passed_over(offset: Any) -> None:
+    assert read_progress(with_source(FIRST, endOffset=offset)).sources == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-11-21T01:00:00.000000+01:00", at("00:00:00")),
+        ("2026-11-21T01:00:00.000000", at("01:00:00")),
+        ("2026-11-21", at("00:00:00")),
+        ("-0044-03-15", None),
+    ],
+)
+def test_event_time_is_utc_unless_it_says_otherwise(text: str, time: dt.datetime | None) -> None:
+    report = SECOND_REPORT | {"lastMaxEventTime": text}
+    assert only_source(with_source(SECOND, latestOffset=report)).max_event_time == time

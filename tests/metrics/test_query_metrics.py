@@ -1,0 +1,140 @@
+"""The samples of queries, from the events they have had."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_source.metrics import CATALOG, QueryMetrics
+from flip27_source.metrics.query_metrics import MOST_ENDED
+from tests.metrics.events import (
+    FIRST,
+    FIRST_OFFSET,
+    INLINE_OFFSET,
+    QUERY_ID,
+    SECOND,
+    SECOND_OFFSET,
+    SECOND_REPORT,
+    at,
+    with_source,
+    with_summary,
+)
+
+OTHER_ID = "3f3bc712-8fd3-423c-9b00-6da174ca319f"
+
+
+@pytest.fixture
+def metrics() -> QueryMetrics:
+    return QueryMetrics(now=lambda: at("01:37:17.843"))
+
+
+def values(metrics: QueryMetrics, name: str) -> dict[tuple[str, ...], float]:
+    return {sample.labels: sample.value for sample in metrics.samples() if sample.metric.name == name}
+
+
+def test_counters_add_up_over_batches_and_gauges_are_of_the_newest(metrics: QueryMetrics) -> None:
+    metrics.progressed(FIRST)
+    metrics.progressed(SECOND)
+    source = ("lines", "files")
+    assert values(metrics, "flip27_rows") == {source: 8}
+    assert values(metrics, "flip27_bytes") == {source: 16}
+    assert values(metrics, "flip27_files") == {source: 4}
+    assert values(metrics, "flip27_checkpoints") == {source: 2}
+    assert values(metrics, "flip27_checkpoint_id") == {source: 2}
+    assert values(metrics, "flip27_backlog_splits") == {source: 1}
+    assert values(metrics, "flip27_batch_id") == {("lines",): 1}
+    assert values(metrics, "flip27_batch_duration_seconds") == {("lines",): 0.319}
+    assert values(metrics, "flip27_batch_phase_seconds") == {
+        ("lines", "addBatch"): 0.188,
+        ("lines", "latestOffset"): 0.003,
+    }
+
+
+def test_splits_are_told_by_status_quarantined_ones_among_them(metrics: QueryMetrics) -> None:
+    metrics.progressed(with_summary(FIRST, quarantinedSplits=1, liveSplits=6))
+    found = {labels[2]: value for labels, value in values(metrics, "flip27_splits").items()}
+    assert found == {"pending": 3, "waiting": 0, "live": 6, "finished": 2, "quarantined": 1, "ignored": 0}
+
+
+def test_lag_is_the_time_since_the_newest_checkpoint_of_that_source(metrics: QueryMetrics) -> None:
+    metrics.progressed(SECOND)
+    later = with_source(SECOND, startOffset=SECOND_OFFSET, numInputRows=0)
+    metrics.progressed(later | {"timestamp": "2026-11-21T01:37:16.000Z"})
+    assert values(metrics, "flip27_lag_seconds") == {("lines", "files"): 10.0}
+    assert values(metrics, "flip27_bytes") == {("lines", "files"): 8}
+
+
+def test_event_time_lag_goes_by_the_largest_time_that_was_ever_reported(metrics: QueryMetrics) -> None:
+    assert values(metrics, "flip27_event_time_lag_seconds") == {}
+    for time in ("01:37:00", "01:36:00"):
+        report = SECOND_REPORT | {"lastMaxEventTime": f"2026-11-21T{time}.000000+00:00"}
+        metrics.progressed(with_source(SECOND, latestOffset=report))
+    metrics.progressed(FIRST)
+    assert values(metrics, "flip27_event_time_lag_seconds") == {("lines", "files"): 17.843}
+
+
+def test_two_sources_of_one_uid_in_a_query_are_kept_apart(metrics: QueryMetrics) -> None:
+    other = FIRST["sources"][0] | {"numInputRows": 9}
+    metrics.progressed(FIRST | {"sources": [*FIRST["sources"], other]})
+    assert values(metrics, "flip27_rows") == {("lines", "files"): 4, ("lines", "files#2"): 9}
+
+
+def test_a_query_without_a_name_goes_by_its_id(metrics: QueryMetrics) -> None:
+    metrics.started(QUERY_ID, None)
+    metrics.progressed(with_source(FIRST, endOffset=INLINE_OFFSET) | {"name": None})
+    assert values(metrics, "flip27_checkpoint_id") == {(QUERY_ID, "orders/eu"): 1}
+
+
+def test_two_running_queries_of_one_name_are_kept_apart(metrics: QueryMetrics) -> None:
+    metrics.progressed(FIRST)
+    metrics.progressed(FIRST | {"id": OTHER_ID})
+    assert values(metrics, "flip27_query_active") == {("lines",): 1, (OTHER_ID,): 1}
+
+
+def test_a_query_that_has_ended_keeps_its_last_numbers_and_says_how_it_ended(metrics: QueryMetrics) -> None:
+    metrics.progressed(FIRST)
+    metrics.terminated(QUERY_ID, failed=True)
+    assert values(metrics, "flip27_query_active") == {("lines",): 0}
+    assert values(metrics, "flip27_query_failed") == {("lines",): 1}
+    assert values(metrics, "flip27_rows") == {("lines", "files"): 4}
+
+
+def test_a_query_that_is_restarted_counts_on(metrics: QueryMetrics) -> None:
+    metrics.progressed(FIRST)
+    metrics.terminated(QUERY_ID, failed=True)
+    metrics.started(QUERY_ID, "lines")
+    metrics.progressed(SECOND)
+    assert values(metrics, "flip27_query_failed") == {("lines",): 0}
+    assert values(metrics, "flip27_rows") == {("lines", "files"): 8}
+
+
+def test_a_new_query_takes_over_the_name_of_one_that_has_ended(metrics: QueryMetrics) -> None:
+    metrics.progressed(FIRST)
+    metrics.terminated(QUERY_ID)
+    metrics.started(OTHER_ID, "lines")
+    metrics.progressed(FIRST | {"id": OTHER_ID})
+    assert values(metrics, "flip27_rows") == {("lines", "files"): 4}
+
+
+def test_of_queries_that_have_ended_only_the_last_ones_are_kept(metrics: QueryMetrics) -> None:
+    metrics.progressed(FIRST)
+    for number in range(MOST_ENDED + 1):
+        metrics.progressed(FIRST | {"id": f"id-{number}", "name": f"query-{number}"})
+        metrics.terminated(f"id-{number}")
+    shown = values(metrics, "flip27_query_active")
+    assert len(shown) == MOST_ENDED + 1
+    assert shown[("lines",)] == 1
+    assert ("query-0",) not in shown
+
+
+def test_a_query_without_a_flip27_source_has_no_samples(metrics: QueryMetrics) -> None:
+    metrics.started(QUERY_ID, "lines")
+    metrics.progressed(with_source(FIRST, endOffset=5))
+    assert metrics.samples() == []
+
+
+def test_samples_have_a_value_for_each_label_of_their_metric(metrics: QueryMetrics) -> None:
+    report = SECOND_REPORT | {"lastMaxEventTime": "2026-11-21", "mine": 3}
+    metrics.progressed(with_source(SECOND, startOffset=FIRST_OFFSET, latestOffset=report))
+    samples = metrics.samples()
+    assert {sample.metric for sample in samples} == set(CATALOG)
+    assert [sample for sample in samples if len(sample.labels) != len(sample.metric.labels)] == []
