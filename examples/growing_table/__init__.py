@@ -1,0 +1,1 @@
+"""A DuckDB table polled by a growing key."""

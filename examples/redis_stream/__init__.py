@@ -1,0 +1,1 @@
+"""A Redis stream, read by ranges of entry ids."""

@@ -1,0 +1,1 @@
+"""A folder of SQLite files, one split each."""
