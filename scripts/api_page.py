@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol
 
 import flip27_source
 from flip27_source import edits, errors, metrics, savepoints, testing
+from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 
@@ -112,15 +113,5 @@ def _section(match: re.Match[str]) -> str:
     return f"{match[1]}:\n\n" + "\n".join(f"- {row}" for row in rows) + "\n\n"
 
 
-def main() -> int:
-    """Write the page, or say whether it is up to date."""
-    wanted = page()
-    if "--check" in sys.argv:
-        found = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        return 0 if found == wanted else 1
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, lambda _: page()))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from scripts.made_page import write_or_check
+
 PICTURE = Path(__file__).parents[1] / "docs" / "batch.svg"
 
 ACTORS = {
@@ -123,15 +125,5 @@ def _drawn(step: Arrow | Note, y: int) -> str:
     )
 
 
-def main() -> int:
-    """Write the picture, or say whether it is up to date."""
-    wanted = picture()
-    if "--check" in sys.argv:
-        found = PICTURE.read_text(encoding="utf-8") if PICTURE.exists() else ""
-        return 0 if found == wanted else 1
-    PICTURE.write_text(wanted, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PICTURE, lambda _: picture()))

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from flip27_source.cli.app import app
+from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 
@@ -114,15 +115,5 @@ def _shown(default: object) -> str:
     return "" if default in (None, False, (), []) else f"`{default}`"
 
 
-def main() -> int:
-    """Write the page, or say whether it is up to date."""
-    wanted = page()
-    if "--check" in sys.argv:
-        found = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        return 0 if found == wanted else 1
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, lambda _: page()))

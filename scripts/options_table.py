@@ -10,13 +10,14 @@ from typing import Any
 from flip27_source.options import Option
 from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerator, find_reader, known_names
 from flip27_source.source_options import CORE_OPTIONS
+from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 
 INTRODUCTION = """\
 # Options
 
-This page is made from the code (`python scripts/options_table.py`). Names are matched without regard to
+This page is made from the code (`python -m scripts.options_table`). Names are matched without regard to
 case. Sizes are written as `1048576`, `64m`, `10g`; durations as `10 seconds`, `1h`, `500ms`. An option that
 no part of the source knows is refused, with the nearest known name.
 
@@ -62,14 +63,5 @@ def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def main() -> int:
-    """Write the page, or say whether it is up to date."""
-    wanted = page()
-    if "--check" in sys.argv:
-        return 0 if PAGE.read_text() == wanted else 1
-    PAGE.write_text(wanted)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, lambda _: page()))

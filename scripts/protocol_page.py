@@ -17,6 +17,7 @@ from typing import Any
 
 from flip27_source.coordination.gateway import AddSplit, SubtaskGateway
 from flip27_source.errors import ProtocolError
+from scripts.made_page import write_or_check
 
 TOP = Path(__file__).parents[1]
 PAGE = TOP / "docs" / "protocol.md"
@@ -75,7 +76,7 @@ def page(text: str) -> str:
     if missing:
         raise SystemExit(f"no test is named after scenarios {missing}, and {PAGE.name} does not say why")
     for name, part in (("gateway", _gateway_table()), ("scenarios", _scenario_table(text))):
-        marks = rf"(<!-- {name}: made by scripts/protocol_page.py -->\n).*?(<!-- end -->)"
+        marks = rf"(<!-- {name}: made by scripts.protocol_page -->\n).*?(<!-- end -->)"
         text, found = re.subn(marks, lambda m, part=part: m[1] + part + m[2], text, flags=re.DOTALL)  # type: ignore[misc]
         if found != 1:
             raise SystemExit(f"{PAGE.name} has no place for the part {name}")
@@ -141,15 +142,5 @@ def _scenario_table(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Write the page, or say whether it is up to date."""
-    text = PAGE.read_text(encoding="utf-8")
-    wanted = page(text)
-    if "--check" in sys.argv:
-        return 0 if text == wanted else 1
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, page))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flip27_source.readers.spark_options import status
 from flip27_source.registry import find_reader
+from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "readers.md"
 READERS = ("json", "csv", "text", "parquet", "orc", "avro", "arrow", "binary")
@@ -36,15 +37,5 @@ def page(text: str) -> str:
     return f"{before}{BEGIN}{table()}{END}{after}"
 
 
-def main() -> int:
-    """Write the table, or say whether it is up to date."""
-    found = PAGE.read_text()
-    wanted = page(found)
-    if "--check" in sys.argv:
-        return 0 if found == wanted else 1
-    PAGE.write_text(wanted)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, page))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flip27_source.snapshots.views import SPARK_NAMES, VIEWS, View
 from flip27_source.spark.state_options import STATE_OPTIONS
+from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "state.md"
 
@@ -16,7 +17,7 @@ def page(text: str) -> str:
     """The page with its tables made anew."""
     parts = {f"view {view.name}": _columns(view) for view in VIEWS.values()} | {"options": _options()}
     for name, part in parts.items():
-        marks = rf"(<!-- {name}: made by scripts/state_page.py -->\n).*?(<!-- end -->)"
+        marks = rf"(<!-- {name}: made by scripts.state_page -->\n).*?(<!-- end -->)"
         text, found = re.subn(marks, lambda m, part=part: m[1] + part + m[2], text, flags=re.DOTALL)  # type: ignore[misc]
         if found != 1:
             raise SystemExit(f"{PAGE.name} has no place for {name}")
@@ -38,15 +39,5 @@ def _options() -> str:
     return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows, ""])
 
 
-def main() -> int:
-    """Write the page, or say whether it is up to date."""
-    found = PAGE.read_text(encoding="utf-8")
-    wanted = page(found)
-    if "--check" in sys.argv:
-        return 0 if found == wanted else 1
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, page))

@@ -14,16 +14,12 @@ REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text()
 
 
-@pytest.mark.parametrize("script", ["options_table", "api_page", "batch_picture"])
+@pytest.mark.parametrize(
+    "script", ["api_page", "batch_picture", "cli_page", "options_table", "protocol_page", "state_page"]
+)
 def test_what_is_made_from_the_code_is_up_to_date(script: str) -> None:
     done = subprocess.run([sys.executable, "-m", f"scripts.{script}", "--check"], cwd=REPOSITORY, check=False)
     assert done.returncode == 0, f"run python -m scripts.{script}"
-
-
-def test_the_protocol_page_is_made_from_the_code_and_every_scenario_is_shown_or_excused() -> None:
-    script = [sys.executable, "scripts/protocol_page.py", "--check"]
-    done = subprocess.run(script, cwd=REPOSITORY, check=False)
-    assert done.returncode == 0, "run python scripts/protocol_page.py"
 
 
 def test_every_make_target_is_in_the_readme_or_the_contributors_guide() -> None:

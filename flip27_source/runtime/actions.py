@@ -36,10 +36,7 @@ class ActionRunner:
 
     def drain(self) -> list[tuple[int, str | None]]:
         """What has ended since the last call: the action's number, and its error if it failed."""
-        ended = []
-        while not self._ended.empty():
-            ended.append(self._ended.get())
-        return ended
+        return [self._ended.get() for _ in range(self._ended.qsize())]
 
     def close(self) -> None:
         """Begin no further action; those under way end by themselves."""

@@ -14,16 +14,17 @@ import msgspec
 
 from ..coordination.reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
 from ..enumerator import SplitEnumerator
-from ..errors import AttemptError, CorruptStateError, IncompatibleStateError, MissingStateError
-from ..segment import content_digest
+from ..errors import AttemptError, CorruptStateError, MissingStateError
 from . import layout
 from .codec import SnapshotCodec
 from .event_codec import EventCodec
 from .layout import CheckpointName
+from .sealed import decode_sealed, seal
 from .store import Store
 
 FORMAT = 1
 
+_REMEDY = "restore the file from a backup of the state location"
 
 _ABSENT = msgspec.Raw()
 
@@ -45,15 +46,6 @@ class StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     results: list[StoredResult] = []
     events: list[msgspec.Raw] = []
     metrics: CheckpointMetrics = CheckpointMetrics()
-
-
-class _Sealed(msgspec.Struct, frozen=True):
-    digest: str
-    report: msgspec.Raw
-
-
-class _Format(msgspec.Struct):
-    format: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +123,7 @@ class ReportStorage:
             events=[self.events.encode(event) for event in report.events],
             metrics=report.metrics,
         )
-        data = msgspec.json.encode(stored, order="sorted")
-        sealed = _Sealed(digest=content_digest(data), report=msgspec.Raw(data))
-        return msgspec.json.encode(sealed, order="sorted")
+        return seal("report", stored)
 
     def _decode(self, file: str, data: bytes) -> SubtaskReport[Any]:
         try:
@@ -169,29 +159,12 @@ def decode_stored_report(file: str, data: bytes) -> StoredReport:
         CorruptStateError: it is cut off or altered.
         IncompatibleStateError: its format is newer than this library.
     """
-    try:
-        sealed = msgspec.json.decode(data, type=_Sealed)
-        if content_digest(bytes(sealed.report)) != sealed.digest:
-            raise CorruptStateError(
-                f"report {file} is not what its digest promises ({len(data)} bytes)",
-                remedy="restore the file from a backup of the state location",
-            )
-        found = msgspec.json.decode(sealed.report, type=_Format).format
-        if found != FORMAT:
-            raise IncompatibleStateError(
-                f"report {file} has format {found}; this library reads {FORMAT}",
-                remedy="install the version of flip27-source that wrote it, or a newer one",
-            )
-        return msgspec.json.decode(sealed.report, type=StoredReport)
-    except msgspec.MsgspecError as error:
-        raise _unreadable(file, error) from error
+    what = f"report {file}"
+    return decode_sealed(data, "report", StoredReport, what=what, format_=FORMAT, remedy=_REMEDY)
 
 
 def _unreadable(file: str, error: Exception) -> CorruptStateError:
-    return CorruptStateError(
-        f"report {file} cannot be read: {error}",
-        remedy="restore the file from a backup of the state location",
-    )
+    return CorruptStateError(f"report {file} cannot be read: {error}", remedy=_REMEDY)
 
 
 def check_same_ranges(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:

@@ -12,17 +12,12 @@ import msgspec
 
 from ..coordination.edits import EditRequest
 from ..errors import CorruptStateError, EditError, Flip27Error, IncompatibleStateError, MissingStateError
-from ..segment import content_digest
 from . import layout
+from .sealed import BrokenSealError, seal, unseal
 from .store import Store
 
 FORMAT = 1
 EDIT = "edit"
-
-
-class _Sealed(msgspec.Struct, frozen=True):
-    digest: str
-    request: msgspec.Raw
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -106,9 +101,7 @@ class EditRequests:
 
 def sealed(request: bytes) -> bytes:
     """A request with its digest, as it is stored."""
-    return msgspec.json.encode(
-        _Sealed(digest=content_digest(request), request=msgspec.Raw(request)), order="sorted"
-    )
+    return seal("request", msgspec.Raw(request))
 
 
 def unsealed(file: str, data: bytes) -> bytes:
@@ -118,12 +111,11 @@ def unsealed(file: str, data: bytes) -> bytes:
         CorruptStateError: it is cut off or altered.
     """
     try:
-        found = msgspec.json.decode(data, type=_Sealed)
+        return unseal("request", data)
+    except BrokenSealError as error:
+        raise _damaged(file, f"it {error}") from None
     except msgspec.MsgspecError as error:
         raise _damaged(file, error) from error
-    if content_digest(bytes(found.request)) != found.digest:
-        raise _damaged(file, f"it is not what its digest promises ({len(data)} bytes)")
-    return bytes(found.request)
 
 
 def _decoded(file: str, data: bytes) -> EditRequest | None:

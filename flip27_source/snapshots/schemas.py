@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from ..ddl import parse_columns, type_name
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError
-from ..segment import content_digest
 from . import layout
+from .sealed import decode_sealed, seal
 from .store import Store
 
 FORMAT = 1
+
+_REMEDY = "restore the file from a backup of the state location, or give the schema"
 
 
 class StoredColumn(msgspec.Struct, frozen=True):
@@ -30,15 +32,6 @@ class StoredSchema(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     version: int
     columns: list[StoredColumn]
-
-
-class _Sealed(msgspec.Struct, frozen=True):
-    digest: str
-    schema: msgspec.Raw
-
-
-class _Format(msgspec.Struct):
-    format: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +68,7 @@ class SchemaStorage:
             version=version,
             columns=[StoredColumn(field.name, type_name(field.type)) for field in schema],
         )
-        data = msgspec.json.encode(stored, order="sorted")
-        sealed = msgspec.json.encode(_Sealed(digest=content_digest(data), schema=msgspec.Raw(data)))
-        self._store.create(layout.schema_file(self._uid, version), sealed, exclusive=True)
+        self._store.create(layout.schema_file(self._uid, version), seal("schema", stored), exclusive=True)
         return self._read(version)
 
     def _read(self, version: int) -> RecordedSchema:
@@ -96,22 +87,8 @@ class SchemaStorage:
 
 
 def _decoded(file: str, data: bytes) -> StoredSchema:
-    try:
-        sealed = msgspec.json.decode(data, type=_Sealed)
-        if content_digest(bytes(sealed.schema)) != sealed.digest:
-            raise CorruptStateError(
-                f"the recorded schema {file} is not what its digest promises ({len(data)} bytes)",
-                remedy="restore the file from a backup of the state location, or give the schema",
-            )
-        found = msgspec.json.decode(sealed.schema, type=_Format).format
-        if found != FORMAT:
-            raise IncompatibleStateError(
-                f"the recorded schema {file} has format {found}; this library reads {FORMAT}",
-                remedy="install the version of flip27-source that wrote it, or a newer one",
-            )
-        return msgspec.json.decode(sealed.schema, type=StoredSchema)
-    except msgspec.MsgspecError as error:
-        raise _unreadable(file, error) from error
+    what = f"the recorded schema {file}"
+    return decode_sealed(data, "schema", StoredSchema, what=what, format_=FORMAT, remedy=_REMEDY)
 
 
 def _type(file: str, column: StoredColumn) -> pa.DataType:
@@ -122,7 +99,4 @@ def _type(file: str, column: StoredColumn) -> pa.DataType:
 
 
 def _unreadable(file: str, error: Exception) -> CorruptStateError:
-    return CorruptStateError(
-        f"the recorded schema {file} cannot be read: {error}",
-        remedy="restore the file from a backup of the state location, or give the schema",
-    )
+    return CorruptStateError(f"the recorded schema {file} cannot be read: {error}", remedy=_REMEDY)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +11,6 @@ from scripts.cli_page import commands
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "cli.md").read_text()
 COMMANDS = dict(commands())
-
-
-def test_the_page_is_made_from_the_code() -> None:
-    done = subprocess.run([sys.executable, "-m", "scripts.cli_page", "--check"], cwd=REPOSITORY, check=False)
-    assert done.returncode == 0, "run python -m scripts.cli_page"
 
 
 @pytest.mark.parametrize("words", COMMANDS)

@@ -1,0 +1,76 @@
+"""Sealed JSON: what a small state file says, beside the digest of exactly these bytes."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from ..errors import CorruptStateError, IncompatibleStateError
+from ..segment import content_digest
+
+Content = TypeVar("Content")
+
+
+class BrokenSealError(ValueError):
+    """The content is not what its digest promises."""
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+def seal(part: str, content: msgspec.Struct | msgspec.Raw) -> bytes:
+    """Canonical JSON of the content under the name ``part``, with its digest.
+
+    Raises:
+        TypeError, ValueError: it has no JSON.
+    """
+    data = msgspec.json.encode(content, order="sorted")
+    return msgspec.json.encode({"digest": content_digest(data), part: msgspec.Raw(data)}, order="sorted")
+
+
+def unseal(part: str, data: bytes) -> bytes:
+    """The content under the name ``part``, as JSON.
+
+    Raises:
+        BrokenSealError: it was altered.
+        msgspec.MsgspecError: it is cut off or something else.
+    """
+    sealed = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    try:
+        content, digest = bytes(sealed[part]), msgspec.json.decode(sealed["digest"], type=str)
+    except KeyError as error:
+        raise msgspec.ValidationError(f"Object missing required field `{error.args[0]}`") from None
+    if content_digest(content) != digest:
+        raise BrokenSealError(f"is not what its digest promises ({len(data)} bytes)")
+    return content
+
+
+def decode_sealed(
+    data: bytes, part: str, kind: type[Content], *, what: str, format_: int, remedy: str
+) -> Content:
+    """The content of a sealed file.
+
+    Args:
+        what: the file, for messages: "report <path>".
+        format_: the only format that is read.
+        remedy: what to do where the file is damaged.
+
+    Raises:
+        CorruptStateError: it is cut off or altered.
+        IncompatibleStateError: its format is another one.
+    """
+    try:
+        content = unseal(part, data)
+        found = msgspec.json.decode(content, type=_Format).format
+        if found != format_:
+            raise IncompatibleStateError(
+                f"{what} has format {found}; this library reads {format_}",
+                remedy="install the version of flip27-source that wrote it, or a newer one",
+            )
+        return msgspec.json.decode(content, type=kind)
+    except BrokenSealError as error:
+        raise CorruptStateError(f"{what} {error}", remedy=remedy) from None
+    except msgspec.MsgspecError as error:
+        raise CorruptStateError(f"{what} cannot be read: {error}", remedy=remedy) from error
