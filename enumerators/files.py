@@ -89,6 +89,8 @@ class FilesEnumerator(
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
         self._strategy = chosen_strategy(options, paths)
         self._too_old: set[str] = set()
+        # Where the query begins behind existing files: a restart must not begin behind those that came since.
+        self._start_is_unsaved = self._position is None and not options[INCLUDE_EXISTING_FILES]
 
     def start(self) -> None:
         """Check the path, then begin to list it."""
@@ -132,6 +134,10 @@ class FilesEnumerator(
             self._lister.remember(look.unsettled)
         return Discovery(splits, after)
 
+    def wants_checkpoint(self) -> bool:
+        """Once, where existing files are left out and the first listing is done."""
+        return self._start_is_unsaved and self._position is not None
+
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The position with what is partly read, and the pages of waiting files."""
         if self._latest_first:
@@ -143,6 +149,7 @@ class FilesEnumerator(
             state = super().snapshot_state(checkpoint_id)
         if state.position is None:
             return state
+        self._start_is_unsaved = False
         return replace(state, position=replace(state.position, partly_read=self._finished.stored()))
 
     @classmethod

@@ -218,6 +218,10 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         The value must not change afterwards.
         """
 
+    def wants_checkpoint(self) -> bool:
+        """Whether the state is to be stored though there is nothing to read: a start that must not move."""
+        return False
+
     def add_reader(self, subtask_id: int) -> None:
         """A reader can be assigned to from now on."""
 

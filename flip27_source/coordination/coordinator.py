@@ -110,7 +110,7 @@ class SourceCoordinator(Generic[SplitT]):
         handler(result, error)
 
     def checkpoint(self, metadata: CheckpointMetadata, limits: Limits) -> PendingCheckpoint[SplitT] | None:
-        """Trigger, plan and freeze a checkpoint; None when there is nothing new to read, nor an edit.
+        """Trigger, plan and freeze a checkpoint; None when there is no need of one.
 
         The plan is what the gateways hold, what live splits have to give, and what the
         enumerator answers to split requests, until a limit is reached. On return the gateways
@@ -129,7 +129,8 @@ class SourceCoordinator(Generic[SplitT]):
         self._request_splits(batch)
         for split in self._ledger.live:
             self._read_on(split, batch, metadata.timestamp_ms)
-        if not batch and not metadata.edits and not metadata.is_savepoint:
+        wanted = metadata.edits or metadata.is_savepoint or self.enumerator.wants_checkpoint()
+        if not batch and not wanted:
             return None
         for gateway in self._gateways.values():
             gateway.mark_for_checkpoint(metadata.checkpoint_id)

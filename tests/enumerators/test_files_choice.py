@@ -192,6 +192,25 @@ def test_files_that_exist_at_the_first_start_can_be_left_out(tmp_path: Path) -> 
     assert restarted.names() == []
 
 
+def test_a_start_behind_existing_files_is_stored_before_anything_is_read(tmp_path: Path) -> None:
+    """A file that comes while the query is down, before its first file, is new when it starts again."""
+    write(tmp_path, "existing")
+    rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
+    assert rounds.names() == []
+    write(tmp_path, "while it was down")
+    restarted = rounds.restarted()
+    assert restarted.names() == ["while it was down"]
+
+
+def test_a_start_behind_existing_files_is_stored_once(tmp_path: Path) -> None:
+    rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
+    assert rounds.names() == []
+    assert rounds.coordinator.last_checkpoint_id == 1
+    assert rounds.names() == []
+    assert rounds.restarted().names() == []
+    assert rounds.coordinator.last_checkpoint_id == 1
+
+
 def test_leaving_existing_files_out_of_a_run_that_ends_by_itself_is_refused(tmp_path: Path) -> None:
     """Such a run finds only what exists: every one of them would begin anew and read nothing."""
     with pytest.raises(OptionError, match="it would never read anything") as caught:
