@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,11 @@ _STYLES = {
 _NOT_FOLDED = 19
 """Cells of up to so many characters stay on one line: times, numbers, statuses."""
 _PADDING = 3
+
+
+def say_meanwhile(text: str) -> None:
+    """Print a line on standard error while a command waits; it holds no secret."""
+    print(text, file=sys.stderr, flush=True)
 
 
 class Rendering:

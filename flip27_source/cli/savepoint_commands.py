@@ -11,81 +11,115 @@ from flip27_source import savepoints
 
 from .answers import Answer, Table
 from .commands import DONE, REFUSED, Lineage, Storage, command, storage_options
+from .rendering import say_meanwhile
 
 group = typer.Typer(help="Savepoints: make, look at, verify and delete them.", no_args_is_help=True)
 
 Savepoint = Annotated[
     str, typer.Argument(metavar="SAVEPOINT", help="The directory of a savepoint, or its _metadata file.")
 ]
+State = Annotated[str, typer.Option("--state", help="The query's stateLocation.")]
+To = Annotated[str, typer.Option("--to", help="Where the savepoint gets a directory of its own.")]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint", help="The query's checkpointLocation; found by itself where it holds the state."
+    ),
+]
+_REQUEST = "an object: request_id, lineage, target."
 
 
 @command(
     group,
     "create",
     example="flip27 savepoint create --state /ckpt/orders/flip27 --to /savepoints",
-    answers="an object: directory, checkpoint_id, batch_id (null where Spark's checkpoint is not known).",
+    answers="an object: directory, checkpoint_id, batch_id (null where Spark's checkpoint is not known), "
+    "requested (whether a running query has made it).",
 )
 def create(
-    state: Annotated[str, typer.Option("--state", help="The query's stateLocation.")],
-    to: Annotated[str, typer.Option("--to", help="Where the savepoint gets a directory of its own.")],
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint", help="The query's checkpointLocation; found by itself where it holds the state."
-        ),
-    ] = None,
+    state: State,
+    to: To,
+    checkpoint: Checkpoint = None,
     lineage: Lineage = None,
     query: Annotated[
-        bool, typer.Option("--query", help="Take the whole query: Spark's checkpoint and all its sources.")
+        bool, typer.Option("--query", help="Copy the whole query: Spark's checkpoint and all its sources.")
     ] = False,
+    copy: Annotated[
+        bool,
+        typer.Option("--copy", help="Copy the newest complete checkpoint at once, even of a running query."),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="How long to wait for a running query, in seconds.")
+    ] = 600.0,
     storage: Storage = None,
 ) -> Answer:
-    """Copy the newest complete checkpoint of a query, running or stopped, elsewhere."""
+    """Make a savepoint: a running query makes it at its next batch boundary, of a stopped one it is a copy.
+
+    While it waits it says so on standard error. A request that was not answered in time is withdrawn.
+    """
     made = savepoints.create(
         state=state,
         to=to,
         checkpoint=checkpoint,
         lineage=lineage,
         query=query,
+        copy=copy,
+        timeout_s=timeout,
+        progress=say_meanwhile,
         storage_options=storage_options(storage),
     )
     said = f"checkpoint {made.checkpoint_id}"
-    if made.batch_id is None:
-        said += ", the newest that is surely complete (give --checkpoint for the very last batch)"
-    else:
+    if made.batch_id is not None:
         said += f", the state after batch {made.batch_id}"
+    elif not made.requested:
+        said += ", the newest that is surely complete (give --checkpoint for the very last batch)"
+    said += "; made by the running query" if made.requested else ""
     return Answer(data=made, shown=[made.directory], notes=[said])
 
 
 @command(
     group,
     "request",
-    example="flip27 savepoint request --state /ckpt/orders/flip27 --to /savepoints --timeout 120",
-    answers="an object: directory, checkpoint_id, batch_id (null).",
+    example="flip27 savepoint request --state /ckpt/orders/flip27 --to /savepoints",
+    answers=_REQUEST,
 )
 def request(
-    state: Annotated[str, typer.Option("--state", help="The query's stateLocation.")],
-    to: Annotated[str, typer.Option("--to", help="Where the savepoint gets a directory of its own.")],
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint", help="The query's checkpointLocation; found by itself where it holds the state."
-        ),
-    ] = None,
+    state: State,
+    to: To,
+    checkpoint: Checkpoint = None,
     lineage: Lineage = None,
-    timeout: Annotated[float, typer.Option("--timeout", help="How long to wait for it, in seconds.")] = 60.0,
     storage: Storage = None,
 ) -> Answer:
-    """Have a running query make a savepoint at its next batch, to which its readers can add."""
-    made = savepoints.request(
+    """Ask a query for a savepoint and do not wait; a stopped one makes it at its next start."""
+    asked = savepoints.request(
+        state=state, to=to, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
+    )
+    said = f"{asked.lineage} makes it at its next batch boundary, in {asked.target}"
+    return Answer(data=asked, shown=[asked.request_id], notes=[said])
+
+
+@command(
+    group,
+    "withdraw",
+    example="flip27 savepoint withdraw 0f3a5c1e --state /ckpt/orders/flip27",
+    answers=_REQUEST,
+)
+def withdraw(
+    request_id: Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, or the beginning of it.")],
+    state: State,
+    checkpoint: Checkpoint = None,
+    lineage: Lineage = None,
+    storage: Storage = None,
+) -> Answer:
+    """Take a request for a savepoint back; one that is being made already is finished all the same."""
+    asked = savepoints.withdraw(
+        request_id,
         state=state,
-        to=to,
         checkpoint=checkpoint,
         lineage=lineage,
-        timeout_s=timeout,
         storage_options=storage_options(storage),
     )
-    return Answer(data=made, shown=[made.directory], notes=[f"checkpoint {made.checkpoint_id}, as asked for"])
+    return Answer(data=asked, shown=[f"withdrawn {asked.request_id}, a savepoint in {asked.target}"])
 
 
 @command(

@@ -247,7 +247,12 @@ def _edits(text: str | None) -> str | None:
     """The edits of a checkpoint in words."""
     if text is None:
         return None
-    return "; ".join(f"{item['operation']} by {item['who']}: {item['why']}" for item in json.loads(text))
+    return "; ".join(map(_edit, json.loads(text)))
+
+
+def _edit(item: dict[str, Any]) -> str:
+    came_of_it = "refused" if item.get("refused") else f"{item.get('splits', 0)} splits"
+    return f"{item['operation']} by {item['who']}: {item['why']} ({came_of_it})"
 
 
 def _overview(history: History) -> dict[str, Any]:

@@ -6,7 +6,7 @@ An edit goes forward: it is applied between two batches and makes a new checkpoi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -35,54 +35,55 @@ class EditOperation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditRequest:
-    """An edit that waits for the next batch boundary.
+class Edit:
+    """What is asked for, as its history keeps it.
 
     Attributes:
         request_id: a UUID; the edit of one request is applied once.
-        lineage: the one that it is meant for.
         who, why: for the history.
         requested_us: when, microseconds since the epoch; edits of one boundary go in this order.
         selected: how the splits were chosen, for people.
-        split_ids: the splits that were chosen; not for REPLAY and REWIND.
-        plans: REPLAY only: ids of splits by the name of the checkpoint whose batch had them.
         checkpoint: REWIND only: the name of the checkpoint to go back to.
         position: SET_POSITION only: fields of the split and their new values.
     """
 
     request_id: str
-    lineage: str
     operation: EditOperation
     who: str
     why: str
     requested_us: int
     selected: str = ""
-    split_ids: tuple[str, ...] = ()
-    plans: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     checkpoint: str | None = None
     position: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedEdit:
-    """What came of an edit; stored in the checkpoint that it has made.
+class EditRequest(Edit):
+    """An edit that waits for the next batch boundary.
 
     Attributes:
-        request_id, operation, who, why, requested_us, selected, checkpoint, position: as in the request.
-        splits: how many splits it has changed. split_ids: the first of them.
+        lineage: the one that it is meant for.
+        split_ids: the splits that were chosen; not for REPLAY and REWIND.
+        plans: REPLAY only: ids of splits by the name of the checkpoint whose batch had them.
+    """
+
+    lineage: str
+    split_ids: tuple[str, ...] = ()
+    plans: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedEdit(Edit):
+    """An edit and what came of it; stored in the checkpoint that it has made.
+
+    Attributes:
+        splits: how many splits it has changed; those of the batches that a REWIND takes back. split_ids: the
+            first of them.
         left_alone: the first of those that it could not change, and why. left_alone_count: how many.
         refused: why nothing at all was done; None otherwise.
         dropped_actions: side effects that will not be performed, as their data is read again.
     """
 
-    request_id: str
-    operation: EditOperation
-    who: str
-    why: str
-    requested_us: int
-    selected: str = ""
-    checkpoint: str | None = None
-    position: Mapping[str, Any] | None = None
     splits: int = 0
     split_ids: tuple[str, ...] = ()
     left_alone: Mapping[str, str] = field(default_factory=dict)
@@ -93,7 +94,7 @@ class AppliedEdit:
     @classmethod
     def of(
         cls,
-        request: EditRequest,
+        request: Edit,
         *,
         changed: Iterable[str] = (),
         left_alone: Mapping[str, str] | None = None,
@@ -103,14 +104,7 @@ class AppliedEdit:
         """What came of ``request``."""
         ids, rest = tuple(changed), left_alone or {}
         return cls(
-            request_id=request.request_id,
-            operation=request.operation,
-            who=request.who,
-            why=request.why,
-            requested_us=request.requested_us,
-            selected=request.selected,
-            checkpoint=request.checkpoint,
-            position=request.position,
+            **{asked.name: getattr(request, asked.name) for asked in fields(Edit)},
             splits=len(ids),
             split_ids=ids[:NAMED],
             left_alone=dict(islice(rest.items(), NAMED)),

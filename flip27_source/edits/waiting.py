@@ -8,7 +8,7 @@ from typing import Any
 
 from ..coordination.edits import EditRequest
 from ..errors import EditError
-from ..snapshots.requests import EditRequests
+from ..snapshots.requests import RequestFolder
 from ..snapshots.views_history import History
 from .planning import EditPlan, only_lineage
 
@@ -48,7 +48,7 @@ def submit(plan: EditPlan) -> str:
     """
     store = plan.lineage.store(plan.storage_options)
     assert store is not None
-    EditRequests(store, plan.lineage.folder).submit(plan.request)
+    RequestFolder(store, plan.lineage.folder).submit(plan.request)
     return plan.request.request_id
 
 
@@ -57,15 +57,15 @@ def pending(
 ) -> list[PendingEdit]:
     """The requests that wait, in the order in which they will be applied; unreadable ones last."""
     requests, history = _opened(state, lineage, storage_options)
-    found, damaged = requests.readable()
-    applied = _applied(history) if found else {}
+    found = requests.waiting()
+    applied = _applied(history) if found.edits else {}
     waiting = [
         PendingEdit(request_id=item.request_id, request=item, applied_in=applied.get(item.request_id))
-        for item in sorted(found.values(), key=lambda item: (item.requested_us, item.request_id))
+        for item in found.edits
     ]
     unreadable = [
         PendingEdit(request_id=request_id, request=None, error=str(error))
-        for request_id, error in sorted(damaged.items())
+        for request_id, error in sorted(found.damaged.items())
     ]
     return waiting + unreadable
 
@@ -86,8 +86,9 @@ def withdraw(
         EditError: there is no such request, and no retained checkpoint has applied it.
     """
     requests, history = _opened(state, lineage, storage_options)
-    found, damaged = requests.readable()
-    matching = [name for name in (*found, *damaged) if name.startswith(request_id)]
+    found = requests.waiting()
+    there = (*(edit.request_id for edit in found.edits), *found.damaged)
+    matching = [name for name in there if name.startswith(request_id)]
     if len(matching) > 1:
         raise EditError(f"{request_id} begins {len(matching)} requests", remedy="give more of the id")
     for name in matching:
@@ -101,12 +102,12 @@ def withdraw(
 
 def _opened(
     state: str, lineage: str | None, storage_options: Mapping[str, Any] | None
-) -> tuple[EditRequests, History]:
+) -> tuple[RequestFolder, History]:
     options = dict(storage_options or {})
     found = only_lineage(state, lineage, options)
     store = found.store(options)
     assert store is not None
-    return EditRequests(store, found.folder), History(store, found)
+    return RequestFolder(store, found.folder), History(store, found)
 
 
 def _applied(history: History) -> dict[str, int]:

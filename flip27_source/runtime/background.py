@@ -49,6 +49,18 @@ class BackgroundRunner:
             daemon=True,
         ).start()
 
+    def repeat(self, work: Callable[[], object], period_s: float) -> None:
+        """Do ``work`` every ``period_s`` seconds for its effect; errors are logged, and it goes on."""
+
+        def rounds() -> None:
+            error: BaseException | None = None
+            while not self._closed.wait(period_s) and (error is None or isinstance(error, Exception)):
+                _, error = self._round(work, RetryPolicy())
+                if isinstance(error, Exception):
+                    _log.warning("tried again in %.1f s: %s: %s", period_s, type(error).__name__, error)
+
+        threading.Thread(target=rounds, name="flip27-async", daemon=True).start()
+
     def drain(self, deliver: Deliver) -> None:
         """Give what is in the mailbox now to ``deliver``, in order of arrival.
 

@@ -1,4 +1,4 @@
-"""EditDesk: the driver's side of edits. Finds the requests of a lineage, applies them, deletes them.
+"""EditDesk: the driver's side of edits. Applies what is asked for, and deletes the requests.
 
 A request is deleted only when the checkpoint that applied it is complete; until then documents name it,
 so a crash anywhere has it applied once: either from the state before it, or not again (KIP-875).
@@ -7,7 +7,8 @@ so a crash anywhere has it applied once: either from the state before it, or not
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -26,9 +27,10 @@ from ..errors import (
     StateError,
 )
 from ..snapshots.codec import SnapshotCodec
+from ..snapshots.documents import CheckpointDocument
 from ..snapshots.layout import CheckpointName
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
-from ..snapshots.requests import EditRequests
+from ..snapshots.requests import RequestFolder
 from ..snapshots.storage import CheckpointStorage
 
 _log = logging.getLogger("flip27_source")
@@ -56,10 +58,11 @@ def changed_fields(split: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class EditDesk:
-    """The edits of one source. Used on the coordinator's thread, but for :meth:`look`.
+    """The edits of one source. Used on the coordinator's thread.
 
     Attributes:
-        due: requests that were found and are not applied, by id.
+        requests: where they are asked for; None as long as the source has no lineage.
+        due: requests that were found and are not applied, in the order in which they were asked for.
         applied: what came of those that the next checkpoint is to name.
     """
 
@@ -67,12 +70,11 @@ class EditDesk:
         self._editing = editing
         self._storage = storage
         self._codec = codec
-        self._requests: EditRequests | None = None
+        self.requests: RequestFolder | None = None
         self._at = INITIAL_OFFSET
         self._handled: set[str] = set()
         self._undeleted: set[str] = set()
-        self._damaged: frozenset[str] = frozenset()
-        self.due: dict[str, EditRequest] = {}
+        self.due: tuple[EditRequest, ...] = ()
         self.applied: tuple[AppliedEdit, ...] = ()
 
     @property
@@ -81,48 +83,30 @@ class EditDesk:
         return tuple(sorted(self._undeleted))
 
     def stand_at(self, offset: Offset, metadata: CheckpointMetadata | None) -> None:
-        """A coordinator begins at an offset, whose document has this metadata: look for its requests."""
+        """A coordinator begins at an offset, whose document has this metadata."""
         # A savepoint's edits are those of the query that it was made of.
         known = None if offset.is_initial else metadata
         named = known or CheckpointMetadata(checkpoint_id=0, timestamp_ms=0)
         self._undeleted = {*named.answered, *(edit.request_id for edit in named.edits)}
         self._handled = set(self._undeleted)
-        self.due, self.applied = {}, ()
-        self._open(offset)
-        self.found(self.look(), None)
+        self.due, self.applied = (), ()
+        self._at = offset
 
-    def look(self) -> dict[str, EditRequest]:
-        """All requests that can be read; what cannot is left where it is. On any thread."""
-        if self._requests is None:
-            return {}
-        try:
-            found, damaged = self._requests.readable()
-        except StateError as error:
-            _log.warning("requests cannot be looked for, tried again later: %s", error)
-            return {}
-        for request_id in damaged.keys() - self._damaged:
-            _log.warning("a request is left alone: %s", damaged[request_id])
-        self._damaged = frozenset(damaged)
-        return found
-
-    def found(self, requests: dict[str, EditRequest] | None, error: BaseException | None) -> None:
-        """A look has ended."""
-        if error is not None:
-            raise error
+    def found(self, requests: Iterable[EditRequest]) -> None:
+        """What a look has found."""
         # A look that began before a request was deleted still tells of it.
-        self.due = {name: item for name, item in (requests or {}).items() if name not in self._handled}
+        self.due = tuple(item for item in requests if item.request_id not in self._handled)
 
     def confirmed(self) -> bool:
         """Whether there is something to apply, after a last look at what was withdrawn meanwhile."""
-        requests = self._requests
-        if self.due and requests is not None:
-            there = set(requests.ids())
-            self.due = {name: item for name, item in self.due.items() if name in there}
+        if self.due and self.requests is not None:
+            there = set(self.requests.ids())
+            self.due = tuple(item for item in self.due if item.request_id in there)
         return bool(self.due)
 
     def apply(self, standing: Snapshot[Any], state_after: StateAfter) -> Snapshot[Any]:
         """The state with all that is due applied, in the order in which it was asked for."""
-        for request in sorted(self.due.values(), key=lambda item: (item.requested_us, item.request_id)):
+        for request in self.due:
             try:
                 edited = self._edited(standing, request, state_after)
             except _REFUSED as error:
@@ -141,34 +125,26 @@ class EditDesk:
                 came_of_it.left_alone_count, "" if came_of_it.refused is None else f": {came_of_it.refused}",
             )  # fmt: skip
             self.applied += (came_of_it,)
-        self._handled |= self.due.keys()
-        self.due = {}
+        self._handled |= {request.request_id for request in self.due}
+        self.due = ()
         return standing
 
     def written(self, offset: Offset) -> None:
         """The checkpoint that names what was applied is durable."""
         self._undeleted |= {edit.request_id for edit in self.applied}
         self.applied = ()
-        self._open(offset)
+        self._at = offset
 
     def completed(self) -> None:
         """The checkpoint is complete: what it and those before it have applied is asked for no longer."""
         for request_id in self.answered:
-            assert self._requests is not None
+            assert self.requests is not None
             try:
-                self._requests.delete(request_id)
+                self.requests.delete(request_id)
             except StateError as error:
                 _log.warning("an applied request is deleted later: %s", error)
             else:
                 self._undeleted.discard(request_id)
-
-    def _open(self, offset: Offset) -> None:
-        self._at = offset
-        store, lineage = self._storage.store, offset.lineage
-        if store is None or lineage is None:
-            self._requests = None
-        elif self._requests is None or self._requests.lineage != lineage:
-            self._requests = EditRequests(store, lineage)
 
     def _edited(self, standing: Snapshot[Any], request: EditRequest, state_after: StateAfter) -> Edited[Any]:
         try:
@@ -191,7 +167,14 @@ class EditDesk:
             case EditOperation.REPLAY:
                 return editing.replay(standing, list(self._planned(request)))
             case EditOperation.REWIND:
-                return rewound(standing, state_after(self._offset(request.checkpoint)))
+                back_to = self._offset(request.checkpoint)
+                edited = rewound(standing, state_after(back_to))
+                read_again = [
+                    split.split_id
+                    for at, document in self._storage.plans_between(back_to, self._at)
+                    for split in self._splits_in(at, document)
+                ]
+                return replace(edited, changed=tuple(dict.fromkeys(read_again)))
             case EditOperation.SET_POSITION:
                 fields = request.position or {}
                 return editing.set_position(
@@ -229,15 +212,18 @@ class EditDesk:
                     "from it",
                     remedy="ask for the edit again",
                 )
-            document = self._storage.read(offset)
-            for _, segment in document.plan_segments(self._storage.segment_loader(offset)):
-                splits = self._codec.decode_splits(document.source.split_version, segment)
-                yield from (split for split in splits if split.split_id in plans[offset])
+            splits = self._splits_in(offset, self._storage.read(offset))
+            yield from (split for split in splits if split.split_id in plans[offset])
+
+    def _splits_in(self, offset: Offset, document: CheckpointDocument) -> Iterator[Any]:
+        """The splits that the batch of a checkpoint had."""
+        for _, segment in document.plan_segments(self._storage.segment_loader(offset)):
+            yield from self._codec.decode_splits(document.source.split_version, segment)
 
     def _offset(self, text: str | None) -> Offset:
         name = CheckpointName.parse(text or "")
-        if name is None or self._requests is None:
+        if name is None or self.requests is None:
             raise EditError(
                 f"{text!r} is not the name of a checkpoint", remedy="withdraw the edit; ask again"
             )
-        return Offset(checkpoint_id=name.checkpoint_id, lineage=self._requests.lineage, name=name)
+        return Offset(checkpoint_id=name.checkpoint_id, lineage=self.requests.lineage, name=name)

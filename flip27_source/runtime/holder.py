@@ -24,11 +24,11 @@ from ..coordination.coordinator import SourceCoordinator
 from ..coordination.editing import Editing
 from ..coordination.planning import UNLIMITED, Limits
 from ..coordination.reports import ReportDemand
-from ..enumerator import Boundedness, PerformsActions, RetryPolicy
+from ..enumerator import Boundedness, PerformsActions
 from ..errors import ProtocolError, StateLocationError
 from ..reader import YieldsProgress
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.drivers import DriverEpoch
+from ..snapshots.drivers import RENEWED_EVERY_MS, DriverEpoch
 from ..snapshots.identity import identity_of
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..snapshots.storage import CheckpointStorage
@@ -55,6 +55,7 @@ from .background import BackgroundRunner
 from .checkpoint_log import CheckpointLog
 from .cleaning import BackgroundCleaner
 from .edit_desk import EditDesk
+from .request_desk import RequestDesk
 from .restoring import Beginning, begin
 from .rewinding import state_after
 from .savepoint_desk import SavepointDesk, savepoint_of
@@ -92,9 +93,9 @@ class CoordinatorHolder:
         self._surroundings = surroundings or Surroundings()
         self._checkpoint_log = CheckpointLog(source.uid, self._surroundings.now_ms)
         options = source.options
-        location = options[STATE_LOCATION]
+        location, storage_options = options[STATE_LOCATION], options.with_prefix("storage.")
         if store is None and location is not None:
-            store = open_store(location, options.with_prefix("storage."))
+            store = open_store(location, storage_options)
         if store is None and self._reports is not ReportDemand.NONE:
             raise StateLocationError(
                 f"the tasks of source {source.uid} write reports, and option stateLocation is not set",
@@ -118,7 +119,6 @@ class CoordinatorHolder:
         self._codec = codec
         self._beginning: Beginning | None = None
         self._at = INITIAL_OFFSET
-        storage_options = options.with_prefix("storage.")
         self._cleaner = BackgroundCleaner(self._storage, options[RETAINED_CHECKPOINTS], storage_options)
         editing = Editing(
             enumerator_type=source.enumerator_type,
@@ -126,7 +126,10 @@ class CoordinatorHolder:
             reader_bounds_splits=self._settings().reader_bounds_splits,
         )
         self._edits = EditDesk(editing, self._storage, codec)
-        self._savepoints = SavepointDesk(None if one_batch else store, storage_options)
+        asked_in = None if one_batch else store
+        self._savepoints = SavepointDesk(asked_in, storage_options)
+        self._requests = RequestDesk(asked_in, self._edits, self._savepoints)
+        self._look_every_s = 0.0 if asked_in is None else options[REQUEST_INTERVAL]
 
     def latest_offset(self, start: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
         """The next checkpoint after ``start``, durable; ``start`` itself when nothing is new.
@@ -259,9 +262,7 @@ class CoordinatorHolder:
         if beginning is not None and not self._one_batch:
             beginning.first_written(self._at, self._storage.store)
         self._drive(self._at)
-        self._edits.written(self._at)
-        if parent.is_initial:
-            self._savepoints.stand_at(self._at)
+        self._requests.written(self._at)
         return self._at
 
     @contextlib.contextmanager
@@ -306,7 +307,8 @@ class CoordinatorHolder:
         if self._one_batch or store is None or lineage is None:
             return
         if self._epoch is None or self._epoch.lineage != lineage:
-            self._epoch = DriverEpoch(store, lineage, self._surroundings.now_ms())
+            now_ms, is_renewed = self._surroundings.now_ms(), self._look_every_s > 0
+            self._epoch = DriverEpoch(store, lineage, now_ms, is_renewed=is_renewed)
 
     def _coordinator_at(self, offset: Offset) -> SourceCoordinator[Any]:
         """The coordinator, standing at ``offset``: made or reset (R8) where it is not."""
@@ -321,9 +323,7 @@ class CoordinatorHolder:
             self._start_over()
         self._drive(offset)
         restored = self._restored(offset)
-        if not self._one_batch:
-            self._edits.stand_at(offset, None if restored is None else restored.metadata)
-            self._savepoints.stand_at(offset)
+        self._requests.stand_at(offset, None if restored is None else restored.metadata)
         self._at = offset
         coordinator = self._made(restored)
         if offset.is_initial and self._beginning is not None:
@@ -346,10 +346,13 @@ class CoordinatorHolder:
         return SourceCoordinator(self._source.enumerator_type, self._settings(), watched, state)
 
     def _look_for_requests(self) -> None:
-        interval_s = self._source.options[REQUEST_INTERVAL]
-        if self._storage.store is not None and not self._one_batch and interval_s > 0:
-            for desk in (self._edits, self._savepoints):
-                self._runner.submit(desk.look, desk.found, interval_s, RetryPolicy())
+        if self._look_every_s > 0:
+            self._requests.look_every(self._look_every_s, self._runner)
+            self._runner.repeat(self._renew_epoch, RENEWED_EVERY_MS / 1000)
+
+    def _renew_epoch(self) -> None:
+        if self._epoch is not None:
+            self._epoch.renew(self._surroundings.now_ms())
 
     def _restored(self, offset: Offset) -> Snapshot[Any] | None:
         if not offset.is_initial:

@@ -7,7 +7,7 @@ once it is complete it is copied to its target. The request is deleted after tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..coordination.checkpoints import CheckpointMetadata
 from ..errors import StateError
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.offsets import Offset
-from ..snapshots.savepoint_requests import SavepointRequest, SavepointRequests
+from ..snapshots.requests import RequestFolder, SavepointRequest
 from ..snapshots.savepoints import METADATA, savepoint_folder, write_savepoint
 from ..snapshots.store import Store, open_store
 
@@ -23,41 +23,32 @@ _log = logging.getLogger("flip27_source")
 
 
 class SavepointDesk:
-    """The requested savepoints of one source. Used on the coordinator's thread, but for :meth:`look`."""
+    """The requested savepoints of one source. Used on the coordinator's thread.
+
+    Attributes:
+        requests: where they are asked for; None as long as the source has no lineage.
+    """
 
     def __init__(self, store: Store | None, storage_options: Mapping[str, Any]) -> None:
         self._store = store
         self._storage_options = storage_options
-        self._requests: SavepointRequests | None = None
+        self.requests: RequestFolder | None = None
         self._due: list[SavepointRequest] = []
         self._under_way: set[str] = set()
         self._handled: set[str] = set()
 
-    def stand_at(self, offset: Offset) -> None:
-        """A coordinator begins at an offset, or a first checkpoint was made: look for its requests."""
-        self._requests, self._under_way = None, set()
-        if self._store is not None and offset.lineage is not None:
-            self._requests = SavepointRequests(self._store, offset.lineage)
-        self.found(self.look(), None)
+    def stand_at(self) -> None:
+        """A coordinator begins: it is not known any more what is under way."""
+        self._under_way = set()
 
-    def look(self) -> list[SavepointRequest]:
-        """All requests that can be read. On any thread."""
-        try:
-            return [] if self._requests is None else self._requests.waiting()
-        except StateError as error:
-            _log.warning("requests for savepoints cannot be looked for, tried again later: %s", error)
-            return []
-
-    def found(self, requests: list[SavepointRequest] | None, error: BaseException | None) -> None:
-        """A look has ended."""
-        if error is not None:
-            raise error
-        self._due = [item for item in requests or () if item.request_id not in self._handled]
+    def found(self, requests: Iterable[SavepointRequest]) -> None:
+        """What a look has found."""
+        self._due = [item for item in requests if item.request_id not in self._handled]
 
     def asked(self, metadata: CheckpointMetadata) -> CheckpointMetadata:
         """What the next checkpoint is triggered with: as a savepoint where one is asked for."""
-        if self._due and self._requests is not None:
-            there = set(self._requests.ids())
+        if self._due and self.requests is not None:
+            there = set(self.requests.ids())
             self._due = [item for item in self._due if item.request_id in there]
         if not self._due:
             return metadata
@@ -94,9 +85,9 @@ class SavepointDesk:
         self._due = [item for item in self._due if item.request_id not in answered]
         self._under_way = set()
         for request_id in sorted(answered):
-            assert self._requests is not None
+            assert self.requests is not None
             try:
-                self._requests.delete(request_id)
+                self.requests.delete(request_id)
             except StateError as error:
                 _log.warning("an answered request could not be deleted: %s", error)
 

@@ -1,6 +1,6 @@
 """Savepoints for programs: ``flip27_source.savepoints.create(state=..., to=...)``."""
 
-from .create import CreatedSavepoint, create, stop_with_savepoint
+from .create import create, stop_with_savepoint
 from .manage import (
     DeletedSavepoint,
     SavepointDetails,
@@ -13,11 +13,13 @@ from .manage import (
     verify,
 )
 from .query import RestoredQuery, restore_query
-from .requesting import request
+from .requesting import request, withdraw
+from .values import CreatedSavepoint, RequestedSavepoint
 
 __all__ = [
     "CreatedSavepoint",
     "DeletedSavepoint",
+    "RequestedSavepoint",
     "RestoredQuery",
     "SavepointDetails",
     "SavepointEntry",
@@ -31,4 +33,5 @@ __all__ = [
     "restore_query",
     "stop_with_savepoint",
     "verify",
+    "withdraw",
 ]

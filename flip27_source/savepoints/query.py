@@ -28,22 +28,9 @@ from ..snapshots.savepoints import (
 )
 from ..snapshots.spark_checkpoint import COMMITS, METADATA_FILE, OFFSETS, files_of_batch, is_spark_checkpoint
 from ..snapshots.store import Store, open_store
+from .values import NewestBatch
 
 _TRIES = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewestBatch:
-    """The newest committed batch of a query.
-
-    Attributes:
-        checkpoint: the query's Spark checkpoint location.
-        named: lineage and checkpoint of each source whose state is in files.
-    """
-
-    checkpoint: str
-    batch_id: int
-    named: tuple[tuple[str, CheckpointName], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,22 +1,30 @@
-"""Asking a running query for a savepoint, so that its readers can add to it."""
+"""Asking a query for a savepoint: its next checkpoint becomes one, to which its readers can add."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import Flip27Error, StateLocationError
+from ..errors import Flip27Error, MissingStateError, StateLocationError
 from ..file_systems import canonical_path, redacted
-from ..snapshots.layout import checked_lineage_name
-from ..snapshots.savepoint_requests import SavepointRequest, SavepointRequests
-from ..snapshots.savepoints import Savepoint, read_savepoint
+from ..snapshots import layout
+from ..snapshots.documents import decode_document
+from ..snapshots.drivers import DriverRecord, DriverWatch
+from ..snapshots.layout import CheckpointName
+from ..snapshots.requests import RequestFolder, SavepointRequest
+from ..snapshots.savepoints import Savepoint, read_savepoint, savepoint_folder
+from ..snapshots.spark_checkpoint import batch_of
 from ..snapshots.store import Store, open_store
-from .create import CreatedSavepoint, lineage_of
+from .locating import checkpoint_names, lineage_of, newest_batch
 from .query import now_ms
+from .values import CreatedSavepoint, RequestedSavepoint
 
-_LOOK_EVERY_S = 0.2
+Progress = Callable[[str], None]
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+_SAID_EVERY_S = 10.0
 
 
 def request(
@@ -25,73 +33,222 @@ def request(
     to: str,
     checkpoint: str | None = None,
     lineage: str | None = None,
-    timeout_s: float = 60.0,
     storage_options: Mapping[str, Any] | None = None,
-) -> CreatedSavepoint:
-    """Have a running query make a savepoint at its next batch boundary, and wait for it.
+) -> RequestedSavepoint:
+    """Ask a query for a savepoint, and do not wait for it.
 
-    Unlike :func:`create`, which copies the newest complete checkpoint, this makes a checkpoint: at
-    once on an idle stream, as soon as the query has looked for requests (``requestInterval``). Its tasks are
-    told, and their readers may add files of their own (``context.savepoint_stream``).
+    It is made at the query's next batch boundary, which for a stopped query is its next start. Its tasks
+    are told, and their readers may add files of their own (``context.savepoint_stream``).
 
     Args:
-        state, to, checkpoint, lineage, storage_options: see :func:`create`. ``to`` has to mean the same
-            directory to the query, and to be reached with its ``storage.*`` options.
-        timeout_s: how long to wait, in seconds.
+        state, to, checkpoint, lineage, storage_options: see :func:`create`.
 
     Raises:
-        StateLocationError: it was not made in time (the request stays, and is answered when the query
-            goes on), or the query could not make it.
+        StateLocationError: the state is not found, or the target holds a password.
     """
     options = dict(storage_options or {})
+    store = open_store(state, options)
+    folder = lineage_of(state, newest_batch(state, checkpoint, options), lineage, store)
+    asked = _submitted(RequestFolder(store, folder), to)
+    return RequestedSavepoint(request_id=asked.request_id, lineage=folder, target=asked.target)
+
+
+def withdraw(
+    request_id: str,
+    *,
+    state: str,
+    checkpoint: str | None = None,
+    lineage: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> RequestedSavepoint:
+    """Take a request for a savepoint back; one that is being made already is finished all the same.
+
+    Args:
+        request_id: as :func:`request` has it, or the beginning of it.
+
+    Raises:
+        StateLocationError: none of that id waits, or several do.
+    """
+    options = dict(storage_options or {})
+    store = open_store(state, options)
+    folder = lineage_of(state, newest_batch(state, checkpoint, options), lineage, store)
+    requests = RequestFolder(store, folder)
+    waiting = requests.waiting().savepoints
+    matching = [item for item in waiting if item.request_id.startswith(request_id)]
+    if len(matching) != 1:
+        raise StateLocationError(
+            f"{len(matching)} requests {request_id} for a savepoint wait in {store.location}/{folder}",
+            remedy="it may have been answered or withdrawn; these wait: "
+            + (", ".join(item.request_id for item in waiting) or "none"),
+        )
+    (asked,) = matching
+    requests.delete(asked.request_id)
+    return RequestedSavepoint(request_id=asked.request_id, lineage=folder, target=asked.target)
+
+
+def made_by_driver(
+    state: str,
+    to: str,
+    checkpoint: str | None,
+    lineage: str | None,
+    options: dict[str, Any],
+    timeout_s: float,
+    progress: Progress | None,
+) -> CreatedSavepoint | None:
+    """The savepoint that the living driver makes when it is asked; None where there is none to copy instead.
+
+    Raises:
+        StateLocationError: it was not made in time.
+    """
+    store = open_store(state, options)
+    batch = newest_batch(state, checkpoint, options)
+    folder = lineage_of(state, batch, lineage, store)
+    watch = DriverWatch(store, folder)
+    driver = watch.living()
+    if driver is None:
+        return None
+    progress = progress or _unheard
+    made = _Asking(store, folder, to, options, watch, driver, progress).wait(timeout_s)
+    if made is None:
+        progress("it has made no savepoint: the newest complete checkpoint is copied")
+        return None
+    return CreatedSavepoint(
+        directory=_below(to, made.folder),
+        checkpoint_id=made.name.checkpoint_id,
+        batch_id=None if batch is None else batch_of(open_store(batch.checkpoint, options), made.name),
+        requested=True,
+    )
+
+
+class _Asking:
+    """One request of a driver that lives, and what becomes of it."""
+
+    def __init__(
+        self,
+        store: Store,
+        lineage: str,
+        to: str,
+        options: dict[str, Any],
+        watch: DriverWatch,
+        driver: DriverRecord,
+        progress: Progress,
+    ) -> None:
+        self._store = store
+        self._lineage = lineage
+        self._to = to
+        self._target = open_store(to, options)
+        self._watch = watch
+        self._driver = f"the driver (process {driver.process} on {driver.host})"
+        self._progress = progress
+        self._before = frozenset(found.folder for found in self._savepoints())
+        self._requests = RequestFolder(store, lineage)
+        self._asked = _submitted(self._requests, to)
+
+    def wait(self, timeout_s: float) -> Savepoint | None:
+        """The savepoint; None where the driver died or could not make it, and the request is gone."""
+        try:
+            is_answered = self._is_answered_within(timeout_s)
+        except BaseException:
+            # Whoever does not wait any longer would not know of the savepoint.
+            self._requests.delete(self._asked.request_id)
+            raise
+        return self._made() if is_answered else self._too_late(timeout_s)
+
+    def _is_answered_within(self, timeout_s: float) -> bool:
+        """Whether the request is gone, by the driver or because that has ended."""
+        begun = said = time.monotonic()
+        pause_s = _FIRST_PAUSE_S
+        self._progress(f"{self._driver} was asked; waiting for its next batch boundary")
+        while self._asked.request_id in self._requests.ids():
+            now = time.monotonic()
+            if self._watch.living() is None:
+                self._requests.delete(self._asked.request_id)
+                self._progress(f"{self._driver} has ended")
+                return True
+            if now - begun >= timeout_s:
+                return False
+            if now - said >= _SAID_EVERY_S:
+                said = now
+                self._progress(f"{now - begun:.0f} s: {self._standing()}")
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        return True
+
+    def _too_late(self, timeout_s: float) -> Savepoint:
+        # Looked at again when it is deleted: the driver may have taken it up in between.
+        if self._under_way() is None:
+            self._requests.delete(self._asked.request_id)
+        name = self._under_way()
+        made = self._made()
+        if made is not None:
+            return made
+        if name is not None:
+            raise StateLocationError(
+                f"checkpoint {name.checkpoint_id} becomes the savepoint, and its batch did not end within "
+                f"{timeout_s:g} s",
+                remedy=f"after that batch it is finished, as {_below(self._to, savepoint_folder(name))}; "
+                "flip27 savepoint list shows it as readable then",
+            )
+        raise StateLocationError(
+            f"the savepoint was not made within {timeout_s:g} s: {self._driver} lives and came to no batch "
+            "boundary; the request was withdrawn, and nothing was made",
+            remedy="give it more time (--timeout); or copy the newest complete checkpoint at once (--copy)",
+        )
+
+    def _standing(self) -> str:
+        name = self._under_way()
+        if name is None:
+            return "the request waits for the next batch boundary"
+        return f"checkpoint {name.checkpoint_id} becomes the savepoint, its batch is not complete"
+
+    def _under_way(self) -> CheckpointName | None:
+        """The checkpoint that is to become the savepoint, where the driver has made one of a request."""
+        for name in checkpoint_names(self._store, self._lineage)[:1]:
+            file = layout.checkpoint_file(self._lineage, name)
+            try:
+                document = decode_document(self._store.read(file), name)
+            except MissingStateError:
+                return None
+            if document.target_directory == self._asked.target and savepoint_folder(name) not in self._before:
+                return name
+        return None
+
+    def _made(self) -> Savepoint | None:
+        return max(self._savepoints(but=self._before), key=lambda found: found.name, default=None)
+
+    def _savepoints(self, but: frozenset[str] = frozenset()) -> list[Savepoint]:
+        """Those that the driver of the lineage has made in the target, whole."""
+        found = []
+        for folder in set(self._target.list("")) - but:
+            try:
+                savepoint = read_savepoint(self._target, folder)
+            except Flip27Error:
+                continue
+            if savepoint.metadata.lineage == self._lineage and savepoint.document.is_savepoint:
+                found.append(savepoint)
+        return found
+
+
+def _submitted(requests: RequestFolder, to: str) -> SavepointRequest:
     if redacted(to) != to:
         raise StateLocationError(
             f"the target {redacted(to)} has a user name or password in it, which would be stored",
-            remedy="give credentials by the storage.* options of the query and of this call",
+            remedy="give credentials by the storage.* options of the query and of this call; or copy the "
+            "newest complete checkpoint, without asking the query (--copy)",
         )
-    store, target = open_store(state, options), open_store(to, options)
-    folder = checked_lineage_name(lineage_of(state, checkpoint, lineage, options))
-    before = {found.folder for found in _savepoints_of(folder, target)}
     asked = SavepointRequest(
-        request_id=str(uuid.uuid4()), lineage=folder, target=canonical_path(to), requested_ms=now_ms()
+        request_id=str(uuid.uuid4()),
+        lineage=requests.lineage,
+        target=canonical_path(to),
+        requested_ms=now_ms(),
     )
-    requests = SavepointRequests(store, folder)
     requests.submit(asked)
-    _wait(requests, asked.request_id, timeout_s)
-    made = [found for found in _savepoints_of(folder, target) if found.folder not in before]
-    if not made:
-        raise StateLocationError(
-            f"the query with the state {store.location}/{folder} could not make the savepoint",
-            remedy="the log of its driver says why; check that it can write to " + redacted(to),
-        )
-    newest = max(made, key=lambda found: found.name)
-    return CreatedSavepoint(
-        directory=f"{to.rstrip('/')}/{newest.folder}",
-        checkpoint_id=newest.name.checkpoint_id,
-        batch_id=None,
-    )
+    return asked
 
 
-def _wait(requests: SavepointRequests, request_id: str, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while request_id in requests.ids():
-        if time.monotonic() >= deadline:
-            raise StateLocationError(
-                f"the savepoint was not made within {timeout_s:g} s; request {request_id} waits in "
-                f"{requests.lineage}",
-                remedy="it is answered at the query's next batch boundary, which for a stopped query is its "
-                "next start; a savepoint of a stopped query needs no asking",
-            )
-        time.sleep(_LOOK_EVERY_S)
+def _below(directory: str, name: str) -> str:
+    return f"{directory.rstrip('/')}/{name}"
 
 
-def _savepoints_of(lineage: str, target: Store) -> list[Savepoint]:
-    found = []
-    for folder in target.list(""):
-        try:
-            savepoint = read_savepoint(target, folder)
-        except Flip27Error:
-            continue
-        if savepoint.metadata.lineage == lineage:
-            found.append(savepoint)
-    return found
+def _unheard(_said: str) -> None:
+    """Nobody wants to know."""

@@ -6,7 +6,7 @@
   segments/<digest>.<kind>.<form>    immutable bulk state
   reports/<id>-<digest>.<subtask>.json       acknowledgements of that document
   failures/<id>-<digest>.<split>-<n>.json    n-th failure to read a split of that document
-  requests/<uuid>.json                       edits that wait for the next batch boundary
+  requests/<uuid>.json                       edits and savepoints that wait for the next batch boundary
   drivers/<epoch>.json                       who drove the lineage; the highest drives it now
   claim.json                                 the savepoint that the lineage began with and owns
 <stateLocation>/schemas/<uid>/<version>.json     schemas that were found out; the highest counts

@@ -11,6 +11,7 @@ import msgspec
 
 from ..errors import CorruptStateError, Flip27Error, MissingStateError, StateLocationError
 from ..file_systems import local_path, open_file_system
+from .layout import CheckpointName
 from .offsets import Offset
 from .store import Store
 
@@ -53,12 +54,21 @@ def newest_committed(store: Store, folder: str = "") -> CommittedBatch:
             f"no batch of the query whose checkpoint is {store.location}/{folder} is committed yet",
             remedy="wait for the first batch, or give the checkpoint location of the query",
         )
-    batch_id = max(committed)
-    lines = store.read(_join(folder, f"{OFFSETS}/{batch_id}")).decode().splitlines()
-    if len(lines) < _HEADER_LINES or not lines[0].startswith("v"):
-        raise CorruptStateError(f"{OFFSETS}/{batch_id} is not an offset log of Spark: {lines[:1]}")
-    found = [_offset(line) for line in lines[_HEADER_LINES:]]
-    return CommittedBatch(batch_id=batch_id, offsets=tuple(item for item in found if item is not None))
+    return _batch(store, folder, max(committed))
+
+
+def batch_of(store: Store, name: CheckpointName) -> int | None:
+    """The committed batch that a checkpoint of a source ends with; None where Spark's logs do not tell."""
+    for batch_id in sorted(_numbers(store, COMMITS), reverse=True):
+        try:
+            names = [offset.name for offset in _batch(store, "", batch_id).offsets]
+        except MissingStateError:
+            return None
+        if name in names:
+            return batch_id
+        if all(other is not None and other.checkpoint_id < name.checkpoint_id for other in names):
+            return None
+    return None
 
 
 def files_of_batch(location: str, storage_options: Mapping[str, Any], batch_id: int) -> list[str]:
@@ -90,6 +100,14 @@ def _is_of_batch(parts: list[str], batch_id: int) -> bool:
         return not name.isdigit() or int(name) <= batch_id
     version = _STATE_VERSION.fullmatch(name) if folder == "state" else None
     return version is None or int(version[1]) <= batch_id + 1
+
+
+def _batch(store: Store, folder: str, batch_id: int) -> CommittedBatch:
+    lines = store.read(_join(folder, f"{OFFSETS}/{batch_id}")).decode().splitlines()
+    if len(lines) < _HEADER_LINES or not lines[0].startswith("v"):
+        raise CorruptStateError(f"{OFFSETS}/{batch_id} is not an offset log of Spark: {lines[:1]}")
+    found = [_offset(line) for line in lines[_HEADER_LINES:]]
+    return CommittedBatch(batch_id=batch_id, offsets=tuple(item for item in found if item is not None))
 
 
 def _offset(line: str) -> Offset | None:

@@ -162,7 +162,8 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
         ("savepoint", "show"): [saved],
         ("savepoint", "verify"): [saved],
         ("savepoint", "delete"): [saved, "--yes"],
-        ("savepoint", "request"): [*edited, "--to", "/nowhere", "--timeout", "1"],
+        ("savepoint", "request"): [*edited, "--to", "/nowhere"],
+        ("savepoint", "withdraw"): ["0f3a5c1e", *edited],
         ("savepoint", "restore"): [saved, "--checkpoint", f"{remote}/fork"],
         ("edit", "skip"): [*changed, "--split", "a"],
         ("edit", "replay"): [*changed, "--split", "a"],
@@ -177,7 +178,7 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
 
 
 PLACED = [words for words, command in COMMANDS.items() if any(p.name == "storage" for p in command.params)]
-NEED_MORE = {("savepoint", "restore"), ("savepoint", "request")}
+NEED_MORE = {("savepoint", "restore"), ("savepoint", "withdraw")}
 ANSWERING = [words for words in PLACED if words[0] != "edit" and words not in NEED_MORE]
 """Those that have something to do here; the others are shown to work by tests of their own."""
 

@@ -16,7 +16,7 @@ COMMANDS = dict(commands())
 @pytest.mark.parametrize("words", COMMANDS)
 def test_every_command_has_an_example_and_every_option_is_named(words: str) -> None:
     section = PAGE.partition(f"## {words}\n")[2].partition("\n## ")[0]
-    assert f"```\n{words} " in section or f"```\n{words}\n" in section
+    assert f"```bash\n{words} " in section or f"```bash\n{words}\n" in section
     assert "`--json` prints" in section
     for parameter in COMMANDS[words].params:
         is_option = parameter.param_type_name == "option"

@@ -41,8 +41,10 @@ def test_a_rewind_is_asked_for_and_done(flip27: CommandLine, tmp_path: Path) -> 
     source = files(tmp_path, "abcd")
     source.batches()
     words = ["edit", "rewind", "--state", source.state, "--to-checkpoint", "1", "--why", "bad deploy"]
-    assert flip27(*words, "--execute").code == 0
+    assert flip27(*words, "--who", "ops", "--execute").code == 0
     assert source.batches() == [["c", "d"]]
+    edited = [line[-1] for line in flip27("state", "history", source.state).lines[1:]]
+    assert edited == ["rewind by ops: bad deploy (2 splits)", "", ""]
 
 
 def test_with_sparks_checkpoint_only_what_its_batches_name_is_known(

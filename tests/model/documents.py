@@ -21,6 +21,7 @@ class Doc:
         state: of the enumerator.
         plan: the pieces of each subtask. pings: the numbers of the pings in its plan, by subtask.
         waiting_pings: those that are in no plan yet, by subtask.
+        edits: the splits that each edit has changed, by request.
     """
 
     file: str
@@ -36,6 +37,7 @@ class Doc:
     quarantined: Sequence[str] = ()
     finished: int = 0
     actions: Sequence[tuple[str, int]] = ()
+    edits: Sequence[tuple[str, Sequence[str]]] = ()
     misdirected: Sequence[str] = field(default=())
     """Pings in the plan of a subtask that they were not sent to."""
 
@@ -84,6 +86,7 @@ def _parse(file: str, files: Mapping[str, bytes]) -> Doc:
         actions=[(item["action"], item["due"]) for item in segments[raw["actions"]]]
         if raw.get("actions")
         else (),
+        edits=[(edit["request_id"], edit["split_ids"]) for edit in raw.get("edits", ())],
         misdirected=[
             f"{_ping(event)} to {i}"
             for i, item in plan.items()

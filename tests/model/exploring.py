@@ -146,6 +146,8 @@ def key(world: World) -> bytes:
             world.frozen,
             sorted(world.held),
             sorted(world.performed),
+            world.asked,
+            world.older_look is None,
             _driver(world.holder),
             None if world.zombie is None else _driver(world.zombie),
         )
@@ -168,8 +170,10 @@ def _referred(world: World) -> set[str]:
 
 
 def _is_read(file: str, referred: set[str]) -> bool:
-    """Whether a file is a report of a document that is referred to."""
+    """Whether a file is a request, or a report of a document that is referred to."""
     lineage, _, rest = file.partition("/")
+    if rest.startswith("requests/"):
+        return True
     if not rest.startswith("reports/"):
         return False
     name = rest.removeprefix("reports/").partition(".")[0]
@@ -180,7 +184,14 @@ def _driver(holder: Any) -> Any:
     epoch = None if holder._epoch is None else (holder._epoch.lineage + "/", holder._epoch.epoch)
     coordinator: SourceCoordinator[Any] | None = holder._coordinator
     memory = None if coordinator is None else _memory(coordinator)
-    return holder._at.to_json()["state"].get("file"), epoch, memory, holder._actions._ended
+    edits = holder._edits
+    asked = (
+        [request.request_id for request in edits.due],
+        [edit.request_id for edit in edits.applied],
+        sorted(edits._handled),
+        sorted(edits._undeleted),
+    )
+    return holder._at.to_json()["state"].get("file"), epoch, memory, holder._actions._ended, asked
 
 
 def _memory(coordinator: SourceCoordinator[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""I1-I14 of Flink's coordinator protocol, as they read here, each as a check of one step of the model.
+"""I1-I14 of Flink's coordinator protocol, and that of edits, as they read here, each as a check of one step.
 
 I12 (a plain savepoint commits nothing and is not subsumed) has no check: the worlds of this model make no
 savepoints, and tests of savepoints are elsewhere. Half of I14, an error that fails its checkpoint and
@@ -9,12 +9,21 @@ ends the run of the query. Of I6 the loss of an event cannot arise: it is delive
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flip27_source.errors import StaleDriverError
 from tests.model.documents import Doc
-from tests.model.protocol_model import NOTHING, RETAINED, ROWS_TO_THE_END, Attempt, Step, World, returns
+from tests.model.protocol_model import (
+    NOTHING,
+    REQUEST,
+    RETAINED,
+    ROWS_TO_THE_END,
+    Attempt,
+    Step,
+    World,
+    returns,
+)
 from tests.model.toys import Ping
 
 Check = Callable[[World, Step], Iterator[str]]
@@ -165,9 +174,10 @@ def check_I9(world: World, step: Step) -> Iterator[str]:
     if step.move in ("X", "D", "K") and after is not None and after is step.enumerator_before:
         yield "the enumerator was not made anew"
     stays = step.move[0] in "TerAFLCNZ" and step.enumerator_before is not None and step.error is None
-    if stays and after is not step.enumerator_before:
+    is_edited = step.made is not None and bool(step.made.edits)
+    if stays and after is not step.enumerator_before and not is_edited:
         yield "the enumerator was made anew without a restore"
-    if after is not None and after is not step.enumerator_before:
+    if after is not None and after is not step.enumerator_before and not is_edited:
         given = None if after.given is None else (len(after.given.made), list(after.given.sent))
         state = world.chain[-1].state if world.chain else None
         if given != (None if state is None else (len(state["made"]), state["sent"])):
@@ -202,7 +212,8 @@ def check_I11(world: World, step: Step) -> Iterator[str]:
     """
     if step.made is not None:
         places = Counter(_places(world, step.made))
-        if places != Counter(step.made.state["made"]):
+        again = [name for _, edit in _applied(world, step.made) for name in edit]
+        if places != Counter([*step.made.state["made"], *again]):
             yield f"splits made {sorted(step.made.state['made'])}, found {sorted(places.elements())}"
         if world.kind == "paged":
             yield from _wrong_positions(world, step.made)
@@ -239,6 +250,28 @@ def check_I14(world: World, step: Step) -> Iterator[str]:
     """An error of the coordinator reaches Spark, and the driver stands where the commit log says again."""
     if step.retried is not None and step.retried != step.reference:
         yield f"after the failure {step.retried}, after a restart {step.reference}"
+
+
+@invariant
+def check_edits(world: World, step: Step) -> Iterator[str]:
+    """An edit that was asked for is in the next checkpoint, and in one of each line: not lost, not twice.
+
+    Its request is there until that checkpoint is complete (KIP-875).
+    """
+    applied = [request for request, _ in _applied(world, step.made)]
+    if len(set(applied)) != len(applied):
+        yield f"applied in one line: {applied}"
+    if step.made is not None and world.asked and REQUEST not in applied:
+        yield f"{step.made.short} does not know of the edit"
+    committed = [request for request, _ in _applied(world, None)]
+    is_there = any(name.endswith(f"/requests/{REQUEST}.json") for name in world.store.files)
+    if world.asked and not is_there and REQUEST not in committed:
+        yield "the request is gone, and no checkpoint that is complete has applied it"
+
+
+def _applied(world: World, newest: Doc | None) -> list[tuple[str, Sequence[str]]]:
+    """The edits of a line, each with the splits that it has changed."""
+    return [edit for doc in (*world.chain, *([] if newest is None else [newest])) for edit in doc.edits]
 
 
 def _pings(world: World, newest: Doc, subtask: int) -> list[int]:

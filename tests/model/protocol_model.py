@@ -17,6 +17,10 @@ toys, crashes, and bookkeeping of what must be true, which the checks in ``invar
     N       commit(): the source is told that it is complete, before the next latestOffset says so
     D       the driver dies; a new one replays the batch that is not committed
     Z       the driver that was replaced last goes on as if nothing had happened
+    S       somebody asks for a replay of what subtask 0 has read first; the driver that lives finds it
+    W       another look of that driver ends, which has begun before the request was deleted
+
+Edits are asked for once in a world, and where pieces are read whole: a replay of others moves positions.
 
 Trigger and freeze are one move because here they are one call; what can be sent in between (by
 ``snapshot_state``) is sent at checkpoint 1. Mark and close of the gateway have their own exhaustive
@@ -31,6 +35,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flip27_source.coordination.checkpoints import PendingCheckpoint
+from flip27_source.coordination.edits import EditOperation, EditRequest
 from flip27_source.coordination.gateway import GatewayState
 from flip27_source.coordination.planning import Limits
 from flip27_source.coordination.reports import AcknowledgeResult, SubtaskReport
@@ -49,6 +54,7 @@ from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.reports import ReportPlace
+from flip27_source.snapshots.requests import RequestFolder, WaitingRequests
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
 from tests.model.documents import Doc, Json, parsed
@@ -76,6 +82,7 @@ SOURCES = {
 """Pieces that are read whole, pieces that the reader bounds, and pieces of which some cannot be read."""
 
 NOTHING = "nothing"
+REQUEST = "00000000-0000-0000-0000-000000000000"
 MOST_PONGS = 2
 MOST_LATE = 2
 
@@ -143,6 +150,9 @@ class ActionsInPlace:
             enumerator.perform(action)
             self._ended.append((number, None))
 
+    def end(self) -> list[tuple[int, str | None]]:
+        return self.drain()
+
     def drain(self) -> list[tuple[int, str | None]]:
         ended, self._ended = self._ended, []
         return ended
@@ -206,7 +216,7 @@ class ModelHolder(CoordinatorHolder):
         self.wait_for_clean_up()
 
     def _look_for_requests(self) -> None:
-        """Nobody asks for edits, and no thread is to look for them."""
+        """No thread looks for requests: that is a move."""
 
 
 def _no_time() -> int:
@@ -302,6 +312,9 @@ class World:
         self.frozen = False
         self.held: frozenset[tuple[int, int]] = frozenset()
         self.performed: frozenset[str] = frozenset()
+        # What somebody asks for.
+        self.asked = False
+        self.older_look: WaitingRequests | None = None
         self.holder.coordinator_at(INITIAL)
 
     @property
@@ -345,6 +358,8 @@ class World:
             # A driver that has written nothing yet is not known to the others: it is a new one.
             "Z": lambda: self.zombie is not None and self.zombie._epoch is not None,
             "L": lambda: bool(self.late),
+            "S": lambda: bool(self.chain) and not self.asked,
+            "W": lambda: self.older_look is not None,
             # A driver that begins with a replay has no coordinator before the next latestOffset.
             "e": lambda: not self.pending or self.enumerator is not None,
             "r": lambda: attempt is not None and not attempt.ended and attempt.pongs < MOST_PONGS,
@@ -369,7 +384,7 @@ class World:
             {
                 "T": self._trigger, "X": self._abort, "K": self._die_in_trigger, "G": self._failing,
                 "Q": self._failing, "H": self._failing, "C": self._commit, "N": self._tell,
-                "D": self._die, "Z": self._zombie, "L": self._late,
+                "D": self._die, "Z": self._zombie, "L": self._late, "S": self._ask, "W": self._look_again,
             }[kind](step)  # fmt: skip
         step.performed = list(STAGE.performed)
         step.valves = list(self.valves)
@@ -398,7 +413,7 @@ class World:
         step.reference = self._by_restart()
         self._let_run(list(self.running.values()))
         self.held = frozenset()
-        self.logged, self.running, self.tasks = self.committed, {}, []
+        self.logged, self.running, self.tasks, self.older_look = self.committed, {}, [], None
         self._trigger(step)
 
     def _planned(self, found: Json, step: Step) -> None:
@@ -444,7 +459,7 @@ class World:
         finally:
             STAGE.fails = None
             self.store.full = False
-        self.frozen, self.held = False, frozenset()
+        self.frozen, self.held, self.older_look = False, frozenset(), None
 
     def _by_retry(self) -> str:
         """What the driver's next call makes of a failed one. Only looked at: a copy of the world plays it."""
@@ -491,7 +506,7 @@ class World:
     def _die(self, step: Step) -> None:
         self.zombie, self.zombie_at = self.holder, (self.committed, self.logged)
         self.holder = self.new_holder(self.store)
-        self.frozen, self.held = False, frozenset()
+        self.frozen, self.held, self.older_look = False, frozenset(), None
         if self.pending:
             again = self.holder.plan(dict(self.committed), dict(self.logged))
             step.replanned = (self.tasks, again)
@@ -522,6 +537,30 @@ class World:
         step.zombie_wrote = sorted(
             name for name in self.store.files.keys() - before if "/drivers/" not in name
         )
+
+    # Edits.
+
+    def _ask(self, step: Step) -> None:
+        first = self.chain[0]
+        lineage = first.file.partition("/")[0]
+        RequestFolder(self.store, lineage).submit(
+            EditRequest(
+                request_id=REQUEST,
+                lineage=lineage,
+                operation=EditOperation.REPLAY,
+                who="the model",
+                why="a move",
+                requested_us=0,
+                plans={first.name: (first.plan[0][0]["split_id"],)},
+            )
+        )
+        self.asked = True
+        self.older_look = self.holder._requests.look()
+        self.holder._requests.found(self.older_look, None)
+
+    def _look_again(self, step: Step) -> None:
+        self.holder._requests.found(self.older_look, None)
+        self.older_look = None
 
     # Attempts.
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from flip27_source.coordination.planning import Limits
-from tests.model.exploring import explore, undisturbed
+from tests.model.exploring import explore, replay, undisturbed
 from tests.model.invariants import broken
 from tests.model.protocol_model import World
 
@@ -45,6 +45,14 @@ def test_the_invariants_hold_in_every_order_of_moves_I1_I14(kind: str, moves: st
     found = explore(World(kind), moves.split(), length)
     assert found.broken is None, f"{' '.join(found.order)}: {found.broken}"
     print(f"{kind}: {found.orders} orders up to {length}, {found.worlds} worlds, {found.steps} steps")  # noqa: T201
+
+
+def test_an_edit_is_in_one_checkpoint_in_every_order_of_moves() -> None:
+    world = World()
+    assert replay(world, ["T", "A0", "A1", "C"]) == {}
+    found = explore(world, ["S", "W", "T", "A0", "A1", "C", "X", "D", "K", "H", "Z"], 9 if LONG else 6)
+    assert found.broken is None, f"{' '.join(found.order)}: {found.broken}"
+    print(f"edits: {found.orders} orders, {found.worlds} worlds, {found.steps} steps")  # noqa: T201
 
 
 class Games(RuleBasedStateMachine):

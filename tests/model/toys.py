@@ -8,7 +8,7 @@ crash takes back is sent again under the same numbers. What happens is written o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -172,6 +172,10 @@ class Exchange(PerformsActions[str], SplitEnumerator[Piece]):
             finished=list(self.finished),
             queue=list(self.queue),
         )
+
+    @classmethod
+    def concerned(cls, actions: Sequence[str], split_ids: Collection[str]) -> Sequence[bool]:
+        return [False] * len(actions)
 
     def perform(self, action: str) -> None:
         STAGE.performed.append(action)

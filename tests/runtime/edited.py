@@ -15,17 +15,27 @@ from flip27_source.snapshots.views_asked import EVERYTHING
 from flip27_source.snapshots.views_checkpoints import checkpoint_rows
 from flip27_source.snapshots.views_history import History
 from flip27_source.testing import MicroBatchEngine
+from tests.s3_server import S3Bucket
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 IDS = pa.schema([("id", pa.string())])
 
 
 class Edited:
-    """One query, and what somebody asks of its state."""
+    """One query, and what somebody asks of its state, which lies in ``folder`` or in a bucket."""
 
-    def __init__(self, folder: Path, options: dict[str, str] | None = None, **given: Any) -> None:
-        self.state = str(folder / "state")
-        self.engine = MicroBatchEngine({"stateLocation": self.state, **(options or {})}, **given)
+    def __init__(
+        self,
+        folder: Path,
+        options: dict[str, str] | None = None,
+        *,
+        bucket: S3Bucket | None = None,
+        **given: Any,
+    ) -> None:
+        self.state = str(folder / "state") if bucket is None else f"s3://{bucket.name}/state"
+        self.storage_options = {} if bucket is None else bucket.storage_options
+        storage = {} if bucket is None else bucket.options
+        self.engine = MicroBatchEngine({"stateLocation": self.state, **storage, **(options or {})}, **given)
 
     def batch(self) -> list[Any] | None:
         """The rows of the next batch; None when there is none."""
@@ -37,7 +47,14 @@ class Edited:
         return [[row[0] for row in batch.rows] for batch in self.engine.process_all_available()]
 
     def plan(self, operation: str, **what: Any) -> edits.EditPlan:
-        return edits.plan(operation, state=self.state, why="a test", who="tester", **what)
+        return edits.plan(
+            operation,
+            state=self.state,
+            why="a test",
+            who="tester",
+            storage_options=self.storage_options,
+            **what,
+        )
 
     def ask(self, operation: str, **what: Any) -> str:
         """Plan an edit and submit it; its id."""
@@ -45,8 +62,8 @@ class Edited:
 
     def history(self, *, of_the_line: bool = False) -> list[dict[str, Any]]:
         """What the checkpoints say of edits, oldest first; orphans included unless ``of_the_line``."""
-        (lineage,) = find_lineages(self.state, {})
-        rows = checkpoint_rows(History(lineage.store({}), lineage), EVERYTHING)
+        (lineage,) = find_lineages(self.state, self.storage_options)
+        rows = checkpoint_rows(History(lineage.store(self.storage_options), lineage), EVERYTHING)
         on_it = [row for row in rows if not (of_the_line and row["status"] == "orphan")]
         return [edit for row in on_it for edit in json.loads(row["edits"] or "[]")]
 
@@ -61,11 +78,11 @@ def fed(folder: Path, names: str = "abcdef", **options: str) -> Edited:
     return Edited(folder, options, enumerator=Feed, reader=EchoReader, schema=IDS)
 
 
-def files(folder: Path, names: str, **options: str) -> Edited:
+def files(folder: Path, names: str, *, bucket: S3Bucket | None = None, **options: str) -> Edited:
     """One text file for each letter, oldest first, two in a batch."""
     add_files(folder, names)
     options = {"path": str(folder / "in"), "enumerator": "files", "reader": "text", **options}
-    return Edited(folder, {"maxFilesPerTrigger": "2", **options})
+    return Edited(folder, {"maxFilesPerTrigger": "2", **options}, bucket=bucket)
 
 
 def add_files(folder: Path, names: str) -> None:

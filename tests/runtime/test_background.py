@@ -263,3 +263,25 @@ def test_a_drain_ends_although_results_keep_arriving() -> None:
     assert outcomes.results == ["first"]
     runner.drain(deliver)
     assert outcomes.results == ["first", "later"]
+
+
+def test_what_is_repeated_goes_on_after_an_error_and_ends_with_the_runner(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runner = BackgroundRunner()
+    rounds = itertools.count(1)
+    done: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def work() -> None:
+        number = next(rounds)
+        done.put(number)
+        if number == 1:
+            raise OSError("once")
+
+    thread = thread_of(lambda: runner.repeat(work, 0.0))
+    assert [done.get(timeout=20), done.get(timeout=20)] == [1, 2]
+    runner.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert "OSError: once" in caplog.text
+    runner.drain(deliver)

@@ -17,8 +17,7 @@ from flip27_source import edits, savepoints
 from flip27_source.coordination.planning import Limits
 from flip27_source.errors import ContractError, EditError, StateLocationError
 from flip27_source.segment import content_digest
-from flip27_source.snapshots.requests import EditRequests
-from flip27_source.snapshots.savepoint_requests import SavepointRequest, SavepointRequests
+from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.steps import Passing
 from tests.runtime.batches import Batches
@@ -137,7 +136,7 @@ def test_a_request_that_cannot_be_deleted_is_not_applied_again_and_deleted_later
     feed.batch()
     feed.ask("replay", splits=["a"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EditRequests, "delete", fails)
+        patch.setattr(RequestFolder, "delete", fails)
         assert [feed.batch(), feed.batch()] == [["a", "c"], ["d", "e"]]
         feed.engine.restart()
         assert feed.batch() == ["f"]
@@ -294,7 +293,7 @@ def test_an_edit_and_a_savepoint_of_one_boundary_are_both_done(tmp_path: Path) -
     asked = SavepointRequest(
         request_id=str(uuid.uuid4()), lineage=lineage.name, target=str(tmp_path / "saved"), requested_ms=0
     )
-    SavepointRequests(LocalStore(feed.state), lineage.name).submit(asked)
+    RequestFolder(LocalStore(feed.state), lineage.name).submit(asked)
     feed.ask("replay", splits=["a"])
     assert [feed.batch(), feed.batch()] == [["a", "c"], ["d", "e"]]
     assert feed.request_files() == []
@@ -310,7 +309,7 @@ def test_a_request_for_a_savepoint_is_no_edit_that_could_be_withdrawn(tmp_path: 
     asked = SavepointRequest(
         request_id=str(uuid.uuid4()), lineage=lineage.name, target=str(tmp_path / "saved"), requested_ms=0
     )
-    SavepointRequests(LocalStore(feed.state), lineage.name).submit(asked)
+    RequestFolder(LocalStore(feed.state), lineage.name).submit(asked)
     assert edits.pending(state=feed.state) == []
     with pytest.raises(EditError, match="there is no request"):
         edits.withdraw(asked.request_id, state=feed.state)

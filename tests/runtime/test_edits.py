@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from flip27_source import edits
 from flip27_source.enumerators.file_cleaning import PartlyRead
 from flip27_source.enumerators.forgetting import forgotten
 from flip27_source.enumerators.seen_files import path_hash
@@ -20,6 +21,7 @@ from flip27_source.segment import Segment
 from tests.runtime.edited import IDS, Edited, add_files, fed, files
 from tests.runtime.test_actions import Archives
 from tests.runtime.test_reports import SERVER, Endpoints, Pages, Talker, Tells
+from tests.s3_server import S3Bucket
 from tests.toy_sources import Item, Shelf
 
 
@@ -97,7 +99,8 @@ def test_a_rewind_goes_forward_and_finds_exactly_those_files_again(tmp_path: Pat
     ends = [batch.end["checkpoint"] for batch in source.engine.batches]
     assert ends == [1, 2, 3, 4, 5]
     (edit,) = source.history()
-    assert (edit["operation"], edit["checkpoint"][:2]) == ("rewind", "1-")
+    assert (edit["operation"], edit["checkpoint"][:2], edit["splits"]) == ("rewind", "1-", 4)
+    assert [split_id[-1] for split_id in edit["split_ids"]] == ["c", "d", "e", "f"]
 
 
 def test_a_rewind_to_a_time_goes_to_the_last_checkpoint_until_then(tmp_path: Path) -> None:
@@ -342,3 +345,17 @@ def test_an_edit_that_leaves_nothing_to_read_makes_an_empty_batch(tmp_path: Path
     assert source.batch() == ["a", "b"]
     source.ask("skip", glob="*/c")
     assert [source.batch(), source.batch()] == [[], None]
+
+
+def test_a_skip_and_a_rewind_reach_a_state_in_a_bucket(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+    source = files(tmp_path, "abcdef", bucket=s3_bucket)
+    assert [source.batch(), source.batch()] == [["a", "b"], ["c", "d"]]
+    source.ask("skip", glob="*/f")
+    (waiting,) = edits.pending(state=source.state, storage_options=s3_bucket.storage_options)
+    assert waiting.request is not None
+    assert waiting.request.operation == "skip"
+    assert source.batches() == [["e"]]
+    source.ask("rewind", to_checkpoint=2)
+    assert source.batches() == [["e", "f"]]
+    assert [(edit["operation"], edit["splits"]) for edit in source.history()] == [("skip", 1), ("rewind", 1)]
+    assert edits.pending(state=source.state, storage_options=s3_bucket.storage_options) == []

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flip27_source import savepoints
+from flip27_source import edits, savepoints
 from flip27_source.cli.main import main
 from flip27_source.errors import ContractError, SplitReadError, StateLocationError
 from flip27_source.reader import SplitReader
-from flip27_source.snapshots.savepoint_requests import SavepointRequests
+from flip27_source.snapshots.requests import RequestFolder
 from flip27_source.snapshots.savepoints import open_savepoint_at
 from flip27_source.snapshots.store import LocalStore
 from tests.runtime.batches import Batches
@@ -49,12 +48,9 @@ def running(state: Path, *names: str, reader: Any = Remembering) -> Batches:
     return batches
 
 
-def ask(state: Path, to: Path, **options: Any) -> None:
-    """Ask without waiting."""
-    with pytest.raises(
-        StateLocationError, match=r"was not made within 0 s; request [0-9a-f-]+ waits in Feed-"
-    ):
-        savepoints.request(state=str(state), to=str(to), timeout_s=0, **options)
+def ask(state: Path, to: Path) -> str:
+    """Ask without waiting; the id of the request."""
+    return savepoints.request(state=str(state), to=str(to)).request_id
 
 
 def waiting(state: Path) -> list[str]:
@@ -102,26 +98,6 @@ def test_an_idle_query_makes_it_with_a_batch_without_splits(tmp_path: Path) -> N
     assert batches.batch() == []
     assert batches.batch() is None
     assert len(made_in(saved)) == 1
-
-
-def test_whoever_asks_can_wait_for_it(tmp_path: Path) -> None:
-    state, saved = tmp_path / "state", tmp_path / "saved"
-    batches = running(state, "a")
-    results: list[savepoints.CreatedSavepoint] = []
-
-    def wait() -> None:
-        results.append(savepoints.request(state=str(state), to=str(saved), timeout_s=60))
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    while not waiting(state):
-        assert thread.is_alive()
-    batches.restart()
-    batches.batch()
-    batches.batch()
-    thread.join(60)
-    assert [Path(made.directory) for made in results] == made_in(saved)
-    assert results[0].checkpoint_id == 2
 
 
 @pytest.mark.parametrize(
@@ -201,7 +177,7 @@ def test_a_target_that_cannot_be_written_does_not_stop_the_query(
     (tmp_path / "file").write_text("no directory")
     lineage = next(path.name for path in state.iterdir())
     ask(state, tmp_path / "target")
-    (request,) = SavepointRequests(LocalStore(str(state)), lineage).waiting()
+    (request,) = RequestFolder(LocalStore(str(state)), lineage).waiting().savepoints
     (tmp_path / "target").write_text("no directory any more")
     batches.restart()
     assert batches.batch() == ["a"]
@@ -271,9 +247,28 @@ def test_a_target_with_a_password_is_refused_before_it_is_stored(tmp_path: Path)
     assert waiting(tmp_path / "state") == []
 
 
-def test_the_command_says_that_the_request_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_waits_for_a_stopped_query_until_it_is_withdrawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, saved = str(tmp_path / "state"), str(tmp_path / "saved")
+    batches = running(tmp_path / "state")
+    assert main(["savepoint", "request", "--state", state, "--to", saved]) == 0
+    said = capsys.readouterr()
+    request_id = said.out.strip()
+    assert waiting(tmp_path / "state") == [f"{request_id}.json"]
+    assert f"at its next batch boundary, in {saved}" in said.err
+    assert main(["savepoint", "withdraw", request_id[:9], "--state", state]) == 0
+    capsys.readouterr()
+    assert main(["savepoint", "withdraw", request_id, "--state", state]) == 1
+    assert f"0 requests {request_id} for a savepoint wait" in capsys.readouterr().err
+    batches.restart()
+    assert batches.batch() is None
+    assert not Path(saved).exists()
+
+
+def test_an_edit_is_no_request_for_a_savepoint_that_could_be_withdrawn(tmp_path: Path) -> None:
     running(tmp_path / "state")
-    asked = ["savepoint", "request", "--state", str(tmp_path / "state"), "--to", str(tmp_path / "saved")]
-    assert main([*asked, "--timeout", "0"]) == 1
-    assert "answered at the query's next batch boundary" in " ".join(capsys.readouterr().err.split())
-    assert len(waiting(tmp_path / "state")) == 1
+    asked = edits.submit(edits.plan("replay", state=str(tmp_path / "state"), why="a test", splits=["first"]))
+    with pytest.raises(StateLocationError, match="these wait: none"):
+        savepoints.withdraw(asked, state=str(tmp_path / "state"))
+    assert waiting(tmp_path / "state") == [f"{asked}.json"]

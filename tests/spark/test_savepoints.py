@@ -49,10 +49,11 @@ def test_rows_of_a_killed_query_and_of_its_fork_from_a_bucket_add_up_exactly_S79
     lines = [f"{number:02d}-{row}" for number in range(30) for row in range(3)]
     for number in range(30):
         original.land(f"{number}.txt", [line for line in lines if line.startswith(f"{number:02d}-")])
-    frame = file_stream(spark, original, maxFilesPerTrigger="2")
+    frame = file_stream(spark, original, maxFilesPerTrigger="2", requestInterval="50ms")
     query, before = collected(frame, original, processingTime="0 seconds")
     wait_for(lambda: len(committed_batches(original)) >= 2, query)
     made = savepoints.create(state=str(original.state), to=str(tmp_path / "saved"))
+    assert made.requested
     kill_coordinator(original, query)
 
     # Files and savepoint are moved, each to another place; state and checkpoint of the original are gone.
@@ -76,43 +77,42 @@ def test_rows_of_a_killed_query_and_of_its_fork_from_a_bucket_add_up_exactly_S79
     assert sorted(rows) == lines
 
 
-def test_a_windowed_count_that_is_forked_counts_on_like_the_original(
+def test_a_windowed_count_that_is_forked_while_it_runs_counts_on_like_the_original(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folders = Folders(tmp_path / "original")
+    found: dict[str, int] = {}
 
-    def counts(checkpoint: Path, state: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def counting(checkpoint: Path, state: str, files: int, **trigger: Any) -> StreamingQuery:
+        found.clear()
 
         def collect(frame: DataFrame, batch_id: int) -> None:
             found.clear()
             found.update({str(row.start): row.number for row in frame.collect()})
 
-        lines = file_stream(spark, folders, stateLocation=state, maxFilesPerTrigger="1")
+        lines = file_stream(spark, folders, stateLocation=state, maxFilesPerTrigger=files)
         counted = lines.groupBy(window(to_timestamp("value"), "1 hour")).agg(count("*").alias("number"))
-        query: Any = (
-            counted.select("window.start", "number")
-            .writeStream.foreachBatch(collect)
-            .outputMode("complete")
-            .option("checkpointLocation", str(checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
-        run_to_end(query)
-        return found
+        writer: Any = counted.select("window.start", "number").writeStream.foreachBatch(collect)
+        writer.outputMode("complete").option("checkpointLocation", str(checkpoint))
+        return writer.trigger(**trigger).start()  # type: ignore[no-any-return]
 
-    folders.land("1", ["2026-01-01 10:10:00", "2026-01-01 10:20:00"])
-    folders.land("2", ["2026-01-01 10:30:00", "2026-01-01 11:10:00"])
-    counts(folders.checkpoint, str(folders.state))
+    def counts(checkpoint: Path, state: str) -> dict[str, int]:
+        run_to_end(counting(checkpoint, state, 100, availableNow=True))
+        return dict(found)
+
+    for number in range(8):
+        folders.land(f"{number}", [f"2026-01-01 1{number % 2}:0{number}:00", "2026-01-01 12:00:00"])
+    query = counting(folders.checkpoint, str(folders.state), 1, processingTime="0 seconds")
+    wait_for(lambda: len(committed_batches(folders)) >= 2, query)
     made = savepoints.create(state=str(folders.state), to=str(tmp_path / "saved"), query=True)
-    folders.land("3", ["2026-01-01 10:40:00", "2026-01-01 12:00:00"])
+    query.stop()
     original = counts(folders.checkpoint, str(folders.state))
     shutil.rmtree(folders.checkpoint)
 
     restored = savepoints.restore_query(made.directory, str(tmp_path / "fork"))
-    assert restored.batch_id == 1
+    assert restored.batch_id == made.batch_id
     assert counts(tmp_path / "fork", restored.state_location) == original
-    assert original == {"2026-01-01 10:00:00": 4, "2026-01-01 11:00:00": 1, "2026-01-01 12:00:00": 1}
+    assert original == {"2026-01-01 10:00:00": 4, "2026-01-01 11:00:00": 4, "2026-01-01 12:00:00": 8}
 
 
 def test_a_query_is_stopped_with_a_savepoint_that_knows_where_its_state_is(
