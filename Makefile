@@ -50,7 +50,7 @@ notebooks: setup ## Run the notebooks and keep what they show; make notebooks AR
 model: setup ## Explore the protocol's interleavings further than make test does: some twenty minutes
 	@FLIP27_MODEL=long $(PY) -m pytest tests/model $(ARGS)
 
-soak: setup ## Kill the driver 100 times at random points and count: make soak ARGS="--kills 500"
+soak: setup ## Kill drivers at random points, stream 10,000 throttled objects, and count: make soak ARGS="--kills 500"
 	@$(PY) -m tests.soak $(ARGS)
 
 bench: setup ## Compare with Spark's own file source: ten to twenty minutes and 4 GB of disk

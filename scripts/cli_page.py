@@ -21,7 +21,7 @@ INTRODUCTION = """\
 
 This page is made from the code (`python -m scripts.cli_page`).
 
-```
+```bash
 pip install "flip27-source[cli]"
 flip27 --install-completion        # Tab completes commands, options and values: bash, zsh, fish, PowerShell
 ```
@@ -85,7 +85,7 @@ def _section(words: str, command: Any) -> str:
             "",
             command.help,
             "",
-            f"```\n{example.removeprefix('Example: ')}\n```",
+            f"```bash\n{example.removeprefix('Example: ')}\n```",
             "",
             *_table(own),
             *([""] if own else []),

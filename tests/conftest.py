@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,12 +14,22 @@ from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 pytest_plugins = ["pytester"]
 
+# Spark's processes have the environment that it was started with. docs/http.md names this token.
+os.environ.setdefault("SHOP_TOKEN", "token-of-the-shop")
+
 # Workers run in the interpreter of the tests, also where the virtual environment is not activated.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 @pytest.fixture(scope="session")
-def _session() -> Iterator[SparkSession]:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of modules that Spark's processes can import, as if they were installed."""
+    return tmp_path_factory.mktemp("installed")
+
+
+@pytest.fixture(scope="session")
+def _session(installed: Path) -> Iterator[SparkSession]:
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(installed), os.environ.get("PYTHONPATH")]))
     session = (
         SparkSession.builder.master("local[2]")
         .appName("flip27-source tests")

@@ -61,7 +61,13 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    pages = list((tmp_path / "site").glob("*.html"))
+    site = tmp_path / "site"
+    pages = [*site.glob("*.html"), *site.glob("notebooks/*.html")]
     fetched = r"<(?:script|link|img)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>|class=[\"']?mermaid"
     assert {page.name: found for page in pages if (found := re.findall(fetched, page.read_text()))} == {}
-    assert {f"{page.stem}.html" for page in (REPOSITORY / "docs").glob("*.md")} <= {p.name for p in pages}
+    sources = [*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "notebooks").glob("*.ipynb")]
+    assert {f"{source.stem}.html" for source in sources} <= {page.name for page in pages}
+    for page in site.glob("notebooks/*.html"):
+        pictures = re.findall(r'<img[^>]* src="([^"]+\.png)"', page.read_text())
+        assert pictures, page.name
+        assert [name for name in pictures if not (page.parent / name).exists()] == []

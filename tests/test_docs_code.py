@@ -1,46 +1,237 @@
-"""The code in the documentation runs, page by page, as it stands there."""
+"""The code in the documentation runs, page by page, as it stands there: Python, SQL and the command line.
+
+Each page finds in its places what it speaks of; what its code leaves behind is looked at afterwards.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+import io
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-REPOSITORY = Path(__file__).parents[1]
-PAGES = ["docs/testing.md", "docs/write_an_enumerator.md", "docs/write_a_reader.md"]
-"""Pages whose Python blocks make one program each, in the order of the page."""
+from flip27_source import edits, savepoints
+from flip27_source.enumerators.sequence import SequenceReader
+from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
+from flip27_source.snapshots.store import LocalStore
+from flip27_source.testing import MicroBatchEngine
+from tests.http_api import http_api
+from tests.pages.places import SCHEMA, Orders, ids_query, land, order, savepoint_named_as_on_the_page
+from tests.pages.running import LANGUAGES, NOT_RUN, REPOSITORY, PageRun, blocks_of, reason_not_to_run
+from tests.spark.streams import run_to_end
 
-
-def program(page: str) -> str:
-    """The Python blocks of a page; lines keep their numbers."""
-    lines, inside = [], False
-    for line in (REPOSITORY / page).read_text().split("\n"):
-        fence = re.fullmatch(r"```(\w*)", line)
-        lines.append(line if inside and not fence else "")
-        if fence:
-            inside = fence[1] == "python"
-    return "\n".join(lines)
+ALL_PAGES = ["README.md", *(f"docs/{file.name}" for file in sorted((REPOSITORY / "docs").glob("*.md")))]
+PAGES = [page for page in ALL_PAGES if any(block.is_code for block in blocks_of(page))]
 
 
-def run_page(page: str, *, below: Path | None = None, **names: object) -> dict[str, Any]:
-    """Run the program of a page; places that begin with / are moved ``below`` a directory.
+def delivered(stream: DataFrame, name: str) -> list[Any]:
+    """The rows of a stream, read to what is its end by now."""
+    spark = stream.sparkSession
+    query = stream.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+    run_to_end(query)
+    rows = spark.table(name).collect()
+    spark.catalog.dropTempView(name)
+    return rows
 
-    Returns:
-        The names that the program leaves.
-    """
-    text = program(page)
-    if below is not None:
-        text = re.sub(r'"/(?=\w)', f'"{below}/', text)
-    defined: dict[str, Any] = {"__name__": "page", **names}
-    before = len(defined)
-    code = compile(text, str(REPOSITORY / page), "exec", dont_inherit=True)
-    exec(code, defined)  # noqa: S102 - our own page
-    assert len(defined) > before + 1, "there is no code on the page"
-    return defined
+
+def ids(stream: DataFrame, name: str) -> list[int]:
+    return sorted(row.id for row in delivered(stream, name))
+
+
+def readme(page: PageRun) -> None:
+    land(page.place("/landing/orders/1.json"), order(1) + order(2))
+    page.run()
+    (query,) = page.names["spark"].streams.active
+    query.processAllAvailable()
+    lake = page.names["spark"].read.parquet(str(page.place("/lake/orders")))
+    assert sorted(row.id for row in lake.collect()) == [1, 2]
+    assert page.names["days"].columns == ["id", "amount"]
+
+
+def quickstart(page: PageRun) -> None:
+    page.run()
+    assert sorted(page.names["amounts"]) == [1.0, 2.0, 3.2, 7.5, 9.9]
+
+
+def sequence(page: PageRun) -> None:
+    page.run()
+    assert len(delivered(page.names["numbers"].where("id % 100000 = 0"), "sequence")) == 10
+
+
+def files(page: PageRun) -> None:
+    land(page.place("/landing/2026-01-03/orders/1.json"), order(1))
+    land(page.place("/landing/2026-01-04/orders/2.json"), order(2))
+    page.run()
+    assert ids(page.names["df"], "files") == [1, 2]
+
+
+def http(page: PageRun) -> None:
+    with http_api() as api:
+        api.records = [{"id": number} for number in range(6)]
+        api.token = "Bearer token-of-the-shop"
+        page.places["https://api.example.com/v1"] = f"{api.url}/cursor"
+        page.run()
+        assert ids(page.names["df"], "http") == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def write_an_enumerator(page: PageRun) -> None:
+    page.run(until="format(")
+    (page.names["installed"] / "shop.py").write_text(shop_module())
+    page.place("/srv").mkdir()
+    shutil.copy("shop.db", page.place("/srv"))
+    page.run()
+    assert len(delivered(page.names["stream"], "write_an_enumerator")) >= 2500
+
+
+def deployment(page: PageRun) -> None:
+    Path("shop.py").write_text(shop_module())
+    with sqlite3.connect("shop.db") as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER, amount REAL)")
+        shop.execute("INSERT INTO orders VALUES (1, 2.5)")
+    sys.path.insert(0, str(Path.cwd()))
+    page.run()
+    sys.path.remove(str(Path.cwd()))
+    del sys.modules["shop"]
+    orders = page.names["spark"].read.format("orders").option("database", str(Path("shop.db").resolve()))
+    assert [tuple(row) for row in orders.load().collect()] == [(1, 2.5)]
+
+
+def shop_module() -> str:
+    """The enumerator and the reader of docs/write_an_enumerator.md, as a module."""
+    enumerator, reader, *_ = blocks_of("docs/write_an_enumerator.md")
+    return f"{enumerator.text}\n\n\n{reader.text}\n"
+
+
+def monitoring(page: PageRun) -> None:
+    page.places["9108"] = "0"
+    page.run(until="export_to_prometheus")
+    page.run_block()
+    spark = page.names["spark"]
+    numbers = spark.readStream.format("flip27").option("enumerator", "sequence").option("end", 10).load()
+    query = numbers.writeStream.format("noop").queryName("numbers").trigger(availableNow=True).start()
+    run_to_end(query)
+    page.names["query"] = query
+    page.run()
+    spark.streams.removeListener(page.names["listener"])
+    assert page.names["batch"].sources[0].uid == "sequence"
+
+
+def state(page: PageRun) -> None:
+    """A query with two sources: files whose archive cannot be reached, and an API."""
+    page.place("/archive").write_text("not a directory")
+    archive = {"cleanSource": "archive", "sourceArchiveDir": str(page.place("/archive"))}
+    orders = Orders(page, onActionError="keep", **archive)
+    with http_api() as api:
+        api.records = [{"id": number} for number in range(6)]
+        shop = {"enumerator": "http", "path": f"{api.url}/link", "pagination": "link"}
+        place = {"stateLocation": orders.options["stateLocation"]}
+        orders.others.append(MicroBatchEngine(shop | place, schema=SCHEMA))
+        orders.others[0].run_batch()
+    orders.run()
+    page.run()
+    assert page.names["state"].count() == 20
+
+
+def edits_page(page: PageRun) -> None:
+    orders = Orders(page)
+    orders.run()
+    ids_query(page)
+    page.run(until="SELECT")
+    orders.engine.restart()
+    orders.batch()
+    orders.log()
+    view = page.names["spark"].read.format("flip27_state").load(str(orders.checkpoint))
+    view.createOrReplaceTempView("state_checkpoints")
+    page.run(until="edit list")
+    wait_to_be_withdrawn(orders)
+    page.run()
+
+
+def wait_to_be_withdrawn(orders: Orders) -> None:
+    """An edit that waits, with the id that the pages give it."""
+    place = orders.options["stateLocation"]
+    asked = edits.submit(edits.plan("replay", state=place, glob="*/19.json", why="a test"))
+    (request,) = Path(place).glob(f"*/requests/{asked}.json")
+    request.rename(request.with_stem("0f3a5c1e" + asked[8:]))
+
+
+def request_to_be_withdrawn(orders: Orders) -> None:
+    """A savepoint that is asked for, with the id that the page gives the request."""
+    store = LocalStore(orders.options["stateLocation"])
+    (lineage,) = store.list("")
+    asked = SavepointRequest(
+        request_id="0f3a5c1e-0000-0000-0000-000000000000", lineage=lineage, target="/nowhere", requested_ms=0
+    )
+    RequestFolder(store, lineage).submit(asked)
+
+
+def savepoints_page(page: PageRun) -> None:
+    orders = Orders(page)
+    orders.run()
+    saved = savepoint_named_as_on_the_page(page, orders)
+    shutil.copytree(orders.landing, page.place("/new/in"))
+    shutil.copytree(saved, page.place("/new/savepoints") / saved.name)
+    page.places |= {"s3://old-bucket/in": "/landing", "s3://new-bucket/": "/new/"}
+    page.run(until="savepoint_stream")
+    add_to_a_savepoint(page)
+    page.run(until="savepoint list")
+    waiting = [20, 21, 22, 23, 100, 100]
+    assert ids(page.names["orders"], "orders") == ids(page.names["moved"], "moved") == waiting
+    page.run()
+
+
+def add_to_a_savepoint(page: PageRun) -> None:
+    """The next block is run by a reader that is told of a savepoint."""
+
+    class Indexing(SequenceReader):
+        def read(self, split: Any) -> Iterator[Any]:
+            if self.context.is_savepoint:
+                page.run_block({"context": self.context, "data": b"an index"})
+            return super().read(split)
+
+    engine = ids_query(page, reader=Indexing)
+    saved = page.place("/savepoints-of-ids")
+    savepoints.request(state=str(page.place("/ckpt/ids/flip27")), to=str(saved))
+    engine.restart()
+    engine.run_batch()
+    engine.run_batch()
+    (index,) = saved.rglob("index.bin")
+    assert index.read_bytes() == b"an index"
+
+
+def cli(page: PageRun) -> None:
+    orders = Orders(page)
+    orders.run()
+    ids_query(page)
+    savepoint_named_as_on_the_page(page, orders)
+    page.run(until="savepoint withdraw")
+    request_to_be_withdrawn(orders)
+    page.run(until="edit withdraw")
+    wait_to_be_withdrawn(orders)
+    page.run()
+
+
+SCENARIOS: dict[str, Callable[[PageRun], None]] = {
+    "README.md": readme,
+    "docs/cli.md": cli,
+    "docs/deployment.md": deployment,
+    "docs/edits.md": edits_page,
+    "docs/files.md": files,
+    "docs/http.md": http,
+    "docs/monitoring.md": monitoring,
+    "docs/quickstart.md": quickstart,
+    "docs/savepoints.md": savepoints_page,
+    "docs/sequence.md": sequence,
+    "docs/state.md": state,
+    "docs/write_an_enumerator.md": write_an_enumerator,
+}
+"""What surrounds the code of a page; other pages need nothing."""
 
 
 @pytest.fixture
@@ -52,36 +243,24 @@ def streaming(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_runs_and_does_what_the_page_says(
+    page: str, streaming: SparkSession, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(page)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    run = PageRun(page, below=tmp_path, spark=streaming, installed=installed)
+    SCENARIOS.get(page, PageRun.run)(run)
+    assert run.rest == []
 
 
 def test_the_test_on_the_testing_page_passes(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(program("docs/testing.md"))
+    blocks = [block.text for block in blocks_of("docs/testing.md") if block.language == "python"]
+    pytester.makepyfile("\n\n".join(blocks))
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
-def test_the_quickstart_runs_and_asserts_what_it_says(
-    streaming: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    names = run_page("docs/quickstart.md")
-    assert sorted(names["amounts"]) == [1.0, 2.0, 3.2, 7.5, 9.9]
-
-
-def test_the_stream_of_the_readme_delivers_its_rows(streaming: SparkSession, tmp_path: Path) -> None:
-    landing = tmp_path / "landing" / "orders"
-    landing.mkdir(parents=True)
-    (landing / "1.json").write_text('{"id": 1, "amount": 9.5}\n{"id": 2, "amount": 3.0}\n')
-    names = run_page("README.md", below=tmp_path, spark=streaming)
-    (query,) = streaming.streams.active
-    query.processAllAvailable()
-    lake = streaming.read.parquet(str(tmp_path / "lake" / "orders"))
-    assert sorted(row.id for row in lake.collect()) == [1, 2]
-    assert names["days"].columns == ["id", "amount"]
-
-
-@pytest.mark.parametrize("page", ["docs/index.md", "docs/sequence.md", "docs/files.md", "docs/http.md"])
-def test_the_streams_of_a_page_are_accepted(page: str, streaming: SparkSession, tmp_path: Path) -> None:
-    run_page(page, below=tmp_path, spark=streaming)
+def test_every_block_says_what_it_is_and_none_is_excused_that_is_not_there() -> None:
+    blocks = [block for page in ALL_PAGES for block in blocks_of(page)]
+    assert [str(block) for block in blocks if block.language not in LANGUAGES] == []
+    lines = [line for block in blocks if block.is_code for line in block.text.split("\n")]
+    assert set(map(reason_not_to_run, lines)) == {None, *NOT_RUN}

@@ -65,6 +65,10 @@ def _ids_are_unique(subject: EnumeratorUnderTest) -> None:
         raise Disagreement(f"an empty text is no split id: {wrong[:5]}")
 
 
+def _another_finds_the_same(subject: EnumeratorUnderTest) -> None:
+    agree_in_any_order("handed out by another run", _ids(subject.run().drain()), _ids(subject.splits))
+
+
 def _splits_can_be_stored(subject: EnumeratorUnderTest) -> None:
     run = subject.run()
     for split in subject.splits:
@@ -263,6 +267,7 @@ def _what_is_added_is_found_once(subject: EnumeratorUnderTest) -> None:
 ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
     Law("what there is to hand out comes to an end", _comes_to_an_end),
     Law("every split has an id of its own", _ids_are_unique),
+    Law("another enumerator finds the same splits, by the same ids", _another_finds_the_same),
     Law("a split that was stored is the same split", _splits_can_be_stored),
     Law("nothing is done before start()", _construction_does_nothing),
     Law("nothing is found twice", _nothing_is_found_twice),

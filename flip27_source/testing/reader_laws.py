@@ -131,7 +131,7 @@ def _ranges_make_up_the_file(subject: ReaderUnderTest) -> None:
 
 
 READER_LAWS: tuple[Law[ReaderUnderTest], ...] = (
-    Law("rows fit the schema", _rows_fit_the_schema),
+    Law("reading a split comes to an end, and its rows fit the schema", _rows_fit_the_schema),
     Law("reading a split again gives the same rows (S70)", _reading_again_gives_the_same),
     Law("every attempt gives the same rows", _attempts_give_the_same),
     Law("what else is read does not change the rows of a split", _other_splits_do_not_matter),

@@ -20,6 +20,9 @@ from ..runtime.conform import conform
 from .law import Disagreement, shown
 from .spark_side import Row, rows_of
 
+MOST_ROWS = 1_000_000
+"""A split of a test that gives more of them is taken to have no end."""
+
 
 @dataclass(slots=True)
 class Share:
@@ -103,6 +106,8 @@ class ReaderRun:
                         break
                 else:
                     share.rows.extend(self._checked(item))
+                    if len(share.rows) > MOST_ROWS:
+                        raise Disagreement(f"more than {MOST_ROWS:,} rows of one split, and no end")
         except ReturnSplit:
             share.is_returned = True
         share.events = self._events[before:]
@@ -133,6 +138,10 @@ def check_row(row: Row, schema: pa.Schema) -> None:
     for value, column in zip(row, schema, strict=True):
         if value is None and not column.nullable:
             raise Disagreement(f"row {shown(row)} has no {column.name!r}, which is NOT NULL")
+        if isinstance(value, float) and pa.types.is_integer(column.type):
+            raise Disagreement(
+                f"{shown(value)} is no {column.type}, which column {column.name!r} is: it is cut"
+            )
         try:
             pa.array([value], column.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

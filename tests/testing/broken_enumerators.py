@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from flip27_source.enumerator import Boundedness, BoundedRange, Budget, SplitEnumerator
 from flip27_source.options import Options
@@ -73,6 +73,14 @@ class NeverEnds(Sound):
 class UsesAnIdTwice(Sound):
     def look(self) -> list[Piece]:
         return [replace(piece, split_id=piece.split_id.replace("b", "a")) for piece in super().look()]
+
+
+class NamesBySerialNumber(Sound):
+    serial: ClassVar[int] = 0
+
+    def look(self) -> list[Piece]:
+        NamesBySerialNumber.serial += 1
+        return [replace(piece, split_id=f"{piece.split_id}-{self.serial}") for piece in super().look()]
 
 
 class HandsOutTuples(Sound):
@@ -184,6 +192,7 @@ class LooksByCount(Sound):
 BROKEN: dict[str, type[SplitEnumerator[Any]]] = {
     "what there is to hand out comes to an end": NeverEnds,
     "every split has an id of its own": UsesAnIdTwice,
+    "another enumerator finds the same splits, by the same ids": NamesBySerialNumber,
     "a split that was stored is the same split": HandsOutTuples,
     "nothing is done before start()": StartsAtOnce,
     "nothing is found twice": LooksFromTheStart,

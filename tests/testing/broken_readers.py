@@ -43,6 +43,17 @@ class GivesNulls(PieceReader):
         yield (None,)
 
 
+class GivesFractions(PieceReader):
+    def read(self, split: Piece) -> Iterator[Any]:
+        yield (1.5,)
+
+
+class NeverEnds(PieceReader):
+    def read(self, split: Piece) -> Iterator[Any]:
+        while True:
+            yield pa.record_batch([range(10_000)], schema=SCHEMA)
+
+
 class GivesTexts(PieceReader):
     def read(self, split: Piece) -> Iterator[Any]:
         yield ("1",)
@@ -64,7 +75,16 @@ class GivesNumbers(PieceReader):
         yield from ROWS[split.split_id]
 
 
-MISFITS = [GivesTwoColumns, GivesNulls, GivesTexts, GivesBoth, GivesAnotherColumn, GivesNumbers]
+MISFITS = [
+    NeverEnds,
+    GivesFractions,
+    GivesTwoColumns,
+    GivesNulls,
+    GivesTexts,
+    GivesBoth,
+    GivesAnotherColumn,
+    GivesNumbers,
+]
 
 
 class TakesWhatItReads(PieceReader):
@@ -136,7 +156,7 @@ class CutsLines(SplitReader[FileSplit], ReadsRanges):
 
 
 BROKEN: dict[str, type[SplitReader[Any]]] = {
-    "rows fit the schema": GivesTwoColumns,
+    "reading a split comes to an end, and its rows fit the schema": GivesTwoColumns,
     "reading a split again gives the same rows (S70)": TakesWhatItReads,
     "every attempt gives the same rows": GivesLessToLaterAttempts,
     "what else is read does not change the rows of a split": LooksAtTheSplitBefore,

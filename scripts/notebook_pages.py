@@ -1,0 +1,42 @@
+"""The notebooks as pages of the site, with what they show: a hook of mkdocs, named in mkdocs.yml.
+
+Made when the site is built, and stored nowhere else. They become Markdown, so that links in them are checked,
+and their words found, like those of every other page.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from nbconvert import MarkdownExporter
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+FOLDER = "notebooks"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page for each notebook, and the pictures in it."""
+    for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):
+        for name, content in page_of(notebook).items():
+            files.append(File.generated(config, f"{FOLDER}/{name}", content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Have links to notebooks, which lead somewhere in the repository too, lead to their pages."""
+    return re.sub(r"\]\(\.\./notebooks/(\w+)\.ipynb\)", rf"]({FOLDER}/\1.md)", markdown)
+
+
+def page_of(notebook: Path) -> dict[str, str | bytes]:
+    """The page of a notebook, as Markdown, and the pictures on it, by their names."""
+    text, resources = MarkdownExporter().from_filename(str(notebook))  # type: ignore[no-untyped-call]
+    pictures = {name: f"{notebook.stem}_{name}" for name in resources["outputs"]}
+    for name, unique in pictures.items():
+        text = text.replace(f"]({name})", f"]({unique})")
+    page = text.replace("](../docs/", "](../").replace(".ipynb)", ".md)")
+    return {f"{notebook.stem}.md": page} | {
+        unique: resources["outputs"][name] for name, unique in pictures.items()
+    }

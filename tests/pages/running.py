@@ -1,0 +1,146 @@
+"""Running the code of a page of the documentation as it stands there: Python, SQL and commands of the shell.
+
+Only places differ from the page: those that begin with / lie below a directory of the test, and a page's
+test may name others (a server's URL). Nothing here knows a page.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flip27_source.cli.main import main
+
+REPOSITORY = Path(__file__).parents[2]
+LANGUAGES = ("python", "sql", "bash", "text", "docker", "")
+NOT_COMMANDS = ("text", "docker", "")
+"""What is shown and is nothing to run: layouts of folders, lines of a log, signatures."""
+
+NOT_RUN = {
+    "pip install": "asks a package registry; wheel-test installs",
+    "python3 -m venv": "the tests run in one",
+    ". .venv/bin/activate": "the tests run in one",
+    "conda": "needs conda",
+    "spark-submit --archives": "needs a cluster that unpacks archives",
+    "make": "the Makefile's own test, and this very one",
+    "pytest": "the tests of a new project: tests/cli/test_new.py",
+    "flip27 demo": "a minute and more: tests/test_demo.py",
+    "flip27 --install-completion": "changes the start-up file of the user's shell",
+    "--8<--": "a file of examples/, which has tests of its own",
+}
+"""Beginnings of lines that no test of the pages runs, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block; ``line`` is that of its opening fence, from 1."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    @property
+    def is_code(self) -> bool:
+        return self.language not in NOT_COMMANDS
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks_of(page: str) -> list[Block]:
+    """The fenced blocks of a page, in its order."""
+    found, opened, lines = [], None, []
+    for number, line in enumerate((REPOSITORY / page).read_text().split("\n"), 1):
+        fence = re.fullmatch(r" *```(\S*)(?: .*)?", line)
+        if fence and opened is None:
+            opened, lines = (number, fence[1]), []
+        elif fence and opened is not None:
+            found.append(Block(page=page, line=opened[0], language=opened[1], text="\n".join(lines)))
+            opened = None
+        else:
+            lines.append(line)
+    return found
+
+
+def reason_not_to_run(line: str) -> str | None:
+    """The beginning in NOT_RUN that a line has."""
+    return next((start for start in NOT_RUN if f"{line} ".startswith(f"{start} ")), None)
+
+
+class PageRun:
+    """The blocks of a page, run in order; Python blocks are one program.
+
+    Args:
+        below: the directory below which places of the page lie.
+        names: what the program may use without having defined it, such as ``spark``.
+
+    Attributes:
+        names: those, and what the program has defined.
+        places: further places of the page, and what they are in the test.
+        rest: the blocks that were not run yet.
+    """
+
+    def __init__(self, page: str, *, below: Path, **names: object) -> None:
+        self.below = below
+        self.names: dict[str, Any] = {"__name__": "page", **names}
+        self.places: dict[str, str] = {}
+        self.rest = [block for block in blocks_of(page) if block.is_code]
+
+    def run(self, *, until: str | None = None) -> None:
+        """Run the blocks that are left, or those before the first one that holds a text."""
+        while self.rest and (until is None or until not in self.rest[0].text):
+            self.run_block()
+        assert until is None or self.rest, f"no block has {until}"
+
+    def run_block(self, names: Mapping[str, object] | None = None) -> None:
+        """Run the next block, with further names if it is Python."""
+        block = self.rest.pop(0)
+        if block.language == "python":
+            self._python(block, names or {})
+        elif block.language == "sql":
+            rows = self.names["spark"].sql(self._moved(block.text)).collect()
+            filled = [any(value is not None for value in column) for column in zip(*rows, strict=True)]
+            assert all(filled or [False]), f"{block}: a column of the answer is empty: {rows}"
+        else:
+            for line in block.text.split("\n"):
+                self._shell(line, str(block))
+
+    def place(self, path: str) -> Path:
+        """Where a place of the page is."""
+        return self.below / path.lstrip("/")
+
+    def _python(self, block: Block, names: Mapping[str, object]) -> None:
+        if reason_not_to_run(block.text):
+            return
+        text = "\n" * block.line + self._moved(block.text)
+        code = compile(text, str(REPOSITORY / block.page), "exec", dont_inherit=True)
+        self.names.update(names)
+        exec(code, self.names)  # noqa: S102 - our own page
+
+    def _shell(self, line: str, where: str) -> None:
+        words = [self._moved_word(word) for word in shlex.split(line, comments=True)]
+        if not words or reason_not_to_run(line):
+            return
+        if words[0] == "cd":
+            os.chdir(words[1])
+            return
+        assert words[0] == "flip27", f"{where}: how is {line!r} run, or why is it not?"
+        assert main(words[1:]) == 0, f"{where}: {line}"
+
+    def _moved(self, text: str) -> str:
+        return re.sub(r"""(?<=["'=])/(?=\w)""", f"{self.below}/", self._replaced(text))
+
+    def _moved_word(self, word: str) -> str:
+        word = self._replaced(word)
+        return f"{self.below}{word}" if word.startswith("/") else word
+
+    def _replaced(self, text: str) -> str:
+        for place, there in self.places.items():
+            text = text.replace(place, there)
+        return text
