@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
 
 from tests.s3_server import new_bucket, s3_endpoint
 
+from . import known_tree
 from .data import DataCache, Dataset
 from .outcomes import (
     Outcome,
@@ -18,6 +23,7 @@ from .outcomes import (
     failed,
     faster,
     known_files_outcomes,
+    many_known_files_outcomes,
     report_cost_outcome,
 )
 from .report_cost import SUBTASKS
@@ -98,52 +104,88 @@ def _spec(data: Dataset, files_per_trigger: int, batches: int | None = None) -> 
 
 
 def _alternate(
-    bench: Bench, pair: Pair | None, spec: RoundSpec, *, warm_up: RoundSpec, spark_rounds: int
+    bench: Bench,
+    pair: Pair | None,
+    spec: RoundSpec,
+    *,
+    spec_of_spark: RoundSpec | None = None,
+    warm_up: RoundSpec | None = None,
+    spark_rounds: int | None = None,
 ) -> Rounds:
-    """A warm-up of both sides, then round about, so that both see the same weather."""
+    """A warm-up of both sides, then round about, so that both see the same weather.
+
+    Args:
+        spec: what both run, unless Spark has one of its own.
+        warm_up: what both warm up with; the same as afterwards when None.
+        spark_rounds: measured rounds of Spark; as many as of flip27 when None.
+    """
     assert pair is not None
+    spec_of_spark = spec_of_spark or spec
+    spark_rounds = bench.sizes.rounds if spark_rounds is None else spark_rounds
     warmed: list[Round] = []
     for _ in range(bench.sizes.warm_ups):
         bench.say("  warm-up")
-        warmed += [pair.spark.run(warm_up), pair.flip27.run(warm_up)]
+        warmed += [pair.spark.run(warm_up or spec_of_spark), pair.flip27.run(warm_up or spec)]
     spark: list[Round] = []
     flip27: list[Round] = []
     for number in range(bench.sizes.rounds):
         if number < spark_rounds:
-            spark.append(pair.spark.run(spec))
+            spark.append(pair.spark.run(spec_of_spark))
             bench.say(f"  round {number + 1}, Spark: {spark[-1].seconds:.1f} s")
         flip27.append(pair.flip27.run(spec))
         bench.say(f"  round {number + 1}, flip27: {flip27[-1].seconds:.1f} s")
     return Rounds(warm_up=tuple(warmed), spark=tuple(spark), flip27=tuple(flip27))
 
 
-def _tiny_files(bench: Bench, pair: Pair | None) -> list[Outcome]:
-    sizes = bench.sizes
-    data, small = bench.data.tiny(sizes.tiny_files), bench.data.tiny(sizes.tiny_warm_up)
-    spark_rounds = min(sizes.slow_rounds, sizes.rounds)
-    rounds = _alternate(
-        bench,
-        pair,
-        _spec(data, sizes.tiny_per_trigger),
-        warm_up=_spec(small, max(1, sizes.tiny_warm_up // 2)),
-        spark_rounds=spark_rounds,
-    )
-    name = f"{sizes.tiny_files:,} one-row JSON files, {sizes.tiny_per_trigger:,} per trigger"
-    note = f"{spark_rounds} round(s) of Spark" if spark_rounds < sizes.rounds else ""
-    return [faster(name, rounds, TINY_FILES.target, rows=data.rows, note=note)]
+def _tiny_files(name: str, reader: str) -> Callable[[Bench, Pair | None], list[Outcome]]:
+    def run(bench: Bench, pair: Pair | None) -> list[Outcome]:
+        tiny = bench.sizes.tiny[name]
+        data, small = bench.data.tiny(tiny.files, reader), bench.data.tiny(tiny.warm_up, reader)
+        spark_rounds = min(bench.sizes.slow_rounds, bench.sizes.rounds)
+        rounds = _alternate(
+            bench,
+            pair,
+            _spec(data, tiny.per_trigger),
+            warm_up=_spec(small, max(1, tiny.warm_up // 2)),
+            spark_rounds=spark_rounds,
+        )
+        title = f"{tiny.files:,} one-row {reader} files, {tiny.per_trigger:,} per trigger"
+        note = f"{spark_rounds} round(s) of Spark" if spark_rounds < bench.sizes.rounds else ""
+        return [faster(title, rounds, BY_NAME[name].target, rows=data.rows, note=note)]
+
+    return run
 
 
-def _bulk(reader: str) -> Callable[[Bench, Pair | None], list[Outcome]]:
+def _bulk(name: str, reader: str, *, one_file: bool = False) -> Callable[[Bench, Pair | None], list[Outcome]]:
     def run(bench: Bench, pair: Pair | None) -> list[Outcome]:
         sizes = bench.sizes
         bench.say("  data")
-        data = bench.data.bulk(reader, total_bytes=sizes.bulk_bytes, file_bytes=sizes.file_bytes)
+        file_bytes = sizes.bulk_bytes if one_file else sizes.file_bytes
+        data = bench.data.bulk(reader, total_bytes=sizes.bulk_bytes, file_bytes=file_bytes)
         spec = _spec(data, sizes.files_per_trigger)
-        rounds = _alternate(bench, pair, spec, warm_up=spec, spark_rounds=sizes.rounds)
-        name = f"{data.bytes / 1e6:,.0f} MB of {reader}, ten columns, {data.files} files"
-        return [faster(name, rounds, BY_NAME[reader].target, rows=data.rows)]
+        rounds = _alternate(bench, pair, spec)
+        title = f"{data.bytes / 1e6:,.0f} MB of {reader}, ten columns, {data.files} file(s)"
+        return [faster(title, rounds, BY_NAME[name].target, rows=data.rows)]
 
     return run
+
+
+def _known_tree(bench: Bench, pair: Pair | None) -> list[Outcome]:
+    assert pair is not None
+    sizes = bench.sizes
+    bench.say("  data")
+    tree = bench.data.tree(sizes.known_files)
+    spec = msgspec.structs.replace(_spec(tree, sizes.known_files), options=known_tree.OPTIONS)
+    with tempfile.TemporaryDirectory(prefix="flip27-bench-") as scratch:
+        spark, flip27 = known_tree.know_the_tree(pair, spec, Path(scratch))
+        with known_tree.new_files(tree, sizes.new_files):
+            ours = msgspec.structs.replace(spec, template=str(flip27))
+            theirs = msgspec.structs.replace(spec, template=str(spark))
+            rounds = _alternate(bench, pair, ours, spec_of_spark=theirs)
+    title = f"{sizes.new_files:,} new files in a tree of {sizes.known_files:,} known ones"
+    listing = statistics.median(one.phases_ms["latestOffset"] for one in rounds.spark)
+    note = f"a whole run, with its restart; Spark's latestOffset alone: {listing / 1000:.1f} s"
+    return [faster(title, rounds, BY_NAME["known-tree"].target, rows=sizes.new_files, note=note)]
 
 
 def _one_row_batches(name: str) -> Callable[[Bench, Pair | None], list[Outcome]]:
@@ -152,7 +194,7 @@ def _one_row_batches(name: str) -> Callable[[Bench, Pair | None], list[Outcome]]
         # Some to spare: the query is stopped when it has run enough batches, not after the last file.
         data = bench.data.tiny(2 * batches + 50)
         spec = _spec(data, 1, batches)
-        rounds = _alternate(bench, pair, spec, warm_up=spec, spark_rounds=bench.sizes.rounds)
+        rounds = _alternate(bench, pair, spec)
         case = BY_NAME[name]
         sockets = ", unix sockets" if case.conf else ""
         return [batch_time(f"one-row batches{sockets}", rounds, case.target, rows=batches)]
@@ -165,6 +207,14 @@ def _known_files(bench: Bench, _pair: Pair | None) -> list[Outcome]:
     spec = KnownFilesSpec(known_files=sizes.known_files, new_files=sizes.new_files, rounds=sizes.known_rounds)
     name = f"{sizes.new_files:,} new files among {sizes.known_files:,} known"
     return known_files_outcomes(name, measure_known_files(spec))
+
+
+def _very_many_known_files(bench: Bench, _pair: Pair | None) -> list[Outcome]:
+    sizes = bench.sizes
+    known = 10 * sizes.known_files
+    spec = KnownFilesSpec(known_files=known, new_files=sizes.new_files, rounds=sizes.many_known_rounds)
+    name = f"{sizes.new_files:,} new files among {known:,} known"
+    return many_known_files_outcomes(name, measure_known_files(spec))
 
 
 def _report_cost(bench: Bench, _pair: Pair | None) -> list[Outcome]:
@@ -184,13 +234,21 @@ def _report_cost(bench: Bench, _pair: Pair | None) -> list[Outcome]:
     return outcomes
 
 
-TINY_FILES = Case(name="tiny", target=Target("at least", 12), run=_tiny_files)
-
 CASES = (
-    TINY_FILES,
-    Case(name="parquet", target=Target("at least", 1.3), run=_bulk("parquet")),
-    Case(name="json", target=Target("at least", 1.3), run=_bulk("json")),
-    Case(name="csv", target=Target("at least", 1.8), run=_bulk("csv")),
+    Case(name="tiny", target=Target("at least", 15), run=_tiny_files("tiny", "json")),
+    Case(name="tiny-often", target=Target("at least", 8), run=_tiny_files("tiny-often", "json")),
+    Case(name="tiny-parquet", target=Target("at least", 8), run=_tiny_files("tiny-parquet", "parquet")),
+    Case(name="parquet", target=Target("at least", 1.4), run=_bulk("parquet", "parquet")),
+    Case(name="json", target=Target("at least", 1.6), run=_bulk("json", "json")),
+    Case(name="csv", target=Target("at least", 2), run=_bulk("csv", "csv")),
+    Case(name="one-json", target=Target("at least", 1.6), run=_bulk("one-json", "json", one_file=True)),
+    Case(name="one-csv", target=Target("at least", 2), run=_bulk("one-csv", "csv", one_file=True)),
+    Case(
+        name="known-tree",
+        target=Target("at least", 5),
+        run=_known_tree,
+        conf={"spark.driver.memory": "3g"},
+    ),
     Case(name="one-row", target=Target("at most", 1.2), run=_one_row_batches("one-row")),
     Case(
         name="one-row-sockets",
@@ -199,6 +257,7 @@ CASES = (
         conf=UNIX_SOCKETS,
     ),
     Case(name="known", target=Target("at most", 100, "ms"), run=_known_files, needs_spark=False),
+    Case(name="known-10x", target=Target("at most", 10, "s"), run=_very_many_known_files, needs_spark=False),
     Case(name="reports", target=Target("at most", 25, "ms"), run=_report_cost, needs_spark=False),
 )
 BY_NAME = {case.name: case for case in CASES}

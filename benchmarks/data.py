@@ -23,6 +23,7 @@ TINY_SCHEMA = "id long, customer string, amount double, at timestamp"
 _FORMAT = 2
 """Goes up when the data of a name changes: what older runs made is then made again."""
 
+_FILES_IN_A_FOLDER = 10_000
 _SAMPLE_ROWS = 250_000
 _ROW_GROUP_ROWS = 250_000
 _TEXT = "the quick brown fox, jumps over a lazy dog and naïve café owners sell fresh bread every day"
@@ -54,15 +55,30 @@ class DataCache:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def tiny(self, files: int) -> Dataset:
-        """JSON files of one row each."""
+    def tiny(self, files: int, reader: str = "json") -> Dataset:
+        """Files of one row each: JSON, or Parquet."""
+        write_row = _TINY_WRITERS[reader]
 
         def write(folder: Path) -> int:
             for number in range(files):
-                (folder / f"{number:07d}.json").write_bytes(_tiny_row(number))
+                write_row(number, folder / f"{number:07d}.{reader}")
             return files
 
-        return self._made(f"tiny-{files}", "json", TINY_SCHEMA, {}, write)
+        name = f"tiny-{files}" if reader == "json" else f"tiny-{reader}-{files}"
+        return self._made(name, reader, TINY_SCHEMA, {}, write)
+
+    def tree(self, files: int) -> Dataset:
+        """Empty text files in folders of 10,000."""
+
+        def write(folder: Path) -> int:
+            for number in range(files):
+                below = folder / f"{number // _FILES_IN_A_FOLDER:05d}"
+                if number % _FILES_IN_A_FOLDER == 0:
+                    below.mkdir()
+                (below / f"part-{number:09d}.txt").touch()
+            return 0
+
+        return self._made(f"tree-{files}", "text", "value string", {}, write)
 
     def bulk(self, reader: str, *, total_bytes: int, file_bytes: int) -> Dataset:
         """Files of ten mixed columns, of about ``file_bytes`` each."""
@@ -90,7 +106,7 @@ class DataCache:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         rows = write(folder)
-        sizes = [file.stat().st_size for file in folder.iterdir()]
+        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
         made = Dataset(
             folder=str(folder),
             reader=reader,
@@ -135,14 +151,30 @@ def _labels(prefix: str, numbers: np.ndarray[Any, Any]) -> pa.Array:
     return pc.binary_join_element_wise(prefix, pc.cast(pa.array(numbers), pa.string()), "")
 
 
-def _tiny_row(number: int) -> bytes:
-    row = {
+def _tiny_row(number: int) -> dict[str, Any]:
+    return {
         "id": number,
         "customer": f"customer-{number * 7919 % 1000}",
         "amount": number * 31 % 10_000 / 100,
         "at": f"2026-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}.000Z",
     }
-    return json.dumps(row).encode() + b"\n"
+
+
+def _write_tiny_json(number: int, file: Path) -> None:
+    file.write_bytes(json.dumps(_tiny_row(number)).encode() + b"\n")
+
+
+def _write_tiny_parquet(number: int, file: Path) -> None:
+    row = pa.table({name: [value] for name, value in _tiny_row(number).items()})
+    at = pc.strptime(row.column("at"), format="%Y-%m-%dT%H:%M:%S.000Z", unit="us")
+    at = pc.assume_timezone(at, "UTC")
+    pq.write_table(row.set_column(row.schema.get_field_index("at"), "at", at), file)
+
+
+_TINY_WRITERS: dict[str, Callable[[int, Path], None]] = {
+    "json": _write_tiny_json,
+    "parquet": _write_tiny_parquet,
+}
 
 
 def _rows_for(write_file: Callable[[pa.Table, Path], None], sample: Path, file_bytes: int) -> int:

@@ -53,6 +53,8 @@ def _spark_log_bytes(files: int) -> int:
 class MadeUpListing(Lister):
     """Lists so many files that do not exist; a listing begins only when one is called for.
 
+    ``first_at`` is when the first one was begun, on the clock of ``time.perf_counter``.
+
     A round of discovery has been delivered when the next one begins to list, so waiting for
     that, and holding it there, leaves the coordinator alone while it is measured.
     """
@@ -62,6 +64,7 @@ class MadeUpListing(Lister):
         self._changed = threading.Condition()
         self._allowed = 0
         self._begun = 0
+        self.first_at: float | None = None
 
     def check_root(self) -> None:
         """There is nothing to check."""
@@ -70,6 +73,7 @@ class MadeUpListing(Lister):
         """Every file, once this listing is called for."""
         with self._changed:
             self._begun += 1
+            self.first_at = self.first_at or time.perf_counter()
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._allowed >= self._begun, _DEADLINE_S):
                 raise TimeoutError("no listing was called for")
@@ -111,16 +115,17 @@ def coordinator(
         "reader": "text",
         "stateLocation": str(folder / state),
         "discoveryInterval": "1 ms",
+        "includeExistingFiles": "false",
         **more,
     }
     return CoordinatorHolder(Source.resolve(options, enumerator=enumerator), boundedness)
 
 
 def make_known(folder: Path, files: int) -> dict[str, Any]:
-    """Read so many files in one batch; the offset after it."""
+    """Begin behind so many files; the offset from which on they are known."""
     listing = MadeUpListing(files)
     listing.allow()
-    holder = coordinator(folder, listing, Boundedness.BOUNDED)
+    holder = coordinator(folder, listing, Boundedness.CONTINUOUS_UNBOUNDED)
     offset = holder.latest_offset(INITIAL_OFFSET.to_json(), None)
     holder.close()
     return offset
@@ -138,6 +143,8 @@ def measure(spec: KnownFilesSpec, folder: Path) -> KnownFiles:
     if holder.latest_offset(offset, _UNLIMITED) != offset:
         raise RuntimeError("the restarted coordinator found new files among those that it knows")
     restore_ms = (time.perf_counter() - began) * 1000
+    assert listing.first_at is not None
+    restored_ms = (listing.first_at - began) * 1000
     times_ms: list[float] = []
     written: list[float] = []
     sizes = [len(msgspec.json.encode(offset))]
@@ -163,6 +170,8 @@ def measure(spec: KnownFilesSpec, folder: Path) -> KnownFiles:
         latest_offset_ms=times_ms,
         bytes_per_new_file=written,
         offset_bytes=max(sizes),
+        known_files=spec.known_files,
+        restored_ms=restored_ms,
         restore_ms=restore_ms,
         savepoint_ms=savepoint_ms,
         fork_ms=fork_ms,

@@ -66,8 +66,10 @@ def read(session: SparkSession, side: str, spec: RoundSpec, checkpoint: Path) ->
 
 
 def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) -> Round:
-    """One query from a new checkpoint to its end."""
+    """One query from a new checkpoint, or from a copy of the template, to its end."""
     checkpoint = Path(tempfile.mkdtemp(prefix="checkpoint-", dir=scratch))
+    if spec.template is not None:
+        shutil.copytree(spec.template, checkpoint, dirs_exist_ok=True)
     writer = (
         read(session, side, spec, checkpoint)
         .writeStream.format("noop")
@@ -86,7 +88,10 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
     if spec.batches is not None:
         query.stop()
         progress = progress[: spec.batches]
-    shutil.rmtree(checkpoint)
+    if spec.keep is not None:
+        checkpoint.rename(spec.keep)
+    else:
+        shutil.rmtree(checkpoint)
     return Round(
         rows=sum(entry["numInputRows"] for entry in progress),
         seconds=seconds,

@@ -13,6 +13,8 @@ class RoundSpec(msgspec.Struct, frozen=True, kw_only=True):
         files_per_trigger: for ``maxFilesPerTrigger``.
         batches: stop after so many batches, triggered as fast as possible; None to read
             everything with Trigger.AvailableNow.
+        template: a checkpoint to go on from; the query works on a copy of it.
+        keep: where the checkpoint is put at the end.
     """
 
     folder: str
@@ -21,6 +23,8 @@ class RoundSpec(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, str]
     files_per_trigger: int
     batches: int | None = None
+    template: str | None = None
+    keep: str | None = None
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +81,9 @@ class KnownFiles(msgspec.Struct, frozen=True, kw_only=True):
         latest_offset_ms: for each round.
         bytes_per_new_file: for each round, everything that was written to the state location.
         offset_bytes: the largest offset, as JSON.
-        restore_ms: the first call after a restart, with the state of all known files.
+        known_files: how many were known at the begin.
+        restored_ms: from a restart until the state of all known files is there and their listing begins.
+        restore_ms: the whole first call after a restart, their listing included.
         savepoint_ms: to take a savepoint. fork_ms: to begin a new query with it.
         savepoint_bytes: all of its files. spark_log_bytes: what Spark's own source keeps of the same files.
         coordinator_mb: peak resident memory.
@@ -87,6 +93,8 @@ class KnownFiles(msgspec.Struct, frozen=True, kw_only=True):
     latest_offset_ms: list[float]
     bytes_per_new_file: list[float]
     offset_bytes: int
+    known_files: int
+    restored_ms: float
     restore_ms: float
     savepoint_ms: float
     fork_ms: float

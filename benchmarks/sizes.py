@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiny:
+    """One case of one-row files: how many, in each batch, and in the warm-up round."""
+
+    files: int
+    per_trigger: int
+    warm_up: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,12 +22,12 @@ class Sizes:
     """The sizes of all cases.
 
     Attributes:
-        tiny_files: one-row files of the tiny-files case, tiny_per_trigger in each batch,
-        tiny_warm_up: and in its warm-up round.
+        tiny: the cases of one-row files, by name.
         bulk_bytes: bytes of each of the Parquet, JSON and CSV cases,
         file_bytes: in files of this size, files_per_trigger in each batch.
         one_row_batches: batches of the one-row case.
-        known_files: files that are known when new_files come, in each of known_rounds rounds.
+        known_files: files that are known when new_files come, in each of known_rounds rounds,
+        many_known_rounds: and rounds with ten times as many known files.
         report_batches: batches of the case of reports, with and without.
         rounds: measured rounds.
         warm_ups: rounds of each side before them that do not count.
@@ -26,9 +36,7 @@ class Sizes:
         enforces_targets: whether a missed target is a failure.
     """
 
-    tiny_files: int
-    tiny_per_trigger: int
-    tiny_warm_up: int
+    tiny: Mapping[str, Tiny]
     bulk_bytes: int
     file_bytes: int
     files_per_trigger: int
@@ -36,6 +44,7 @@ class Sizes:
     known_files: int
     new_files: int
     known_rounds: int
+    many_known_rounds: int
     report_batches: int
     rounds: int
     warm_ups: int
@@ -45,9 +54,11 @@ class Sizes:
 
 
 FULL = Sizes(
-    tiny_files=100_000,
-    tiny_per_trigger=10_000,
-    tiny_warm_up=2_000,
+    tiny={
+        "tiny": Tiny(files=100_000, per_trigger=10_000, warm_up=2_000),
+        "tiny-often": Tiny(files=100_000, per_trigger=1_000, warm_up=2_000),
+        "tiny-parquet": Tiny(files=20_000, per_trigger=10_000, warm_up=2_000),
+    },
     bulk_bytes=1_024 * MB,
     file_bytes=64 * MB,
     files_per_trigger=4,
@@ -55,8 +66,9 @@ FULL = Sizes(
     known_files=1_000_000,
     new_files=1_000,
     known_rounds=20,
+    many_known_rounds=5,
     report_batches=30,
-    rounds=3,
+    rounds=5,
     warm_ups=1,
     slow_rounds=1,
     shares_sessions=False,
@@ -64,9 +76,11 @@ FULL = Sizes(
 )
 
 QUICK = Sizes(
-    tiny_files=2_000,
-    tiny_per_trigger=500,
-    tiny_warm_up=100,
+    tiny={
+        "tiny": Tiny(files=2_000, per_trigger=500, warm_up=100),
+        "tiny-often": Tiny(files=2_000, per_trigger=200, warm_up=100),
+        "tiny-parquet": Tiny(files=1_000, per_trigger=500, warm_up=100),
+    },
     bulk_bytes=32 * MB,
     file_bytes=8 * MB,
     files_per_trigger=2,
@@ -74,6 +88,7 @@ QUICK = Sizes(
     known_files=50_000,
     new_files=1_000,
     known_rounds=5,
+    many_known_rounds=2,
     report_batches=3,
     rounds=1,
     warm_ups=1,

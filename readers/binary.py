@@ -14,10 +14,10 @@ from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.file_systems import local_path
 from flip27_source.options import Options
-from flip27_source.reader import ReadsTogether
 from flip27_source.readers.file_columns import with_metadata
-from flip27_source.readers.file_input import read_whole
+from flip27_source.readers.file_input import Fetched, read_whole
 from flip27_source.readers.file_reader import FileReader
+from flip27_source.readers.read_ahead import fetched_ahead
 
 _SCHEMA = pa.schema(
     [
@@ -32,7 +32,7 @@ _MOST_BYTES = (1 << 31) - 1
 """What one value holds: in Arrow's binary type as in a Java array."""
 
 
-class BinaryReader(FileReader, ReadsTogether[FileSplit]):
+class BinaryReader(FileReader):
     """Gives each file as one row: path, modificationTime, length and content."""
 
     placeholder = pa.field("length", pa.int64())
@@ -57,10 +57,10 @@ class BinaryReader(FileReader, ReadsTogether[FileSplit]):
         """Yield one row for each file; small files share batches."""
         rows: list[dict[str, Any]] = []
         size = 0
-        for split in splits:
+        for split, fetched in self._with_content(splits):
             if split.length == 0:
                 continue
-            row = self._row(split)
+            row = self._row(split, fetched)
             length = row["length"]
             if rows and size + length > _BATCH_BYTES:
                 yield self._batch(rows)
@@ -70,10 +70,15 @@ class BinaryReader(FileReader, ReadsTogether[FileSplit]):
         if rows:
             yield self._batch(rows)
 
+    def _with_content(self, splits: Sequence[FileSplit]) -> Iterator[tuple[FileSplit, Fetched | None]]:
+        if "content" in self.context.schema.names:
+            return fetched_ahead(splits, self.context.options)
+        return ((split, None) for split in splits)
+
     def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(rows, schema=self.context.schema)
 
-    def _row(self, split: FileSplit) -> dict[str, Any]:
+    def _row(self, split: FileSplit, fetched: Fetched | None) -> dict[str, Any]:
         if split.start != 0 or split.end is not None:
             raise SplitReadError(
                 f"{split.path} is to be read from byte {split.start} to {split.end}, but only as a whole",
@@ -84,8 +89,9 @@ class BinaryReader(FileReader, ReadsTogether[FileSplit]):
                 f"{split.path} has {split.length} bytes; one value holds at most {_MOST_BYTES}",
                 remedy="leave the file out, or leave the column content out of the schema",
             )
-        wants_content = "content" in self.context.schema.names
-        content = read_whole(split, self.context.options) if wants_content else None
+        content = None
+        if "content" in self.context.schema.names:
+            content = read_whole(split, self.context.options) if fetched is None else fetched.result()
         return {
             "path": _path_as_spark_shows_it(split.path),
             # Java's file systems know milliseconds, and Spark shows what they know.

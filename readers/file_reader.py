@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.options import Option
-from flip27_source.reader import SourceReaderContext, SplitReader
+from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.file_columns import BASE_PATH, INCLUDE_METADATA, FileColumns
 from flip27_source.readers.file_errors import IGNORE_CORRUPT_FILES, IGNORED_BY
 
@@ -23,7 +23,7 @@ FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_COR
 """Options of every reader of files."""
 
 
-class FileReader(SplitReader[FileSplit]):
+class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
     """A reader of files; derived classes define ``prepare`` and ``rows_of``."""
 
     options: ClassVar[tuple[Option[Any], ...]] = FILE_OPTIONS

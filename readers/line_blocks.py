@@ -25,6 +25,7 @@ from flip27_source.errors import SplitReadError
 from flip27_source.options import Option, Options, size_bytes
 from flip27_source.readers.file_errors import CorruptFileError
 from flip27_source.readers.file_input import (
+    Fetched,
     check_length,
     is_compressed,
     open_file,
@@ -32,6 +33,7 @@ from flip27_source.readers.file_input import (
     reading,
     refuse_unknown_compression,
 )
+from flip27_source.readers.read_ahead import SMALL_BYTES, fetched_ahead
 
 BLOCK_BYTES = 16 << 20
 SAMPLE_BYTES = 1 << 20
@@ -152,9 +154,9 @@ def line_blocks(
     parts: list[LinePart] = []
     size = 0
     header_pattern = _up_to_header(comment)
-    for split in splits:
+    for split, fetched in fetched_ahead(splits, options, min(block_bytes, SMALL_BYTES)):
         header_due = drop_header and split.start == 0
-        for position, raw in _aligned_chunks(split, options, block_bytes):
+        for position, raw in _aligned_chunks(split, options, block_bytes, fetched):
             if len(raw) > options[MAX_LINE_BYTES]:
                 _check_lines(split, position, raw, options[MAX_LINE_BYTES])
             start = 3 if position == 0 and raw.startswith(_BOM) else 0
@@ -220,7 +222,9 @@ def _normalised(raw: bytes) -> bytes:
     return lines if lines.endswith(b"\n") else lines + b"\n"
 
 
-def _aligned_chunks(split: FileSplit, options: Options, block_bytes: int) -> Iterator[tuple[int, bytes]]:
+def _aligned_chunks(
+    split: FileSplit, options: Options, block_bytes: int, fetched: Fetched | None
+) -> Iterator[tuple[int, bytes]]:
     """The lines of a split as they are in the file, with the position of each chunk; none is empty."""
     refuse_unknown_compression(split.path)
     compressed = is_compressed(split.path)
@@ -231,11 +235,11 @@ def _aligned_chunks(split: FileSplit, options: Options, block_bytes: int) -> Ite
             remedy="have the enumerator give compressed files out whole",
         )
     if whole and not compressed and 0 <= split.length <= block_bytes:
-        content = read_whole(split, options)
+        content = read_whole(split, options) if fetched is None else fetched.result()
         if content:
             yield 0, content
         return
-    with open_file(split.path, options) as stream, reading(split.path, options):
+    with open_file(split.path, options, fetched) as stream, reading(split.path, options):
         first = max(split.start - 1, 0)
         if first:
             stream.seek(first)

@@ -17,12 +17,13 @@ from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.file_systems import local_path
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.file_input import check_length, open_raw, reading
+from flip27_source.readers.file_input import Fetched, check_length, open_raw, opened_by_arrow, reading
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
 from flip27_source.readers.named_columns import NamedColumns, rows_without_columns
 from flip27_source.readers.parquet_columns import refuse_old_calendar
-from flip27_source.readers.rescued_columns import RescuedColumns
+from flip27_source.readers.read_ahead import fetched_ahead
+from flip27_source.readers.rescued_columns import columns_of
 from flip27_source.readers.schema_evolution import SchemaEvolution
 from flip27_source.readers.schema_merging import spark_type
 from flip27_source.readers.schema_options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
@@ -62,12 +63,13 @@ class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the splits' row groups."""
-        for split in splits:
+        for split, fetched in fetched_ahead(splits, self.context.options):
             if split.length:
-                yield from self._rows(split)
+                yield from self._rows(split, fetched)
 
-    def _rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        with reading(split.path, self.context.options), _opened(split, self.context.options) as parquet:
+    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
+        options = self.context.options
+        with reading(split.path, options), _opened(split, options, fetched) as parquet:
             columns = self._columns(split.path, parquet)
             metadata = parquet.metadata.metadata or {}
             has_old_calendar = any(key in metadata for key in _LEGACY_KEYS)
@@ -80,9 +82,7 @@ class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
         schema, evolution = self.context.schema, self._evolution
         if evolution.looks_for_columns:
             refuse_new_columns(evolution, path, _stored(parquet))
-        if evolution.rescued_at is None:
-            return NamedColumns(path, schema, parquet.schema_arrow.names)
-        return RescuedColumns(path, schema, evolution, parquet.schema_arrow)
+        return columns_of(path, schema, evolution, parquet.schema_arrow)
 
 
 def _stored(parquet: pq.ParquetFile) -> pa.Schema:
@@ -104,15 +104,14 @@ def _refusing_old_calendar(column: pa.Array, _field: pa.Field) -> pa.Array:
 
 
 @contextmanager
-def _opened(split: FileSplit, options: Options) -> Iterator[pq.ParquetFile]:
-    # A local file is opened by Arrow itself: reads do not go through Python then.
-    local = local_path(split.path)
+def _opened(split: FileSplit, options: Options, fetched: Fetched | None = None) -> Iterator[pq.ParquetFile]:
     how: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
-    if local is not None:
-        with pa.OSFile(local, "rb") as source:
-            check_length(split, source.size())
-            with pq.ParquetFile(source, pre_buffer=False, **how) as parquet:
-                yield parquet
+    if fetched is not None or local_path(split.path) is not None:
+        with (
+            opened_by_arrow(split, options, fetched) as source,
+            pq.ParquetFile(source, pre_buffer=False, **how) as parquet,
+        ):
+            yield parquet
         return
     with (
         open_raw(split.path, options) as stream,

@@ -17,12 +17,11 @@ from benchmarks.data import DataCache
 from benchmarks.outcomes import Outcome, Rounds, Target, batch_time, faster
 from benchmarks.report import Report, machine, now, render, save
 from benchmarks.rounds import CpuSeconds, Memory, Round
-from benchmarks.sizes import FULL, QUICK
+from benchmarks.sizes import FULL, QUICK, Tiny
 
 SMALL = dataclasses.replace(
     QUICK,
-    tiny_files=40,
-    tiny_per_trigger=20,
+    tiny={name: Tiny(files=20, per_trigger=10, warm_up=2) for name in QUICK.tiny},
     bulk_bytes=400_000,
     file_bytes=200_000,
     files_per_trigger=1,
@@ -30,6 +29,7 @@ SMALL = dataclasses.replace(
     known_files=2_000,
     new_files=100,
     known_rounds=2,
+    many_known_rounds=2,
     warm_ups=0,
 )
 
@@ -44,20 +44,24 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
 
 def test_every_case_runs_without_failure(outcomes: list[Outcome]) -> None:
     assert [outcome.failure for outcome in outcomes if outcome.failure] == []
-    assert len(outcomes) == len(CASES) + 7, "known files has seven lines, reports have two"
+    beside_spark = sum(case.needs_spark for case in CASES)
+    assert len(outcomes) == beside_spark + 7 + 4 + 2, "known files have seven lines, ten times as many four"
 
 
 def test_both_sides_read_every_row_of_the_data(outcomes: list[Outcome]) -> None:
-    for outcome in outcomes[:6]:
+    beside_spark = [outcome for outcome in outcomes if outcome.spark_rounds]
+    for outcome in beside_spark:
         counted = {one.rows for one in (*outcome.spark_rounds, *outcome.flip27_rounds)}
         assert len(counted) == 1, outcome.case
-    assert outcomes[0].spark_rounds[0].rows == SMALL.tiny_files
-    assert outcomes[4].flip27_rounds[0].rows == SMALL.one_row_batches
-    assert [len(outcome.flip27_rounds[0].batch_ms) for outcome in outcomes[:6]] == [2, 2, 2, 2, 3, 3]
+    rows = [outcome.flip27_rounds[0].rows for outcome in beside_spark]
+    assert rows[:3] == [20, 20, 20]
+    assert rows[8:] == [SMALL.new_files, SMALL.one_row_batches, SMALL.one_row_batches]
+    batches = [len(outcome.flip27_rounds[0].batch_ms) for outcome in beside_spark]
+    assert batches == [2, 2, 2, 2, 2, 2, 1, 1, 1, 3, 3]
 
 
 def test_the_state_written_is_counted_in_bytes_of_new_files(outcomes: list[Outcome]) -> None:
-    known = outcomes[6].known_files
+    known = next(outcome.known_files for outcome in outcomes if outcome.known_files)
     assert known is not None
     assert len(known.latest_offset_ms) == len(known.bytes_per_new_file) == SMALL.known_rounds
     assert all(wrote > 16 for wrote in known.bytes_per_new_file), "a hash of each file, at the least"
@@ -83,7 +87,7 @@ def test_the_table_names_every_case_and_its_target(outcomes: list[Outcome]) -> N
     render(Console(file=screen, width=220), outcomes, enforced=True)
     for outcome in outcomes:
         assert outcome.case in screen.getvalue()
-    assert "≥ 12 x" in screen.getvalue()
+    assert "≥ 15 x" in screen.getvalue()
     assert "failed" not in screen.getvalue()
 
 
@@ -135,19 +139,30 @@ def test_data_that_was_left_half_made_is_made_again(tmp_path: Path) -> None:
 
 
 def test_the_full_sizes_are_those_of_the_targets() -> None:
-    assert (FULL.tiny_files, FULL.tiny_per_trigger) == (100_000, 10_000)
+    tiny = {name: (one.files, one.per_trigger) for name, one in FULL.tiny.items()}
+    assert tiny == {
+        "tiny": (100_000, 10_000),
+        "tiny-often": (100_000, 1_000),
+        "tiny-parquet": (20_000, 10_000),
+    }
     assert (FULL.known_files, FULL.new_files) == (1_000_000, 1_000)
     assert FULL.bulk_bytes // FULL.file_bytes == 16
-    assert FULL.rounds >= 3
+    assert FULL.rounds >= 5
     bounds = {name: (case.target.bound, case.target.value) for name, case in BY_NAME.items()}
     assert bounds == {
-        "tiny": ("at least", 12),
-        "parquet": ("at least", 1.3),
-        "json": ("at least", 1.3),
-        "csv": ("at least", 1.8),
+        "tiny": ("at least", 15),
+        "tiny-often": ("at least", 8),
+        "tiny-parquet": ("at least", 8),
+        "parquet": ("at least", 1.4),
+        "json": ("at least", 1.6),
+        "csv": ("at least", 2),
+        "one-json": ("at least", 1.6),
+        "one-csv": ("at least", 2),
+        "known-tree": ("at least", 5),
         "one-row": ("at most", 1.2),
         "one-row-sockets": ("at most", 0.9),
         "known": ("at most", 100),
+        "known-10x": ("at most", 10),
         "reports": ("at most", 25),
     }
 
