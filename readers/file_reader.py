@@ -18,6 +18,7 @@ from flip27_source.options import Option
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.file_columns import BASE_PATH, INCLUDE_METADATA, FileColumns
 from flip27_source.readers.file_errors import IGNORE_CORRUPT_FILES, IGNORED_BY
+from flip27_source.readers.joined_batches import joined
 
 FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
 """Options of every reader of files."""
@@ -54,6 +55,9 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
 
     def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of many splits, in order."""
+        return joined(self._rows_of_groups(splits))
+
+    def _rows_of_groups(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         for constants, group in self._file_columns.groups(splits):
             reader = self._reader_without(constants.names)
             if constants.names:
