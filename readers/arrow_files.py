@@ -14,12 +14,14 @@ from pyarrow import ipc
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.file_input import damaged, opened_by_arrow, reading
+from flip27_source.readers.file_input import Fetched, damaged, opened_by_arrow, reading
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
 from flip27_source.readers.named_columns import NamedColumns, middle_of_part, rows_without_columns
+from flip27_source.readers.read_ahead import fetched_ahead
+from flip27_source.readers.rescued_columns import columns_of
 from flip27_source.readers.schema_evolution import SchemaEvolution
-from flip27_source.readers.schema_options import INFERENCE_OPTIONS
+from flip27_source.readers.schema_options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 
 _BATCH_ROWS = 1 << 18
 _MAGIC = b"ARROW1"
@@ -33,7 +35,7 @@ class ArrowReader(FileReader, InfersFromFooters, ReadsRanges):
     which can only be read from its start, to the first one.
     """
 
-    options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *INFERENCE_OPTIONS)
+    options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN)
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
@@ -50,25 +52,23 @@ class ArrowReader(FileReader, InfersFromFooters, ReadsRanges):
 
     def prepare(self) -> None:
         """What becomes of columns that the schema does not have."""
-        self._evolution = SchemaEvolution.of(
-            self.context.schema, self.context.options, self.constant_names, rescues=False
-        )
+        self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the splits' record batches."""
-        for split in splits:
+        for split, fetched in fetched_ahead(splits, self.context.options):
             if split.length:
-                yield from self._rows(split)
+                yield from self._rows(split, fetched)
 
-    def _rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
         options = self.context.options
-        with reading(split.path, options), opened_by_arrow(split, options) as source:
+        with reading(split.path, options), opened_by_arrow(split, options, fetched) as source:
             batches = (_of_file if _is_file(source, split) else _of_stream)(source, split)
             columns: NamedColumns | None = None
             for stored in batches:
                 if columns is None:
                     refuse_new_columns(self._evolution, split.path, stored.schema)
-                    columns = NamedColumns(split.path, self.context.schema, stored.schema.names)
+                    columns = columns_of(split.path, self.context.schema, self._evolution, stored.schema)
                 stored.validate(full=True)
                 if not columns.wanted:
                     for empty in rows_without_columns(stored.num_rows):

@@ -18,13 +18,15 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.avro_blocks import AvroBlock, blocks_of, read_header
 from flip27_source.readers.avro_types import AvroTypes
-from flip27_source.readers.file_input import check_length, damaged, open_raw, reading
+from flip27_source.readers.file_input import Fetched, check_length, damaged, open_raw, reading
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
 from flip27_source.readers.named_columns import NamedColumns, rows_without_columns
 from flip27_source.readers.parquet_columns import MismatchError
+from flip27_source.readers.read_ahead import fetched_ahead
+from flip27_source.readers.rescued_columns import columns_of
 from flip27_source.readers.schema_evolution import SchemaEvolution
-from flip27_source.readers.schema_options import INFERENCE_OPTIONS
+from flip27_source.readers.schema_options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.readers.spark_options import SPARK_AVRO
 
 _BATCH_ROWS = 1 << 16
@@ -39,7 +41,9 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
     A block belongs to the range of its file in which its first byte lies.
     """
 
-    options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *INFERENCE_OPTIONS, *SPARK_AVRO)
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_AVRO,
+    )  # fmt: skip
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
@@ -58,19 +62,17 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
     def prepare(self) -> None:
         """Find fastavro, and what becomes of columns that the schema does not have."""
         self._fastavro = _fastavro()
-        self._evolution = SchemaEvolution.of(
-            self.context.schema, self.context.options, self.constant_names, rescues=False
-        )
+        self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the records of the splits' blocks."""
-        for split in splits:
+        for split, fetched in fetched_ahead(splits, self.context.options):
             if split.length:
-                yield from self._rows(split)
+                yield from self._rows(split, fetched)
 
-    def _rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
         path, options = split.path, self.context.options
-        with reading(path, options), open_raw(path, options) as raw:
+        with reading(path, options), open_raw(path, options, fetched) as raw:
             check_length(split, raw.seek(0, 2))
             raw.seek(0)
             stream: Any = io.BufferedReader(raw, 1 << 20) if isinstance(raw, io.FileIO) else raw
@@ -78,9 +80,7 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
             schema = _parsed(self._fastavro, header.schema, path)
             avro_types = AvroTypes(schema)
             fields = {field["name"]: field["type"] for field in schema["fields"]}
-            if self._evolution.looks_for_columns:
-                refuse_new_columns(self._evolution, path, _schema_of(avro_types, schema, path))
-            columns = NamedColumns(path, self.context.schema, list(fields))
+            columns = self._columns(avro_types, schema, path)
             kinds = {name: _type_of(avro_types, name, fields[name], path) for name in columns.wanted}
             decode = self._decoder(avro_types.decoded_by(schema), path)
             for rows in _gathered(blocks_of(stream, header, split), decode):
@@ -88,6 +88,13 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
                     yield from map(columns.batch, rows_without_columns(len(rows)))
                     continue
                 yield columns.batch(_columns(rows, kinds, path))
+
+    def _columns(self, avro_types: AvroTypes, schema: Any, path: str) -> NamedColumns:
+        if not self._evolution.is_strict:
+            return NamedColumns(path, self.context.schema, [field["name"] for field in schema["fields"]])
+        stored = _schema_of(avro_types, schema, path)
+        refuse_new_columns(self._evolution, path, stored)
+        return columns_of(path, self.context.schema, self._evolution, stored)
 
     def _decoder(self, schema: Any, path: str) -> Decode:
         parsed = self._fastavro.parse_schema(schema)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import json
 import os
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Self, cast
 
@@ -29,6 +31,12 @@ _SPLIT_REMEDY = (
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z")
 """Compressed files that would be taken for text: refused, where Spark reads some of them as rubbish."""
+
+Fetched = Future[bytes]
+"""The content of a file that is on its way; its result raises what ``read_whole`` raises."""
+
+_READ_ON = {"cache_type": "background", "block_size": 8 << 20, "cache_options": {"maxblocks": 4}}
+"""For fsspec: while a block is looked at the next one is fetched."""
 
 _file_systems: dict[tuple[int, str, str, str], Any] = {}
 
@@ -52,8 +60,11 @@ def refuse_unknown_compression(path: str) -> None:
         )
 
 
-def open_file(path: str, options: Options) -> BinaryIO:
+def open_file(path: str, options: Options, fetched: Fetched | None = None) -> BinaryIO:
     """The content of a file as a stream; ``.gz``, ``.bz2`` and ``.zst`` are decompressed as it is read.
+
+    ``fetched``: the stored bytes, where they are on their way already. Else a store that answers several
+    requests at once is asked for the next bytes while these are looked at.
 
     Raises:
         SplitReadError: the file cannot be opened. Reading raises what the file system raises: do
@@ -61,7 +72,7 @@ def open_file(path: str, options: Options) -> BinaryIO:
     """
     refuse_unknown_compression(path)
     lowered = path.lower()
-    raw = open_raw(path, options)
+    raw = open_raw(path, options, fetched, reads_on=True)
     if lowered.endswith(".gz"):
         return _Owning(gzip.GzipFile(fileobj=raw), raw, path)  # type: ignore[return-value]
     if lowered.endswith(".bz2"):
@@ -72,28 +83,48 @@ def open_file(path: str, options: Options) -> BinaryIO:
     return raw
 
 
-def open_raw(path: str, options: Options) -> BinaryIO:
+def open_raw(
+    path: str, options: Options, fetched: Fetched | None = None, *, reads_on: bool = False
+) -> BinaryIO:
     """The bytes of a file as they are stored, as an unbuffered seekable stream.
+
+    ``reads_on``: it will be read from some place on to the end, or nearly.
 
     Raises:
         SplitReadError: the file cannot be opened.
     """
+    if fetched is not None:
+        return io.BytesIO(fetched.result())
     with reading(path, options):
         local = local_path(path)
         if local is not None:
             return cast(BinaryIO, open(local, "rb", buffering=0))
         fs, name = file_system(path, options)
-        return cast(BinaryIO, fs.open(name, "rb"))
+        how = _READ_ON if reads_on and answers_many(fs) and not _says_how(options) else {}
+        return cast(BinaryIO, fs.open(name, "rb", **how))
+
+
+def answers_many(fs: Any) -> bool:
+    """Whether a file system answers several requests at once, as most of those over a network do."""
+    return bool(getattr(fs, "async_impl", False))
+
+
+def _says_how(options: Options) -> bool:
+    return any(name.startswith("default_") for name in options.with_prefix(_STORAGE))
 
 
 @contextmanager
-def opened_by_arrow(split: FileSplit, options: Options) -> Iterator[Any]:
+def opened_by_arrow(split: FileSplit, options: Options, fetched: Fetched | None = None) -> Iterator[Any]:
     """The bytes of a file for Arrow's readers, which open a local file themselves: not through Python.
 
     Raises:
         SplitReadError: the file cannot be opened, or is not as long as it was when it was discovered.
     """
     local = local_path(split.path)
+    if fetched is not None:
+        with pa.BufferReader(fetched.result()) as source:
+            yield source
+        return
     if local is not None:
         with pa.OSFile(local, "rb") as source:
             check_length(split, source.size())
@@ -117,7 +148,9 @@ def read_whole(split: FileSplit, options: Options) -> bytes:
     with reading(path, options):
         if local is None:
             fs, name = file_system(path, options)
-            content = cast(bytes, fs.cat_file(name))
+            # A range: asked for a whole object, s3fs looks at its size first. One byte more shows growth.
+            wanted = {"start": 0, "end": split.length + 1} if split.length > 0 else {}
+            content = cast(bytes, fs.cat_file(name, **wanted))
         else:
             content = _read_local(local, split.length)
     check_length(split, len(content))

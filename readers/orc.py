@@ -17,14 +17,16 @@ from pyarrow import types
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.file_input import opened_by_arrow, reading
+from flip27_source.readers.file_input import Fetched, opened_by_arrow, reading
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
-from flip27_source.readers.named_columns import NamedColumns, middle_of_part, rows_without_columns
+from flip27_source.readers.named_columns import middle_of_part, rows_without_columns
 from flip27_source.readers.parquet_columns import MismatchError
+from flip27_source.readers.read_ahead import fetched_ahead
+from flip27_source.readers.rescued_columns import columns_of
 from flip27_source.readers.schema_evolution import SchemaEvolution
 from flip27_source.readers.schema_merging import spark_type
-from flip27_source.readers.schema_options import INFERENCE_OPTIONS
+from flip27_source.readers.schema_options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.readers.spark_options import SPARK_ORC
 from flip27_source.source_options import TIME_ZONE
 
@@ -42,7 +44,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = (
-        TIME_ZONE, *FILE_OPTIONS, *INFERENCE_OPTIONS, *SPARK_ORC,
+        TIME_ZONE, *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_ORC,
     )  # fmt: skip
 
     @classmethod
@@ -61,36 +63,33 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
     def prepare(self) -> None:
         """Timestamps are stored without a zone."""
         self._zone = self.context.options[TIME_ZONE] or self.context.time_zone
-        self._evolution = SchemaEvolution.of(
-            self.context.schema, self.context.options, self.constant_names, rescues=False
-        )
+        self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the splits' stripes."""
-        for split in splits:
+        for split, fetched in fetched_ahead(splits, self.context.options):
             if split.length:
-                yield from self._rows(split)
+                yield from self._rows(split, fetched)
 
-    def _rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
         from pyarrow import orc  # as large as all the rest of a reader
 
         options = self.context.options
-        with reading(split.path, options), opened_by_arrow(split, options) as source:
+        with reading(split.path, options), opened_by_arrow(split, options, fetched) as source:
             file = orc.ORCFile(source)
             stored = file.schema
-            refuse_new_columns(self._evolution, split.path, _schema_of_spark(stored))
-            by_position = stored.names and all(name.startswith("_col") for name in stored.names)
-            names = self.context.schema.names[: len(stored)] if by_position else stored.names
-            columns = NamedColumns(split.path, self.context.schema, names)
+            of_spark = _schema_of_spark(stored)
+            refuse_new_columns(self._evolution, split.path, of_spark)
+            named = self._named(of_spark)
+            names = named.names
+            columns = columns_of(split.path, self.context.schema, self._evolution, named)
             positions = [names.index(name) for name in columns.wanted]
             if not positions:
                 if split.start == 0:
                     for empty in rows_without_columns(file.nrows):
                         yield columns.batch(empty)
                 return
-            stored_as_micros = {
-                names[at] for at, field in enumerate(stored) if at < len(names) and _is_local_time(field)
-            }
+            stored_as_micros = {names[at] for at, field in enumerate(stored) if _is_local_time(field)}
             for number in _stripes(file.nstripes, split):
                 stripe = file.read_stripe(number, [stored.names[at] for at in positions])
                 arrays = [
@@ -100,6 +99,13 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
                 for start in range(0, batch.num_rows, _BATCH_ROWS):
                     yield columns.batch(batch.slice(start, _BATCH_ROWS), self._prepared)
+
+    def _named(self, stored: pa.Schema) -> pa.Schema:
+        """The columns of a file, called as in the schema where they go by position."""
+        own = self._evolution.schema.names[: len(stored)]
+        by_position = stored.names and all(name.startswith("_col") for name in stored.names)
+        names = [*own, *stored.names[len(own) :]] if by_position else stored.names
+        return pa.schema([field.with_name(name) for field, name in zip(stored, names, strict=True)])
 
     def _prepared(self, column: pa.Array, field: pa.Field) -> pa.Array:
         _refuse_old_calendar(column)

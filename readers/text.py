@@ -14,7 +14,7 @@ import pyarrow as pa
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options, boolean, optional
-from flip27_source.reader import ReadsRanges, ReadsTogether
+from flip27_source.reader import ReadsRanges
 from flip27_source.readers.file_columns import with_metadata
 from flip27_source.readers.file_input import is_splittable
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
@@ -43,7 +43,7 @@ LINE_SEP: Option[str | None] = Option(
 )
 
 
-class TextReader(FileReader, ReadsTogether[FileSplit], ReadsRanges):
+class TextReader(FileReader, ReadsRanges):
     """Gives each line of a file as the only column of a row; empty lines are rows too."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
