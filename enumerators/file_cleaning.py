@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flip27_source.enumerators.entries import etag_of, modified_us
 from flip27_source.enumerators.file_globs import expand_paths, is_matched
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.files_options import CLEAN_SOURCE, SOURCE_ARCHIVE_DIR
-from flip27_source.enumerators.listing import etag_of, is_hidden, modified_us
+from flip27_source.enumerators.listing import is_hidden
 from flip27_source.errors import ActionError, OptionError
-from flip27_source.file_systems import local_path, open_file_system
+from flip27_source.file_systems import host_of, is_object_store, local_path, open_file_system
 from flip27_source.options import Options
 
 _SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs"}
@@ -187,7 +188,11 @@ def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None
         there = _info(file_system, target)
         if there is not None and not _is_equal(there, found):
             target = f"{target}.{action.modified_us}"
-        file_system.makedirs(target.rpartition("/")[0], exist_ok=True)
+        if not is_object_store(file_system):
+            file_system.makedirs(target.rpartition("/")[0], exist_ok=True)
+            if file_system.protocol != "memory":
+                file_system.mv(path, target)
+                return
         file_system.cp_file(path, target)
         copied = _info(file_system, target)
         if copied is None or int(copied.get("size") or 0) != action.length:
@@ -239,7 +244,7 @@ def _checked_archive(archive: str, paths: Sequence[str]) -> str:
     local = local_path(archive)
     where = os.path.abspath(local) if local is not None else archive
     for path in (one for given in paths for one in expand_paths(given)):
-        if (local is None) != (local_path(path) is None) or _scheme(archive) != _scheme(path):
+        if _server(archive) != _server(path):
             raise OptionError(
                 f"option sourceArchiveDir is {archive}, on another file system than the path {path}",
                 remedy="give a directory on the same file system: files are moved there",
@@ -252,9 +257,10 @@ def _checked_archive(archive: str, paths: Sequence[str]) -> str:
     return where
 
 
-def _scheme(path: str) -> str:
+def _server(path: str) -> tuple[str, str]:
+    """The protocol, empty for local paths, and the host where the file system is one of a host."""
     protocol = "" if local_path(path) is not None else path.partition("://")[0]
-    return _SAME_STORE.get(protocol, protocol)
+    return _SAME_STORE.get(protocol, protocol), host_of(path)
 
 
 def _would_read(path: str, archive: str) -> bool:

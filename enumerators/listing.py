@@ -12,13 +12,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
+from flip27_source.enumerators.entries import etag_of, modified_us
 from flip27_source.enumerators.file_globs import expand_paths, has_glob, name_test, split_glob
 from flip27_source.enumerators.unchanged_directories import UnchangedDirectories
 from flip27_source.errors import DiscoveryError, OptionError
-from flip27_source.file_systems import is_object_store, local_path, open_file_system, redacted
+from flip27_source.file_systems import (
+    host_before,
+    is_object_store,
+    local_path,
+    open_file_system,
+    redacted,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +110,24 @@ def _open_one(
         folder, pattern = (local, []) if os.path.isdir(local) else split_glob(local)
         return LocalLister(os.path.abspath(folder), pattern, ignore_missing=ignore_missing)
     file_system, root = open_file_system(path, storage_options, what="path", error_type=OptionError)
+    host = host_before(path, root)
+    if host and redacted(path) != path:
+        raise OptionError(
+            f"path {redacted(path)} has a user name or password in it, which its files would be stored with",
+            remedy="give them as options storage.username and storage.password",
+        )
     root, pattern = split_glob(root) if has_glob(root) else (root, [])
     ignore_missing = ignore_missing or (may_be_emptied and is_object_store(file_system))
-    kind = FsspecLister
+    kind: type[FsspecLister] = FsspecLister
     if hasattr(file_system, "call_s3"):
         from flip27_source.enumerators.listing_s3 import S3Lister
 
         kind = S3Lister
-    return kind(file_system, root, redacted(path), pattern, ignore_missing=ignore_missing)
+    elif "http" in file_system.protocol:
+        from flip27_source.enumerators.listing_http import HttpLister
+
+        kind = HttpLister
+    return kind(file_system, root, redacted(path), pattern, ignore_missing=ignore_missing, host=host)
 
 
 class ManyLister(Lister):
@@ -254,8 +270,10 @@ class FsspecLister(Lister):
         pattern: Sequence[str] = (),
         *,
         ignore_missing: bool = False,
+        host: str = "",
     ) -> None:
         self._fs = file_system
+        self._host = host
         self._root = root.rstrip("/")
         self._shown = shown
         self._tests = [(glob.startswith((".", "_")), name_test(glob)) for glob in pattern]
@@ -263,7 +281,8 @@ class FsspecLister(Lister):
 
     def check_root(self) -> None:
         try:
-            if self._fs.isfile(self._root):
+            # To HTTP whatever answers is a file, and what lists others is a directory too.
+            if self._fs.isfile(self._root) and not self._fs.isdir(self._root):
                 raise _not_a_directory(self._shown)
             if not self._ignore_missing and not self._fs.exists(self._root):
                 raise _no_such_path(self._shown)
@@ -287,7 +306,7 @@ class FsspecLister(Lister):
                 if info["type"] == "directory":
                     below.append(info["name"].rstrip("/"))
                 elif level + 1 == len(self._tests):
-                    yield self._fs.unstrip_protocol(info["name"]), _known(info)
+                    yield self._found(info)
             folders = below
         for folder in folders:
             yield from self._files_of(folder, recursive=recursive)
@@ -302,7 +321,19 @@ class FsspecLister(Lister):
                 if not recursive and is_partition(parts[-1]):
                     yield from self._files_of(info["name"].rstrip("/"), recursive=False)
             else:
-                yield self._fs.unstrip_protocol(info["name"]), _known(info)
+                yield self._found(info)
+
+    def _found(self, info: Mapping[str, Any]) -> FileFound:
+        name = info["name"]
+        path = self._host + name if self._host else self._fs.unstrip_protocol(name)
+        return path, _known(info) if info.get("size") is not None else lambda: self._asked(name)
+
+    def _asked(self, name: str) -> FileInfo | None:
+        """What a listing of names alone, as over HTTP, does not say."""
+        try:
+            return _known(self._fs.info(name))()
+        except FileNotFoundError:
+            return None
 
     def _entries(self, folder: str, *, recursive: bool) -> Any:
         if recursive:
@@ -321,27 +352,6 @@ def _known(info: Mapping[str, Any]) -> Callable[[], FileInfo | None]:
         return FileInfo(int(info.get("size") or 0), modified_us(info), etag_of(info))
 
     return known
-
-
-def etag_of(info: Mapping[str, Any]) -> str:
-    """What tells versions of an object apart, in an fsspec listing entry; empty where there is nothing."""
-    return str(info.get("ETag") or info.get("etag") or "")
-
-
-_TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
-
-
-def modified_us(info: Mapping[str, Any]) -> int:
-    """The modification time in an fsspec listing entry, however that file system calls it."""
-    for key in _TIME_KEYS:
-        value = info.get(key)
-        if isinstance(value, datetime):
-            return int(value.timestamp() * 1_000_000)
-        if isinstance(value, int | float):
-            return int(value * 1_000_000)
-        if isinstance(value, str):
-            return int(datetime.fromisoformat(value).timestamp() * 1_000_000)
-    return 0
 
 
 def _check_unicode(path: str) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from flip27_source.enumerators.entries import etag_of, modified_us
 from flip27_source.enumerators.listing import (
     FileFound,
     FileInfo,
     FsspecLister,
-    etag_of,
     is_hidden,
     is_partition,
-    modified_us,
 )
 
 _THREADS = 8

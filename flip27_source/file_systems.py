@@ -60,7 +60,31 @@ def canonical_path(url: str) -> str:
         return shown  # what was moved away from need not be installed any more
     protocols = (kind.protocol,) if isinstance(kind.protocol, str) else kind.protocol
     name = str(kind._strip_protocol(shown))
-    return name if name.startswith(tuple(f"{p}://" for p in protocols)) else f"{protocols[0]}://{name}"
+    if name.startswith(tuple(f"{p}://" for p in protocols)):
+        return name
+    return f"{host_before(shown, name) or f'{protocols[0]}://'}{name}"
+
+
+def host_before(url: str, name: str) -> str:
+    """``sftp://host:22`` where ``name``, what is left of ``url`` in its file system, lacks it; else empty."""
+    shown = redacted(url).rstrip("/")
+    protocol, _, rest = shown.partition("://")
+    host, _, path = rest.partition("/")
+    return f"{protocol}://{host}" if host and name.strip("/") == path.strip("/") else ""
+
+
+def host_of(url: str) -> str:
+    """``sftp://host:22`` where the file system is one of a host; empty for buckets and local paths."""
+    import fsspec
+
+    if local_path(url) is not None:
+        return ""
+    shown = redacted(url)
+    try:
+        kind = fsspec.get_filesystem_class(shown.partition("://")[0])
+    except (ImportError, ValueError):
+        return ""  # whoever opens it says what to install
+    return host_before(shown, str(kind._strip_protocol(shown)))
 
 
 def redacted(url: str) -> str:

@@ -32,6 +32,8 @@ def whole_text(split: FileSplit, options: Options) -> bytes:
     """
     with open_file(split.path, options) as stream, reading(split.path, options):
         _check_whole(split)
+        if split.length > _MOST_BYTES and not is_compressed(split.path):
+            raise _too_large(split)
         pieces = list(_pieces(split, stream, _MOST_BYTES))
     return b"".join(pieces)
 
@@ -84,10 +86,7 @@ def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[by
     while piece := stream.read(_CHUNK_BYTES):
         size += len(piece)
         if most is not None and size > most:
-            raise SplitReadError(
-                f"{split.path} has more than {most} bytes, which is what one value holds",
-                remedy="leave the file out, or read its lines",
-            )
+            raise _too_large(split)
         yield piece
     if not is_compressed(split.path):
         check_length(split, size)
@@ -99,6 +98,13 @@ def _check_whole(split: FileSplit) -> None:
             f"{split.path} is to be read from byte {split.start} to {split.end}, but only as a whole",
             remedy="have the enumerator give files out whole for wholetext and lineSep",
         )
+
+
+def _too_large(split: FileSplit) -> SplitReadError:
+    return SplitReadError(
+        f"{split.path} has more than {_MOST_BYTES} bytes, which is what one value holds",
+        remedy="leave the file out, or read its lines",
+    )
 
 
 def _too_long(split: FileSplit, position: int, longest: int) -> CorruptFileError:

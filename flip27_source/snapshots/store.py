@@ -183,12 +183,18 @@ class LocalStore(Store):
 
 
 class FsspecStore(Store):
-    """A directory of any fsspec file system; objects appear whole, as object stores have it."""
+    """A directory of any fsspec file system.
+
+    Objects appear whole in object stores, and a conditional put creates them. On other file systems, SFTP
+    for one, files are written under a temporary name and moved, and nothing creates exclusively: what is
+    asked to create may as well write over.
+    """
 
     def __init__(self, file_system: Any, root: str, location: str) -> None:
         self.location = location
         self._fs = file_system
         self._root = root.rstrip("/")
+        self._has_objects = is_object_store(file_system) or file_system.protocol == "memory"
 
     def read(self, name: str) -> bytes:
         try:
@@ -200,6 +206,13 @@ class FsspecStore(Store):
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         path = self._path(name)
+        if not self._has_objects:
+            if exclusive:
+                raise _not_exclusive(self.location, name)
+            if self._exists(name):
+                return False
+            self.replace(name, data)
+            return True
         try:
             self._make_folder(path)
             # s3fs, gcsfs and adlfs turn this into a conditional put.
@@ -232,7 +245,7 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("list", self.location, folder, error) from error
         names = (str(path).rstrip("/").rpartition("/")[2] for path in found)
-        return sorted(name for name in names if name)
+        return sorted(name for name in names if name and not name.startswith(".tmp-"))
 
     def delete(self, name: str) -> None:
         try:
@@ -258,11 +271,38 @@ class FsspecStore(Store):
         if not is_object_store(self._fs):
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
 
-    def _pipe(self, name: str, data: bytes) -> None:
+    def _exists(self, name: str) -> bool:
         try:
-            self._fs.pipe_file(self._path(name), data)
+            self._fs.invalidate_cache(self._path(name))
+            self._fs.info(self._path(name))
+        except FileNotFoundError:
+            return False
+        except Exception as error:
+            raise _failed("read", self.location, name, error) from error
+        return True
+
+    def _pipe(self, name: str, data: bytes) -> None:
+        path = self._path(name)
+        try:
+            if self._has_objects:
+                self._fs.pipe_file(path, data)
+            else:
+                temporary = f"{path.rpartition('/')[0]}/.tmp-{uuid.uuid4().hex}"
+                self._fs.pipe_file(temporary, data)
+                self._move(temporary, name)
         except Exception as error:
             raise _failed("write", self.location, name, error) from error
+
+    def _move(self, temporary: str, name: str) -> None:
+        path = self._path(name)
+        try:
+            self._fs.mv(temporary, path)
+        except Exception:
+            if not self._exists(name):
+                raise
+            # HDFS, for one, moves nothing to where something is.
+            self._fs.rm_file(path)
+            self._fs.mv(temporary, path)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -315,7 +355,7 @@ def _sync_folder(folder: Path) -> None:
 def _not_exclusive(location: str, name: str) -> StateLocationError:
     return StateLocationError(
         f"the file system of the state location {location} cannot create {name} only where it is absent, "
-        "and reports of subtasks and claims of savepoints need that",
+        "and reports of subtasks, claims of savepoints and schemas that were found out need that",
         remedy="use a local disk with hard links, S3, GCS or Azure",
     )
 

@@ -99,18 +99,18 @@ def test_probes_in_a_bucket_are_deleted() -> None:
 
 
 class Careless(MemoryFileSystem):
-    """Creates what is there already, and says nothing."""
+    """An object store that creates what is there already, and says nothing."""
 
-    protocol = "careless"
+    protocol = "oci"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
         super().pipe_file(path, value, **options)
 
 
 class Honest(Careless):
-    """Says that it cannot create only what is absent."""
+    """An object store that says that it cannot create only what is absent."""
 
-    protocol = "honest"
+    protocol = "oss"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
         if mode == "create":

@@ -13,7 +13,8 @@ from typing import Any
 import fsspec
 import pytest
 
-from flip27_source.enumerators.listing import Lister, is_hidden, modified_us, open_lister
+from flip27_source.enumerators.entries import modified_us
+from flip27_source.enumerators.listing import Lister, is_hidden, open_lister
 from flip27_source.errors import OptionError
 from tests.s3_server import S3Bucket
 

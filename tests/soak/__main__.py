@@ -1,44 +1,84 @@
-"""``make soak``: kills the driver at random points under load and counts what came out."""
+"""``make soak``: kills drivers at random points under load and counts what came out.
+
+A talkative source under Spark first, then objects on S3, then random files; each part can be left out.
+"""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from tests.s3_server import new_bucket, s3_endpoint
+from tests.slow_down import slow_down
+
 from .kill import Soak
+from .object_stories import archived, overwritten_and_deleted
+from .random_files import play_many
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
-    parser.add_argument("--kills", type=int, default=100, help="how often the driver is killed")
+    parser.add_argument("--kills", type=int, default=100, help="how often the driver is killed; 0 for none")
     parser.add_argument("--seed", type=int, default=None, help="of the random points; printed")
     parser.add_argument("--life", type=float, default=2.0, help="longest life of a driver, in seconds")
+    parser.add_argument("--objects", type=int, default=10_000, help="objects on S3; 0 for none")
+    parser.add_argument("--histories", type=int, default=2_000, help="random histories of files; 0 for none")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", flush=True)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    logging.getLogger("flip27_source").setLevel(logging.ERROR)
+    exact = [
+        arguments.kills == 0 or _talkative(arguments.kills, seed, arguments.life),
+        arguments.objects == 0 or _objects(arguments.objects, seed),
+        arguments.histories == 0 or _histories(arguments.histories, seed),
+    ]
+    return 0 if all(exact) else 1
+
+
+def _talkative(kills: int, seed: int, life_s: float) -> bool:
     with tempfile.TemporaryDirectory(prefix="flip27-soak-") as folder:
         soak = Soak(
             root=Path(folder) / "query",
-            options={"counters": "8", "rows": str(1200 * max(arguments.kills, 3)), "pageMs": "2",
+            options={"counters": "8", "rows": str(1200 * max(kills, 3)), "pageMs": "2",
                      "maxRowsPerSplit": "100", "taskReports": "auto"},
             settings={},
             quick={"pageMs": "0", "maxRowsPerSplit": "20000"},
-            longest_life_s=arguments.life,
+            longest_life_s=life_s,
         )  # fmt: skip
         soak.root.mkdir()
         began = time.monotonic()
-        kills = soak.driver_kills(arguments.kills, random.Random(seed))
-        outcome = soak.outcome(kills)
-    seconds = time.monotonic() - began
+        outcome = soak.outcome(soak.driver_kills(kills, random.Random(seed)))
     print(
         f"kills {outcome.kills}  batches {outcome.batches}  rows {outcome.rows}  lost {outcome.lost}  "
-        f"duplicated {outcome.duplicated}  events: {outcome.audit}  {seconds:.0f} s"
+        f"duplicated {outcome.duplicated}  events: {outcome.audit}  {time.monotonic() - began:.0f} s",
+        flush=True,
     )
-    return 0 if outcome.is_exact else 1
+    return outcome.is_exact
+
+
+def _objects(objects: int, seed: int) -> bool:
+    exact = True
+    with s3_endpoint() as endpoint, slow_down(endpoint, seed=seed, stubborn=0.1) as proxy:
+        # To archive an object takes six requests.
+        for story, count in ((overwritten_and_deleted, objects), (archived, max(objects // 10, 100))):
+            began = time.monotonic()
+            outcome = story(new_bucket(proxy.url), proxy, objects=count, seed=seed)
+            exact = exact and outcome.is_exact
+            print(f"{story.__name__}: {outcome}  {time.monotonic() - began:.0f} s", flush=True)
+    return exact
+
+
+def _histories(count: int, seed: int) -> bool:
+    began = time.monotonic()
+    play_many(count, seed)
+    print(f"{count} histories of files: rows out equal rows in  {time.monotonic() - began:.0f} s", flush=True)
+    return True
 
 
 if __name__ == "__main__":

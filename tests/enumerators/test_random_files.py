@@ -1,0 +1,19 @@
+"""Random files, formats, options, orders of arrival and crashes: rows out equal rows in.
+
+``make soak`` plays thousands of such histories; here it is the same few in every run.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+
+from tests.soak.file_histories import History, histories
+from tests.soak.random_files import play
+
+
+@settings(
+    max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+@given(histories())
+def test_rows_out_equal_rows_in_whatever_happens_to_files_and_query(history: History) -> None:
+    play(history)

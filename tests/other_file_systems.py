@@ -1,0 +1,88 @@
+"""Servers of this machine for file systems that are neither local nor an object store: SFTP and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+USER, PASSWORD = "tester", "not-to-be-stored"
+
+
+class _AnyoneWithThePassword(asyncssh.SSHServer):
+    def __init__(self, connections: list[asyncssh.SSHServerConnection]) -> None:
+        self._connections = connections
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connections.append(conn)
+
+    def password_auth_supported(self) -> bool:
+        return True
+
+    def validate_password(self, username: str, password: str) -> bool:
+        return (username, password) == (USER, PASSWORD)
+
+
+@contextmanager
+def sftp_server(root: Path) -> Iterator[str]:
+    """A running server of the files below ``root``; its URL."""
+    connections: list[asyncssh.SSHServerConnection] = []
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def listen() -> asyncssh.SSHAcceptor:
+        return await asyncssh.listen(
+            "127.0.0.1",
+            0,
+            server_factory=lambda: _AnyoneWithThePassword(connections),
+            server_host_keys=[asyncssh.generate_private_key("ssh-ed25519")],
+            sftp_factory=functools.partial(asyncssh.SFTPServer, chroot=str(root)),
+        )
+
+    server = asyncio.run_coroutine_threadsafe(listen(), loop).result(30)
+    try:
+        yield f"sftp://127.0.0.1:{server.get_port()}"
+    finally:
+
+        async def close() -> None:
+            server.close()
+            for connection in connections:
+                connection.abort()
+                await connection.wait_closed()
+            rest = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(close(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@contextmanager
+def http_files(root: Path) -> Iterator[str]:
+    """A running web server that lists and serves the files below ``root``; its URL."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(root)))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

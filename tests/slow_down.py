@@ -1,0 +1,157 @@
+"""A proxy in front of an S3 server that answers 503 SlowDown to a seeded share of the requests."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+LONGEST = 7
+"""More refusals in a row than s3fs is patient with (5), fewer than two rounds of it."""
+
+_SLOW_DOWN = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n'
+    b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+)
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "server", "date"}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How one request is treated, until it is answered.
+
+    Attributes:
+        times: so often it gets a 503 first.
+        done: the request was carried out all the same before the last of them: its answer got lost.
+    """
+
+    times: int = 0
+    done: bool = False
+
+
+class SlowDown:
+    """What the proxy does; by ``seed`` the same requests are refused in every run.
+
+    Args:
+        share: of the requests of each kind that are refused at first; nothing is before it is set.
+        stubborn: of those, how many are refused more often than a client is patient.
+    """
+
+    def __init__(self, url: str, upstream: str, *, seed: int, stubborn: float) -> None:
+        self.url = url
+        self.upstream = urlsplit(upstream).netloc
+        self.share = 0.0
+        self.refused: Counter[str] = Counter()
+        self._seed = seed
+        self._stubborn = stubborn
+        self._rounds: Counter[tuple[str, str]] = Counter()
+        self._refusals: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()
+
+    def next(self, kind: str, path: str) -> tuple[bool, bool]:
+        """Whether the request is carried out, and whether it is answered with what came of it."""
+        with self._lock:
+            refusal = self._refusal(kind, path)
+            if self._refusals[kind, path] < refusal.times:
+                self._refusals[kind, path] += 1
+                self.refused[kind] += 1
+                is_last = self._refusals[kind, path] == refusal.times
+                return refusal.done and is_last, False
+            self._rounds[kind, path] += 1
+            self._refusals[kind, path] = 0
+            return True, True
+
+    def _refusal(self, kind: str, path: str) -> Refusal:
+        if not self.share:
+            return Refusal()
+        key = f"{self._seed} {kind} {path} {self._rounds[kind, path]}".encode()
+        drawn = hashlib.blake2b(key, digest_size=8).digest()
+        first, second, third = (number / (1 << 16) for number in memoryview(drawn[:6]).cast("H"))
+        if first >= self.share:
+            return Refusal()
+        return Refusal(LONGEST if second < self._stubborn else 1, done=kind != "get" and third < 0.3)
+
+
+def kind_of(method: str, path: str, headers: Any) -> str:
+    """What S3 calls the request, roughly."""
+    parts = urlsplit(path)
+    query = parse_qs(parts.query, keep_blank_values=True)
+    if not query.keys().isdisjoint(("uploads", "uploadId")):
+        return "multipart"
+    if method == "PUT":
+        return "copy" if headers.get("x-amz-copy-source") else "put"
+    if method == "GET" and not parts.path.strip("/").partition("/")[2]:
+        return "list"
+    return "delete" if "delete" in query else method.lower()
+
+
+def lasting_path(path: str) -> str:
+    """The path of a request as it is in every run: without its bucket, digests and tokens."""
+    return re.sub(r"[0-9a-f]{16,}", "", path.partition("?")[0].lstrip("/").partition("/")[2])
+
+
+@contextmanager
+def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterator[SlowDown]:
+    """A running proxy; its ``url`` is the endpoint to use instead of ``upstream``."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def handle_one(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            kind = kind_of(self.command, self.path, self.headers)
+            carry_out, answer = proxy.next(kind, lasting_path(self.path))
+            try:
+                status, headers, content = self._carried_out(body) if carry_out else (503, [], b"")
+            except OSError:
+                self.close_connection = True  # the server has gone
+                return
+            if not answer:
+                status, headers, content = 503, [("Content-Type", "application/xml")], _SLOW_DOWN
+            self.send_response(status)
+            for name, value in headers:
+                if name.lower() not in _HOP_BY_HOP:
+                    self.send_header(name, value)
+            length = next((value for name, value in headers if name.lower() == "content-length"), None)
+            is_head = self.command == "HEAD"
+            self.send_header("Content-Length", str(length or 0) if is_head else str(len(content)))
+            self.end_headers()
+            if not is_head:
+                self.wfile.write(content)
+
+        def _carried_out(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+            # The host that the client signed stays: moto finds the bucket in the path.
+            connection = http.client.HTTPConnection(proxy.upstream, timeout=60)
+            try:
+                connection.request(self.command, self.path, body, dict(self.headers))
+                response = connection.getresponse()
+                return response.status, response.getheaders(), response.read()
+            finally:
+                connection.close()
+
+        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = handle_one  # noqa: N815 - the base's names
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    proxy = SlowDown(url, upstream, seed=seed, stubborn=stubborn)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,152 @@
+"""A stream of S3 objects under a query that is killed at random steps, and what it has read."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from flip27_source.cli.state_rows import Place, view_rows
+from flip27_source.errors import Flip27Error
+from flip27_source.segment import Segment
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.testing import Crashed, MicroBatchEngine, Step, Victim
+from tests.s3_server import S3Bucket
+
+MIB = 1 << 20
+MOST_LIVES = 300
+
+
+class Landing:
+    """The objects below a prefix, and the rows of each of their versions.
+
+    Objects are put into the server itself, which is as good as a PUT and a hundred times faster.
+    """
+
+    def __init__(self, bucket: S3Bucket, prefix: str) -> None:
+        from moto.s3.models import s3_backends
+
+        self.url = f"s3://{bucket.name}/{prefix}"
+        self._bucket = bucket
+        self._prefix = prefix
+        self._server = s3_backends["123456789012"]["aws"]
+        self.versions: dict[str, list[list[str]]] = {}
+
+    def put(self, names: Iterable[str]) -> None:
+        """New objects, or new versions of known ones; each version is longer than the one before."""
+        for name in names:
+            versions = self.versions.setdefault(name, [])
+            rows = [f"{name} version {len(versions)} row {row}" for row in range(len(versions) + 1)]
+            versions.append(rows)
+            self._server.put_object(self._bucket.name, f"{self._prefix}/{name}", _lines(rows))
+
+    def put_in_parts(self, name: str) -> None:
+        """A large object, as a multipart upload in real requests."""
+        rows = [f"{name} row {row} {'x' * (64 << 10)}" for row in range(100)]
+        self.versions[name] = [rows]
+        content = _lines(rows)
+        file_system, path = self._bucket.file_system, f"{self._bucket.name}/{self._prefix}/{name}"
+        with file_system.open(path, "wb", block_size=5 * MIB) as file:
+            file.write(content[: 5 * MIB])
+            file.write(content[5 * MIB :])
+        assert file_system.info(path)["ETag"].endswith('-2"')
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._server.delete_object(self._bucket.name, f"{self._prefix}/{name}")
+
+    def rows(self, name: str, version: int = -1) -> list[str]:
+        """What one version holds."""
+        return self.versions[name][version]
+
+    def contents(self, prefix: str) -> dict[str, list[str]]:
+        """The rows of what is there now, by key."""
+        found = self._server.get_bucket(self._bucket.name).keys.items()
+        return {name: key.value.decode().splitlines() for name, key in found if name.startswith(f"{prefix}/")}
+
+
+def _lines(rows: list[str]) -> bytes:
+    return "".join(f"{row}\n" for row in rows).encode()
+
+
+@dataclass(kw_only=True)
+class Query:
+    """A query that is killed at random steps and started again after each error, until nothing is new."""
+
+    engine: MicroBatchEngine
+    chance: random.Random
+    kills: int = 0
+    errors: list[Flip27Error] = field(default_factory=list)
+
+    @classmethod
+    def on(cls, landing: Landing, bucket: S3Bucket, chance: random.Random, **options: str) -> Query:
+        """A query whose state is in the same bucket. Retries are those of s3fs and of flip27 alone."""
+        given = {
+            "enumerator": "files", "reader": "text", "path": landing.url, "fileOrder": "name",
+            "stateLocation": f"{landing.url}-state", "maxPartitionBytes": "2m", "requestInterval": "0s",
+            **bucket.options, "storage.config_kwargs": '{"retries": {"total_max_attempts": 1}}',
+            **options,
+        }  # fmt: skip
+        return cls(engine=MicroBatchEngine(given), chance=chance)
+
+    @property
+    def read(self) -> Counter[str]:
+        return Counter(row[0] for row in self.engine.rows)
+
+    @property
+    def files_read(self) -> set[str]:
+        return {row.partition(" ")[0] for row in self.read}
+
+    def batch(self, meanwhile: Callable[[list[str]], None] | None = None) -> bool:
+        """One batch, whatever happens; False when nothing is new.
+
+        Args:
+            meanwhile: called with the names of the files that the batch will read, once it is planned.
+        """
+        for life in range(MOST_LIVES):
+            if life == 0:
+                self._plan_crashes()
+            try:
+                if meanwhile is not None:
+                    if not self.engine.logs.has_uncommitted:
+                        self.engine.trigger()
+                    meanwhile(self._planned())
+                    meanwhile = None
+                return self.engine.run_batch() is not None
+            except Crashed:
+                self.kills += 1
+            except Flip27Error as error:
+                self.errors.append(error)
+            self.engine.restart(parallelism=self.chance.randint(1, 4))
+        raise AssertionError(f"no end after {MOST_LIVES} lives; the last error: {self.errors[-1:]}")
+
+    def to_the_end(self) -> None:
+        while self.batch():
+            pass
+
+    def _plan_crashes(self) -> None:
+        """Two of the batch that comes; those of the last one that did not happen are off."""
+        self.engine.itinerary.crash_points.clear()
+        for step in self.chance.sample(list(Step), 2):
+            alone = step.is_of_a_task and self.chance.random() < 0.5
+            self.engine.crash_at(step, victim=Victim.EXECUTOR if alone else Victim.DRIVER)
+
+    def _planned(self) -> list[str]:
+        codec = SnapshotCodec(self.engine.source.enumerator_type)
+        return [
+            split.path.rpartition("/")[2]
+            for task in self.engine.partitions()
+            for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
+        ]
+
+    def ignored(self) -> list[str]:
+        """The names of the files that were left out, as the state lists them."""
+        options = self.engine.source.options
+        storage = options.with_prefix("storage.")
+        file = json.loads(self.engine.logs.offsets[-1])["state"]["file"]
+        location = f"{options.get('stateLocation')}/{file.partition('/')[0]}"
+        history = Place(location=location, storage=storage).history()
+        rows = view_rows("files", history)
+        return sorted(row["path"].rpartition("/")[2] for row in rows if row["status"] == "ignored")
