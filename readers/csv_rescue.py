@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.file_split import FileSplit
-from flip27_source.readers.delimited_tokens import Dialect, split_line
+from flip27_source.readers.delimited_rows import CsvRows
+from flip27_source.readers.delimited_tokens import Dialect
 from flip27_source.readers.line_blocks import Place
 from flip27_source.readers.schema_evolution import FILE_PATH, SchemaEvolution
 
@@ -25,11 +26,11 @@ class CsvRescue:
         self._dialect = dialect
         self._columns = len(evolution.schema)
 
-    def long_rows(self, lines: pa.Array, wrong_count: pa.Array | None) -> dict[int, list[str]]:
+    def long_rows(self, rows: CsvRows, wrong_count: pa.Array | None) -> dict[int, list[str]]:
         """The fields behind the last column of the rows that have some, by number of the row."""
         found = {}
         for row in [] if wrong_count is None else pc.indices_nonzero(wrong_count).to_pylist():
-            fields = split_line(lines[row].as_py().decode(), self._dialect)
+            fields = rows.fields(row)
             if len(fields) > self._columns:
                 found[row] = fields[self._columns :]
         return found

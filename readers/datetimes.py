@@ -3,7 +3,7 @@
 This is what Spark does when no ``dateFormat`` or ``timestampFormat`` is given: the rules of a cast
 from string, then once more without the letters ``GMT``. What lives here: Arrow's own parser for
 columns it reads as Spark does, and one-by-one parsing for every other spelling. What must not:
-patterns given by the user, and anything that knows about files.
+patterns given by the user, which are in ``datetime_formats``, and anything that knows about files.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def parse_dates(strings: pa.Array, *, from_day_numbers: bool = False) -> tuple[p
         dates = pa.nulls(len(strings), pa.date32())
         dates = pc.replace_with_mask(dates, plain, strings.filter(plain).cast(pa.date32()))
         dates = pc.replace_with_mask(dates, rest, pa.array(slow, pa.int32()).cast(pa.date32()))
-    return dates, _lost(strings, dates)
+    return dates, lost(strings, dates)
 
 
 def parse_timestamps(strings: pa.Array, time_zone: str | None) -> tuple[pa.Array, pa.Array]:
@@ -83,10 +83,10 @@ def parse_timestamps(strings: pa.Array, time_zone: str | None) -> tuple[pa.Array
     zone = None if time_zone is None else java_zone(time_zone)
     times = _cast_or_none(strings, _NAIVE, _PLAIN_TIMESTAMP)
     if times is not None:
-        times = _localised(times, zone)
+        times = localised(times, zone)
     elif zone is None or (times := _zoned_or_none(strings)) is None:
         times = _timestamps_in_many_spellings(strings, zone)
-    return times, _lost(strings, times)
+    return times, lost(strings, times)
 
 
 def _zoned_or_none(strings: pa.Array) -> pa.Array | None:
@@ -101,7 +101,7 @@ def _timestamps_in_many_spellings(strings: pa.Array, zone: tzinfo | None) -> pa.
     kind = _NAIVE if zone is None else _UTC
     times = pa.nulls(len(strings), kind)
     plain = _matches(strings, _PLAIN_TIMESTAMP)
-    times = pc.replace_with_mask(times, plain, _localised(strings.filter(plain).cast(_NAIVE), zone))
+    times = pc.replace_with_mask(times, plain, localised(strings.filter(plain).cast(_NAIVE), zone))
     rest = pc.and_(pc.is_valid(strings), pc.invert(plain))
     if zone is not None:
         zoned = _matches(strings, _ZONED_TIMESTAMP)
@@ -132,13 +132,14 @@ def _matches(strings: pa.Array, pattern: str) -> pa.Array:
     return pc.fill_null(pc.match_substring_regex(strings, pattern), False)
 
 
-def _lost(strings: pa.Array, values: pa.Array) -> pa.Array:
+def lost(strings: pa.Array, values: pa.Array) -> pa.Array:
+    """True where there is a text and no value of it."""
     if values.null_count == strings.null_count:
         return pa.repeat(pa.scalar(False), len(strings))
     return pc.and_(pc.is_valid(strings), pc.is_null(values))
 
 
-def _localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
+def localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
     """Local times as instants; Java's choice: the earlier one of two, gaps shifted forward."""
     if zone is None:
         return times
@@ -158,11 +159,11 @@ def _localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
     # Arrow moves times in a gap to its edge; Python keeps the offset from before it, as Java does.
     # One look-up for each distinct time: times far in the future are mostly all the same.
     local = times.filter(by_python).cast(pa.int64()).dictionary_encode()
-    micros = pa.array([us - _offset_us(us, zone) for us in local.dictionary.to_pylist()], pa.int64())
+    micros = pa.array([us - offset_us(us, zone) for us in local.dictionary.to_pylist()], pa.int64())
     return pc.replace_with_mask(instants, by_python, micros.take(local.indices).cast(_UTC))
 
 
-def _offset_us(local_us: int, zone: tzinfo) -> int:
+def offset_us(local_us: int, zone: tzinfo) -> int:
     """Offset of a local time. Years that Python does not know are moved by whole 400 year
     cycles: before year 1 local mean time holds, after 9999 the rules repeat."""
     days, micros = divmod(local_us, _DAY_US)
@@ -175,9 +176,15 @@ def _offset_us(local_us: int, zone: tzinfo) -> int:
     return offset // timedelta(microseconds=1)
 
 
-def date_days(text: str, *, from_day_numbers: bool = False) -> int | None:
-    """One text of ``parse_dates``; None when it is malformed."""
+def date_days(text: str, *, from_day_numbers: bool = False, has_second_try: bool = True) -> int | None:
+    """One text of ``parse_dates``; None when it is malformed.
+
+    Args:
+        has_second_try: without the letters GMT, and from day numbers.
+    """
     days = _calendar_date_days(text)
+    if not has_second_try:
+        return days
     if days is None and "GMT" in text:
         days = _calendar_date_days(text.replace("GMT", ""))
     if days is None and from_day_numbers and _WHOLE_NUMBER.fullmatch(text):
@@ -224,10 +231,14 @@ def days_from_hybrid_calendar(days: int) -> int | None:
     return None if first is None else first + day - 1
 
 
-def timestamp_us(text: str, zone: tzinfo | None) -> int | None:
-    """One text of ``parse_timestamps``, in microseconds; None when it is malformed."""
+def timestamp_us(text: str, zone: tzinfo | None, *, has_second_try: bool = True) -> int | None:
+    """One text of ``parse_timestamps``, in microseconds; None when it is malformed.
+
+    Args:
+        has_second_try: without the letters GMT.
+    """
     micros = _cast_timestamp_us(text, zone)
-    if micros is None and zone is not None and "GMT" in text:
+    if micros is None and has_second_try and zone is not None and "GMT" in text:
         micros = _cast_timestamp_us(text.replace("GMT", ""), zone)
     return micros
 
@@ -259,7 +270,7 @@ def _cast_timestamp_us(text: str, session_zone: tzinfo | None) -> int | None:
     if days is None or clock_us is None:
         return None
     local_us = days * _DAY_US + clock_us
-    micros = local_us if zone is None else local_us - _offset_us(local_us, zone)
+    micros = local_us if zone is None else local_us - offset_us(local_us, zone)
     return micros if micros in _INT64 else None
 
 

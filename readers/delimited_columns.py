@@ -8,6 +8,7 @@ mean is not known here.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from flip27_source.readers.delimited_bytes import is_line_count, quotes_pair_up
-from flip27_source.readers.delimited_tokens import NONE, Dialect, split_line
+from flip27_source.readers.delimited_records import BLANKS, records_of, split_line
+from flip27_source.readers.delimited_tokens import NONE, Dialect
 from flip27_source.readers.line_blocks import as_array, lines_of
 
 _BOM = b"\xef\xbb\xbf"
@@ -23,6 +25,7 @@ _FIRST_TEXT = re.compile(rb"[^\x00-\x20][^\n]*")
 _BLANK_LINE = r"(?:\A|\n)[\x00-\x09\x0b-\x20]+\n"
 _NOT_BLANK = r"[^\x00-\x20]"
 _MOST_FIELDS_IN_PATTERN = 300
+_FIRST_RECORD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,38 @@ def text_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns:
     return _line_by_line(data, dialect, fields, wanted)
 
 
+def document_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns | None:
+    """The first ``wanted`` fields of each record of a document, as Arrow reads them.
+
+    None where that may not be as Spark does it, which looks at each character.
+
+    Args:
+        data: UTF-8 without comments, its line ends of one kind, the last one included.
+    """
+    if not dialect.is_for_arrow or b"\r" in data:
+        return None
+    if dialect.quote.encode() in data and not quotes_pair_up(data, dialect):
+        return None
+    first = next(records_of(data[:_FIRST_RECORD_BYTES].decode(errors="replace"), dialect), None)
+    if first is None or len(first.fields) == 1 or first.end == _FIRST_RECORD_BYTES:
+        return None
+    columns = _parsed(data, dialect, len(first.fields), wanted, newlines_in_values=True)
+    return None if columns is None else _of_one_count(columns, len(first.fields), wanted)
+
+
+def columns_of_rows(rows: Iterable[list[str]], dialect: Dialect, wanted: int) -> TextColumns:
+    """The first ``wanted`` fields of each row."""
+    columns: list[list[str | None]] = [[] for _ in range(wanted)]
+    wrong_count: list[bool] = []
+    for fields in rows:
+        wrong_count.append(len(fields) != wanted)
+        for number, column in enumerate(columns):
+            text = fields[number] if number < len(fields) else dialect.null_value
+            column.append(None if text == dialect.null_value else text)
+    arrays = [pa.array(column, pa.string()) for column in columns]
+    return TextColumns(arrays, pa.array(wrong_count, pa.bool_()), len(wrong_count))
+
+
 def nonblank_lines(data: bytes) -> pa.Array:
     """The lines of a block that are rows, as binary values, without their newlines."""
     lines = lines_of(data)
@@ -65,7 +100,9 @@ def _parsed_whole(data: bytes, dialect: Dialect, fields: int, wanted: int) -> li
     if (fields == 1 or dialect.sep <= " ") and _matches(data, _BLANK_LINE):
         return None
     if dialect.quote.encode() not in data:
-        return _parsed(data, dialect, fields, wanted)
+        return _parsed(data, dialect, fields, wanted) if _may_trim(dialect) else None
+    if not dialect.is_for_arrow:
+        return None
     if quotes_pair_up(data, dialect):
         columns = _parsed(data, dialect, fields, wanted)
         # Otherwise some pair of quotes has a newline inside.
@@ -77,7 +114,28 @@ def _matches(data: bytes, pattern: str) -> bool:
     return bool(pc.match_substring_regex(as_array(data), pattern)[0].as_py())
 
 
-def _parsed(data: bytes | pa.Buffer, dialect: Dialect, fields: int, wanted: int) -> list[pa.Array] | None:
+def _may_trim(dialect: Dialect) -> bool:
+    """True when nothing is left of a field of white space either way: a null."""
+    return dialect.keeps_blanks or dialect.null_value == dialect.empty_value
+
+
+def _trimmed(texts: pa.Array, dialect: Dialect) -> pa.Array:
+    if dialect.skips_leading:
+        texts = pc.utf8_ltrim(texts, BLANKS)
+    if dialect.skips_trailing:
+        texts = pc.utf8_rtrim(texts, BLANKS)
+    nulls = pc.is_in(texts, pa.array(["", dialect.null_value]))
+    return pc.if_else(nulls, pa.scalar(None, pa.string()), texts)
+
+
+def _parsed(
+    data: bytes | pa.Buffer,
+    dialect: Dialect,
+    fields: int,
+    wanted: int,
+    *,
+    newlines_in_values: bool = False,
+) -> list[pa.Array] | None:
     """The columns as Arrow reads them; None when some line has another number of fields."""
     names = [str(number) for number in range(fields)]
     if bytes(data[:3]) == _BOM:  # not at the start of a file, so it is text, but Arrow would drop it
@@ -91,6 +149,7 @@ def _parsed(data: bytes | pa.Buffer, dialect: Dialect, fields: int, wanted: int)
                 delimiter=dialect.sep,
                 quote_char=False if dialect.quote == NONE else dialect.quote,
                 double_quote=dialect.doubles_quotes,
+                newlines_in_values=newlines_in_values,
             ),
             pacsv.ConvertOptions(
                 check_utf8=False,
@@ -102,7 +161,8 @@ def _parsed(data: bytes | pa.Buffer, dialect: Dialect, fields: int, wanted: int)
         )
     except pa.ArrowInvalid:
         return None
-    return [_one_array(column) for column in table.columns]
+    columns = [_one_array(column) for column in table.columns]
+    return columns if dialect.keeps_blanks else [_trimmed(column, dialect) for column in columns]
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
@@ -129,7 +189,8 @@ def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> Te
         else:
             parts.append(_of_one_count(columns, fields, wanted))
     odd = pc.invert(clean)
-    parts.append(_split_one_by_one(lines.filter(odd), dialect, wanted))
+    odd_lines = (split_line(line.decode(), dialect) for line in lines.filter(odd).to_pylist())
+    parts.append(columns_of_rows(odd_lines, dialect, wanted))
     order = pc.array_sort_indices(pa.concat_arrays([pc.indices_nonzero(clean), pc.indices_nonzero(odd)]))
     columns = [
         pa.concat_arrays([part.columns[number] for part in parts]).take(order) for number in range(wanted)
@@ -143,9 +204,11 @@ def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> Te
 
 def _clean_lines(lines: pa.Array, dialect: Dialect, fields: int) -> pa.Array:
     """True for the lines with ``fields`` fields that Arrow's parser reads as Spark does."""
-    if fields <= _MOST_FIELDS_IN_PATTERN:
+    if not _may_trim(dialect):
+        return pa.repeat(pa.scalar(False), len(lines))
+    if fields <= _MOST_FIELDS_IN_PATTERN and dialect.is_for_arrow:
         return pc.match_substring_regex(lines, dialect.clean_line(fields))
-    # The pattern for so many fields would be too large: lines with a quote count as odd.
+    # The pattern for so many fields would be too large, or there is none: lines with a quote count as odd.
     of_count = pc.equal(pc.count_substring(lines, dialect.sep), fields - 1)
     return pc.and_not(of_count, pc.match_substring(lines, dialect.quote))
 
@@ -153,16 +216,3 @@ def _clean_lines(lines: pa.Array, dialect: Dialect, fields: int) -> pa.Array:
 def _joined(lines: pa.Array) -> pa.Buffer:
     as_list = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
     return pc.binary_join(as_list, pa.scalar(b"\n"))[0].as_buffer()
-
-
-def _split_one_by_one(lines: pa.Array, dialect: Dialect, wanted: int) -> TextColumns:
-    columns: list[list[str | None]] = [[] for _ in range(wanted)]
-    wrong_count: list[bool] = []
-    for line in lines.to_pylist():
-        fields = split_line(line.decode(), dialect)
-        wrong_count.append(len(fields) != wanted)
-        for number, column in enumerate(columns):
-            text = fields[number] if number < len(fields) else dialect.null_value
-            column.append(None if text == dialect.null_value else text)
-    arrays = [pa.array(column, pa.string()) for column in columns]
-    return TextColumns(arrays, pa.array(wrong_count, pa.bool_()), len(lines))

@@ -1,8 +1,6 @@
-"""How one line of a CSV file is cut into fields: Spark's rules, for lines too odd for Arrow's parser.
+"""The characters and words of a CSV file that have a meaning, and which lines Arrow's parser reads as Spark.
 
-Spark's tokenizer (univocity, stopping unescaped quotes at the delimiter) is forgiving: it never refuses a
-line, so what it makes of broken quotes is part of the format here. ``Dialect`` also says which lines are
-not odd at all. What the fields mean is not known here.
+What the others are is in ``delimited_records``.
 """
 
 from __future__ import annotations
@@ -25,6 +23,12 @@ class Dialect:
         escape: before a quote inside a quoted field.
         null_value: text that stands for null; an unquoted field without a character is null too.
         empty_value: what a quoted field without a character stands for.
+        skips_leading: white space before a field counts for nothing, before quotes too.
+        skips_trailing: white space after a field that is not quoted counts for nothing.
+        stops_at_delimiter: after a quote in the middle of quotes the rest of the field is text; False:
+            it goes on to a quote that closes.
+        escapes_escape: before an escape that is before a quote; empty: the escape itself, or none where
+            quotes are doubled.
     """
 
     sep: str = ","
@@ -32,6 +36,30 @@ class Dialect:
     escape: str = "\\"
     null_value: str = ""
     empty_value: str = ""
+    skips_leading: bool = False
+    skips_trailing: bool = False
+    stops_at_delimiter: bool = True
+    escapes_escape: str = ""
+
+    @cached_property
+    def escape_of_escape(self) -> str:
+        """The character before an escape that takes its effect away."""
+        return self.escapes_escape or (NONE if self.escape == self.quote else self.escape)
+
+    @cached_property
+    def escaped_escape(self) -> str:
+        """An escape and what takes its effect away."""
+        return self.escape + self.escape_of_escape
+
+    @cached_property
+    def keeps_blanks(self) -> bool:
+        """True when white space around a field is part of it."""
+        return not (self.skips_leading or self.skips_trailing)
+
+    @property
+    def is_for_arrow(self) -> bool:
+        """True when Arrow's parser can read lines of it, if they are clean."""
+        return self.keeps_blanks and not self.escapes_escape
 
     @property
     def doubles_quotes(self) -> bool:
@@ -55,7 +83,7 @@ class Dialect:
     @cached_property
     def stops(self) -> re.Pattern[str]:
         """What ends a run of ordinary characters inside quotes."""
-        chars = {self.quote, self.escape, NONE if self.doubles_quotes else self.escape}
+        chars = {self.quote, self.escape, self.escape_of_escape}
         return re.compile("[" + "".join(map(_escaped, sorted(chars))) + "]")
 
     @cached_property
@@ -88,172 +116,3 @@ class Dialect:
 
 def _escaped(char: str) -> str:
     return rf"\x{ord(char):02x}"
-
-
-def split_line(line: str, dialect: Dialect) -> list[str]:
-    """The fields of one line that is not blank. Fields equal to ``dialect.null_value`` are nulls."""
-    fields: list[str] = []
-    position = 0
-    while True:
-        if line.startswith(dialect.quote, position):
-            quoted = _QuotedField(line, position, dialect)
-            fields.append(quoted.read())
-            end = quoted.end
-        else:
-            end = line.find(dialect.sep, position)
-            fields.append(line[position : None if end < 0 else end] or dialect.null_value)
-        if end < 0:
-            return fields
-        position = end + 1
-
-
-class _EndOfLineError(Exception):
-    """The line is over in the middle of a field."""
-
-
-class _QuotedField:
-    """A field that starts with a quote, read character by character.
-
-    What a character does depends on the one before it (``before``): a quote may be the closing one, an
-    escape may be just itself. ``NONE`` as ``before`` means that nothing special came before.
-
-    Attributes:
-        end: position of the delimiter after the field, or -1 when the line ends with it.
-    """
-
-    def __init__(self, line: str, position: int, dialect: Dialect) -> None:
-        self._line = line
-        self._sep, self._quote, self._escape = dialect.sep, dialect.quote, dialect.escape
-        self._dialect = dialect
-        # An escape is escaped by itself, unless it is the quote: then two of them are a quote.
-        self._escape_of_escape = NONE if self._escape == self._quote else self._escape
-        self._stops = dialect.stops
-        self._at = position
-        self._char = self._quote
-        self._before = NONE
-        self._text: list[str] = []
-        self._quotes_are_text = False
-        self.end = -1
-
-    def read(self) -> str:
-        """The text of the field; sets ``end``."""
-        text = self._plain()
-        if text is None:
-            try:
-                self._inside_quotes()
-            except _EndOfLineError:
-                return self._at_end_of_line()
-            self.end = self._at
-            text = "".join(self._text)
-        return text or self._dialect.empty_value
-
-    def _plain(self) -> str | None:
-        """The text when nothing in it needs a closer look and a delimiter follows."""
-        start = self._at + 1
-        close = self._line.find(self._quote, start)
-        if (
-            close < 0
-            or not self._line.startswith(self._sep, close + 1)
-            or self._line[close - 1] == self._escape
-        ):
-            return None
-        text = self._line[start:close]
-        if self._escape != self._quote and self._escape * 2 in text:
-            return None
-        self.end = close + 1
-        return text
-
-    def _at_end_of_line(self) -> str:
-        closed = self._char == self._quote == self._before
-        if self._char == self._quote and not closed and not self._quotes_are_text:
-            self._text.append(self._quote)
-        has_value = closed or (self._before != NONE and self._char != self._sep)
-        empty = self._dialect.empty_value if has_value else self._dialect.null_value
-        return "".join(self._text) or empty
-
-    def _next(self) -> None:
-        if self._at + 1 >= len(self._line):
-            raise _EndOfLineError
-        self._at += 1
-        self._char = self._line[self._at]
-
-    def _inside_quotes(self) -> None:
-        self._next()
-        while not (self._before == self._quote and (self._char <= " " or self._char == self._sep)):
-            if self._char in (self._quote, self._escape):
-                self._special()
-            elif self._before == self._quote:
-                self._quotes_are_text = True
-                self._text += (self._quote, self._char)
-                self._to_delimiter()
-                return
-            else:
-                if self._before == self._escape != NONE:
-                    self._text.append(self._escape)
-                self._run()
-            self._before = self._char
-            self._next()
-        if self._char != self._sep:
-            self._after_closing_quote()
-
-    def _after_closing_quote(self) -> None:
-        """White space after the closing quote counts for nothing, unless more than it follows."""
-        blanks: list[str] = []
-        while self._char <= " " and self._char != self._sep:
-            blanks.append(self._char)
-            self._next()
-        if self._char != self._sep:
-            self._text += (self._quote, *blanks, self._char)
-            self._to_delimiter()
-
-    def _to_delimiter(self) -> None:
-        """The quote that opened the field was text after all, and so is everything up to the delimiter."""
-        self._text.insert(0, self._quote)
-        self._before = self._char
-        self._next()
-        end = self._line.find(self._sep, self._at)
-        self._text.append(self._line[self._at : None if end < 0 else end])
-        if end < 0:
-            raise _EndOfLineError
-        self._at = end
-        self._char = self._sep
-
-    def _run(self) -> None:
-        """Ordinary characters, up to the next that may not be."""
-        stop = self._stops.search(self._line, self._at)
-        self._text.append(self._line[self._at : stop.start() if stop else None])
-        if stop is None:
-            raise _EndOfLineError
-        self._at = stop.start()
-        self._char = stop[0]
-
-    def _special(self) -> None:
-        """A quote or an escape; it takes effect with the character before it or the one after."""
-        if self._char == self._escape and self._before == self._escape_of_escape != NONE:
-            self._text.append(self._escape)
-            self._char = NONE
-        elif self._before == self._escape:
-            if self._char == self._quote:
-                self._text.append(self._quote)
-                self._char = NONE
-            else:
-                self._text.append(self._before)
-        elif self._char == self._quote == self._before:
-            self._text.append(self._quote)
-        elif self._before == self._quote:
-            self._escape_after_quote()
-
-    def _escape_after_quote(self) -> None:
-        """After a quote and an escape the field goes on to the delimiter, escapes still in force."""
-        self._text.append(self._quote)
-        self._before = self._char
-        while self._char != self._sep:
-            if self._char in (self._quote, self._escape):
-                self._special()
-            elif self._before == self._quote:
-                self._escape_after_quote()
-                return
-            else:
-                self._text.append(self._char)
-            self._before = self._char
-            self._next()

@@ -20,14 +20,16 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.types as pt
 
-from flip27_source.readers.datetimes import parse_dates, parse_timestamps
+from flip27_source.readers.datetime_formats import DateTimeFormats
 from flip27_source.readers.json_layout_columns import LayoutColumns
 from flip27_source.readers.json_scalars import NotProvedError
 from flip27_source.readers.json_strings import MAX_NAME_CHARS
 from flip27_source.readers.json_tokens import MAX_DEPTH, MAX_NUMBER_DIGITS
+from flip27_source.readers.json_values import JSON_FORMATS
 
 _ROW = re.compile(r" in row (\d+)")
 _INFINITY = re.compile(rb"[:\[,][ \t]*-?(?:Inf(?!inity)|NaN)")
+_WORD = re.compile(rb"NaN|Inf")
 _MINUS_ZERO = re.compile(rb"-0[,}\] \t\n]")
 _LARGE_EXPONENT = re.compile(rb'[:\[,][ \t]*"?[-+]?[0-9.]+[eE][-+]?[0-9]{3,}["\],} \t\n]')
 _ESCAPED_NUMBER_CHAR = re.compile(rb"\\u00(?:3[0-9]|[46]5|2[bBdDeE])")
@@ -70,20 +72,26 @@ class JsonColumnsParser:
     """Parses lines to the columns of ``schema``; ``time_zone`` is where timestamps are local.
 
     Args:
+        formats: how texts become dates and timestamps.
         strict: lines with fields that are in no column are not for the fast path.
+        takes_words: NaN and infinities are numbers.
     """
 
     def __init__(
         self,
         schema: pa.Schema,
         time_zone: str,
+        formats: DateTimeFormats = JSON_FORMATS,
         *,
         strict: bool = False,
+        takes_words: bool = True,
         least_layout_bytes: int = LEAST_LAYOUT_BYTES,
     ) -> None:
         self._strict = strict
+        self._takes_words = takes_words
         self._schema = schema
         self._time_zone = time_zone
+        self._formats = formats
         self._read_schema = pa.schema([_read_field(field) for field in schema])
         self._least_layout_bytes = least_layout_bytes
         self._by_layout = LayoutColumns(self._read_schema)
@@ -118,6 +126,8 @@ class JsonColumnsParser:
         """Parse ``lines`` lines, of which each starts with ``{``, and ends with ``}`` and a newline."""
         if _has_long_number(data) or (self._has_decimal and _crashes_decimals(data)):
             return Refused(None)
+        if not self._takes_words and _WORD.search(data):
+            return Refused(None)
         table = self._read(data)
         if isinstance(table, Refused):
             return table
@@ -133,7 +143,7 @@ class JsonColumnsParser:
         minus_zeros = None
         for field, read in zip(self._schema, read_columns, strict=True):
             try:
-                converted = _Converted(self._time_zone, doubtful)
+                converted = _Converted(self._time_zone, self._formats, doubtful)
                 columns.append(converted.array(read, field.type))
             except pa.ArrowInvalid:  # not UTF-8, or a decimal with too many digits
                 return Refused(None)
@@ -199,8 +209,9 @@ def _any_type(kind: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
 class _Converted:
     """Turns columns as pyarrow reads them into those of the schema, noting the rows to doubt."""
 
-    def __init__(self, time_zone: str, doubtful: set[int]) -> None:
+    def __init__(self, time_zone: str, formats: DateTimeFormats, doubtful: set[int]) -> None:
         self._time_zone = time_zone
+        self._formats = formats
         self._doubtful = doubtful
         self.minus_zeros: set[int] = set()
 
@@ -226,10 +237,10 @@ class _Converted:
         if pt.is_floating(kind):
             self._check_floats(read, rows)
         elif pt.is_date(kind):
-            read, bad = parse_dates(read, from_day_numbers=True)
+            read, bad = self._formats.dates(read)
             self._doubtful |= _rows_where(bad, rows)
         elif pt.is_timestamp(kind):
-            read, bad = parse_timestamps(read, self._time_zone if kind.tz else None)
+            read, bad = self._formats.timestamps(read, self._time_zone if kind.tz else None)
             self._doubtful |= _rows_where(bad, rows)
         elif pt.is_binary(kind):
             plain = pc.fill_null(pc.match_substring_regex(read, _PADDED_BASE64), True)

@@ -19,13 +19,15 @@ import pyarrow.types as pt
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options, boolean, one_of, text
-from flip27_source.reader import ReadsRanges, ReadsTogether
+from flip27_source.reader import ReadsRanges
+from flip27_source.readers.datetime_formats import DATETIME_OPTIONS, DateTimeFormats
 from flip27_source.readers.datetimes import java_zone
 from flip27_source.readers.file_input import is_splittable
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.file_schema import InfersFileSchema
 from flip27_source.readers.json_arrays import arrays_of_rows
 from flip27_source.readers.json_columns import JsonColumnsParser, Parsed
+from flip27_source.readers.json_options import JSON_DIALECT_OPTIONS, json_dialect
 from flip27_source.readers.json_rescue import JsonRescue
 from flip27_source.readers.json_values import JsonLineParser, Row
 from flip27_source.readers.line_blocks import MAX_LINE_BYTES, LineBlock, LinePart, first_lines, line_blocks
@@ -87,12 +89,13 @@ class _Left(NamedTuple):
     rescued: list[str | None]
 
 
-class JsonLinesReader(FileReader, InfersFileSchema, ReadsTogether[FileSplit], ReadsRanges):
+class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     """Reads JSON Lines files as Spark's JSON source does, or a document from each with ``multiLine``."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
         MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *INFERENCE_OPTIONS,
-        MULTI_LINE, RESCUED_DATA_COLUMN, *JSON_INFERENCE_OPTIONS, *SPARK_JSON,
+        MULTI_LINE, RESCUED_DATA_COLUMN, *DATETIME_OPTIONS, *JSON_DIALECT_OPTIONS,
+        *JSON_INFERENCE_OPTIONS, *SPARK_JSON,
     )  # fmt: skip
 
     @classmethod
@@ -126,9 +129,15 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsTogether[FileSplit], Re
         ).without(corrupt)
         self._rescue = JsonRescue(self._evolution, JsonTypes.of(context.options))
         self._data_schema = self._evolution.schema
-        self._line_parser = JsonLineParser(self._data_schema, java_zone(time_zone))
+        formats = DateTimeFormats.of(context.options, day_numbers=True)
+        dialect = json_dialect(context.options)
+        self._line_parser = JsonLineParser(self._data_schema, java_zone(time_zone), formats, dialect)
         self._columns_parser = JsonColumnsParser(
-            self._data_schema, time_zone, strict=self._evolution.is_strict
+            self._data_schema,
+            time_zone,
+            formats,
+            strict=self._evolution.is_strict,
+            takes_words=dialect.words,
         )
         self._has_not_null = has_not_null(context.schema)
 

@@ -44,7 +44,7 @@ class JsonRescue:
             rows: what was read of it.
         """
         try:
-            value = parsed_json(line)
+            value = parsed_json(line, self._types.dialect)
         except MalformedJsonError:
             return None
         objects = [value] if isinstance(value, JsonObject) or not isinstance(value, list) else value

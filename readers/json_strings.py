@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import dataclass
 
 MAX_NAME_CHARS = 50_000
 
 _PLAIN = {0x22: re.compile(rb'[^"\\\x00-\x1f]*'), 0x27: re.compile(rb"[^'\\\x00-\x1f]*")}
+_PLAIN_WITH_CONTROLS = {0x22: re.compile(rb'[^"\\]*'), 0x27: re.compile(rb"[^'\\]*")}
 _REST_OF_NAME = {0x22: re.compile(rb'(?:[^"\\]|\\.)*"?'), 0x27: re.compile(rb"(?:[^'\\]|\\.)*'?")}
 _ESCAPES = {0x62: "\b", 0x74: "\t", 0x6E: "\n", 0x66: "\f", 0x72: "\r"}
 _ESCAPES |= {ord(char): char for char in "\"/\\'"}
+_APOSTROPHE = 0x27
+# Java's identifiers in ISO-8859-1, which Jackson takes each byte for, and some more.
+_UNQUOTED_NAME = re.compile(
+    rb"[0-9A-Za-z_$@#*+\x7f-\x9f\xa2-\xa5\xaa\xad\xb5\xba\xc0-\xd6\xd8-\xf6\xf8-\xff-]*"
+)
 _HEX = re.compile(rb"[0-9a-fA-F]{0,4}")
 _BASE64_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _BASE64_STRING = re.compile(rb'((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?)"')
@@ -23,6 +30,28 @@ _BASE64_TEXT = re.compile(
 )
 _BASE64_GROUP = re.compile(r"[^\0- ]{4}")
 _QUOTE, _BLANK_SEXTET, _PADDING = -1, -2, -3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonDialect:
+    """What is taken beyond JSON; the defaults are Spark's.
+
+    Attributes:
+        comments: as in Java and C++. unquoted_names: of fields. single_quotes: around names and strings.
+        leading_zeros: of numbers. words: NaN, Infinity and the like as numbers.
+        any_escape: a backslash before any character. control_characters: in strings.
+    """
+
+    comments: bool = False
+    unquoted_names: bool = False
+    single_quotes: bool = True
+    leading_zeros: bool = False
+    words: bool = True
+    any_escape: bool = False
+    control_characters: bool = False
+
+
+SPARK_DIALECT = JsonDialect()
 
 
 class MalformedJsonError(Exception):
@@ -36,21 +65,24 @@ class _NotUtf8Error(MalformedJsonError):
 class StringCursor:
     """A place in ``line`` from which strings are read."""
 
-    __slots__ = ("line", "position")
+    __slots__ = ("dialect", "line", "position")
 
-    def __init__(self, line: bytes, position: int) -> None:
+    def __init__(self, line: bytes, position: int, dialect: JsonDialect = SPARK_DIALECT) -> None:
         self.line = line
         self.position = position
+        self.dialect = dialect
 
     def _name(self, first: int) -> str:
-        if first not in (0x22, 0x27):
+        if first != 0x22 and (first != _APOSTROPHE or not self.dialect.single_quotes):
+            if self.dialect.unquoted_names:
+                return self._unquoted_name()
             if first >= 0x80:
                 self.position -= 1
                 self._decoded_leniently(self.position + 1, skipped=True)
             raise MalformedJsonError("a name in quotes is missing")
         start = self.position
         try:
-            name = self._quoted(first)
+            name = self._quoted(first, is_name=True)
         except _NotUtf8Error:
             # Jackson looks for the end of a name first, and decodes it then.
             self.position = _REST_OF_NAME[first].match(self.line, self.position).end()  # type: ignore[union-attr]
@@ -63,11 +95,23 @@ class StringCursor:
         except UnicodeDecodeError:
             raise MalformedJsonError("half a surrogate pair in a name") from None
 
-    def _quoted(self, quote: int, *, skipped: bool = False) -> str:
+    def _unquoted_name(self) -> str:
+        start = self.position - 1
+        end = _UNQUOTED_NAME.match(self.line, start).end()  # type: ignore[union-attr]
+        self.position = max(end, self.position)
+        if end in (start, len(self.line)):
+            raise MalformedJsonError("a name is missing, or the line ends with it")
+        name = StringCursor(self.line[:end], start)._decoded(end, skipped=False)
+        return _joined(name, "surrogatepass")
+
+    def _quoted(self, quote: int, *, skipped: bool = False, is_name: bool = False) -> str:
         """The text up to the closing quote, which is consumed; Jackson checks less when it skips."""
         pieces: list[str] = []
+        # In values Jackson allows control characters between double quotes only.
+        takes_controls = self.dialect.control_characters and (is_name or quote != _APOSTROPHE)
+        plain = _PLAIN_WITH_CONTROLS if takes_controls else _PLAIN
         while True:
-            end = _PLAIN[quote].match(self.line, self.position).end()  # type: ignore[union-attr]
+            end = plain[quote].match(self.line, self.position).end()  # type: ignore[union-attr]
             if end > self.position:
                 pieces.append(self._decoded(end, skipped))
             self.position = min(end + 1, len(self.line))
@@ -93,10 +137,13 @@ class StringCursor:
                 raise MalformedJsonError("a wrong escape sequence")
             return chr(int(digits, 16))
         char = _ESCAPES.get(letter)
-        if char is None:
+        if char is None or (letter == _APOSTROPHE and not self.dialect.single_quotes):
             self.position -= 1
-            self._decoded_leniently(self.position + 1, skipped=True)
-            raise MalformedJsonError("a wrong escape sequence")
+            char = self._decoded_leniently(self.position + 1, skipped=True)
+            if not self.dialect.any_escape:
+                raise MalformedJsonError("a wrong escape sequence")
+            if len(char) > 1:  # of such a character Jackson keeps the lower half of its number
+                char = chr(ord(_joined(char, "surrogatepass")) & 0xFFFF)
         return char
 
     def _decoded(self, end: int, skipped: bool) -> str:

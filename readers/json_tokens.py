@@ -1,10 +1,9 @@
 """One line of JSON as the tokens that Jackson's parser gives Spark, one at a time.
 
 Spark's results for broken documents are those of Jackson's state when it gives up: what it had
-read by then, and where it goes on. So this mirrors Jackson's UTF8StreamJsonParser with Spark's
-defaults (single quotes and NaN words allowed; comments, unquoted names, leading zeros not): a name
-is read together with the first byte of its value, a string in double quotes only when it is asked
-for. What lives here knows nothing of schemas.
+read by then, and where it goes on. So this mirrors Jackson's UTF8StreamJsonParser: a name is read
+together with the first byte of its value, a string in double quotes only when it is asked for.
+What lives here knows nothing of schemas.
 """
 
 from __future__ import annotations
@@ -12,7 +11,13 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 
-from flip27_source.readers.json_strings import MalformedJsonError, StringCursor, plain_base64
+from flip27_source.readers.json_strings import (
+    SPARK_DIALECT,
+    JsonDialect,
+    MalformedJsonError,
+    StringCursor,
+    plain_base64,
+)
 
 MAX_DEPTH = 1000
 MAX_NUMBER_DIGITS = 1000
@@ -36,10 +41,12 @@ class Token(Enum):
 
 _ROOT, _ARRAY, _OBJECT = range(3)
 _BLANK = re.compile(rb"[ \t\n\r]*")
+_LEADING_ZEROS = re.compile(rb"-?(0+)[0-9]")
 _NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NOT_A_NUMBER = re.compile(rb"NaN|Infinity|[+-]INF|[+-]Infinity")
 _WORDS = {0x74: (b"true", Token.TRUE), 0x66: (b"false", Token.FALSE), 0x6E: (b"null", Token.NULL)}
 _OPENING = {0x7B: Token.START_OBJECT, 0x5B: Token.START_ARRAY}
+_COMMENT = re.compile(rb"/[^\n\r]*|\*(?:(?s:.*?)(\*/)|(?s:.*))")
 _IDENTIFIER = re.compile(rb"[0-9A-Za-z_$\x00-\x08\x0e-\x1b\x7f]*")
 _DIGITS_AND_MINUS = b"-0123456789"
 
@@ -49,8 +56,8 @@ class Tokens(StringCursor):
 
     __slots__ = ("_contexts", "_pending", "_unread", "start", "text", "token")
 
-    def __init__(self, line: bytes) -> None:
-        super().__init__(line, 3 if line.startswith(b"\xef\xbb\xbf") and len(line) > 3 else 0)
+    def __init__(self, line: bytes, dialect: JsonDialect = SPARK_DIALECT) -> None:
+        super().__init__(line, 3 if line.startswith(b"\xef\xbb\xbf") and len(line) > 3 else 0, dialect)
         self.start = 0
         """Position of the first byte of the current value."""
         self.text = ""
@@ -171,9 +178,23 @@ class Tokens(StringCursor):
             return -1
         self.position = position + 1
         first = self.line[position]
+        if first == 0x2F and self.dialect.comments:
+            self._skip_comment()
+            return self._after_blanks()
         if first < 0x20 or first == 0x2F:
             raise MalformedJsonError("a control character or comment between values")
         return first
+
+    def _skip_comment(self) -> None:
+        comment = _COMMENT.match(self.line, self.position)
+        if comment is None:
+            self._consume(1)
+            raise MalformedJsonError("a slash that begins no comment")
+        self.position = comment.start()
+        self._decoded(comment.end(), skipped=True)
+        self.position = comment.end()
+        if comment[0].startswith(b"*") and comment[1] is None:
+            raise MalformedJsonError("a comment is not closed")
 
     def _demanded(self) -> int:
         first = self._after_blanks()
@@ -192,12 +213,14 @@ class Tokens(StringCursor):
             word, token = _WORDS[first]
             self._word(word)
             return token
-        if first == 0x27:
+        if first == 0x27 and self.dialect.single_quotes:
             self.text = self._quoted(first)
             return Token.STRING
         start = self.position - 1
         if match := _NOT_A_NUMBER.match(self.line, start):
             self._word(match[0])
+            if not self.dialect.words:
+                raise MalformedJsonError("a word for a number")
             self.text = match[0].decode()
             return Token.FLOAT
         if first in _DIGITS_AND_MINUS:
@@ -209,6 +232,13 @@ class Tokens(StringCursor):
         raise MalformedJsonError("a value is missing")
 
     def _number(self, start: int) -> Token:
+        if self.dialect.leading_zeros and (zeros := _LEADING_ZEROS.match(self.line, start)):
+            token = self._number_from(zeros.end(1))
+            self.text = "-" * (zeros.start(1) - start) + self.text
+            return token
+        return self._number_from(start)
+
+    def _number_from(self, start: int) -> Token:
         match = _NUMBER.match(self.line, start)
         if match is None:
             self._consume(2 if self.line[start + 1 : start + 2] == b"I" else 1)

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import tzinfo
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from flip27_source.errors import SchemaError
-from flip27_source.readers.datetimes import date_days, timestamp_us
-from flip27_source.readers.json_strings import MalformedJsonError, java_utf8
+from flip27_source.readers.datetime_formats import DateTimeFormats
+from flip27_source.readers.json_strings import SPARK_DIALECT, JsonDialect, MalformedJsonError, java_utf8
 from flip27_source.readers.json_tokens import Token, Tokens
 
 Row: TypeAlias = "list[Any]"
@@ -40,6 +40,17 @@ _INTEGER_RANGES = {
     pa.int32(): range(-(2**31), 2**31),
     pa.int64(): range(-(2**63), 2**63),
 }
+
+
+JSON_FORMATS = DateTimeFormats(day_numbers=True)
+"""Dates and timestamps where no pattern is given."""
+
+
+class _Times(NamedTuple):
+    """How dates and timestamps are read, and where those without a zone are local."""
+
+    formats: DateTimeFormats
+    zone: tzinfo
 
 
 class _PartialValue(Exception):  # noqa: N818 - a result, not an error
@@ -65,18 +76,29 @@ class ParsedLine:
 class JsonLineParser:
     """Parses lines to the fields of ``schema``; ``zone`` is where timestamps without a zone are local.
 
+    Args:
+        formats: how texts become dates and timestamps.
+        dialect: what is taken beyond JSON.
+
     Raises:
         SchemaError: a column has a type that JSON is not read to.
     """
 
-    def __init__(self, schema: pa.Schema, zone: tzinfo) -> None:
-        self._row = _row_converter(list(schema), zone)
+    def __init__(
+        self,
+        schema: pa.Schema,
+        zone: tzinfo,
+        formats: DateTimeFormats = JSON_FORMATS,
+        dialect: JsonDialect = SPARK_DIALECT,
+    ) -> None:
+        self._dialect = dialect
+        self._row = _row_converter(list(schema), _Times(formats, zone))
 
     def parse(self, line: bytes) -> ParsedLine:
         """The rows of one line, without its newline."""
         token = None
         try:
-            tokens = Tokens(line)
+            tokens = Tokens(line, self._dialect)
             token = tokens.next()
             if token is None:
                 return ParsedLine([], False)
@@ -103,9 +125,9 @@ class JsonLineParser:
         return row
 
 
-def _row_converter(fields: list[pa.Field], zone: tzinfo) -> Converter:
+def _row_converter(fields: list[pa.Field], times: _Times) -> Converter:
     index: dict[str | None, int] = {field.name: number for number, field in enumerate(fields)}
-    converters = [_converter(field.type, zone) for field in fields]
+    converters = [_converter(field.type, times) for field in fields]
 
     def convert(tokens: Tokens) -> Row:
         row: Row = [None] * len(converters)
@@ -164,9 +186,9 @@ def _read_map(tokens: Tokens, convert: Converter) -> list[tuple[bytes, Any]]:
     return items
 
 
-def _converter(kind: pa.DataType, zone: tzinfo) -> Converter:
+def _converter(kind: pa.DataType, times: _Times) -> Converter:
     """What turns the current token (a field name is stepped over) to a value of ``kind``."""
-    read = _reader_of(kind, zone)
+    read = _reader_of(kind, times)
     reads_text = pt.is_string(kind) or pt.is_temporal(kind) or pt.is_decimal(kind) or pt.is_binary(kind)
 
     def convert(tokens: Tokens) -> Any:
@@ -182,11 +204,13 @@ def _converter(kind: pa.DataType, zone: tzinfo) -> Converter:
     return convert
 
 
-def _reader_of(kind: pa.DataType, zone: tzinfo) -> Callable[[Tokens, Token], Any]:
+def _reader_of(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], Any]:
     if pt.is_nested(kind):
-        return _nested(kind, zone)
+        return _nested(kind, times)
     if pt.is_timestamp(kind):
-        return _instant(zone) if kind.tz else _local_time
+        return _instant(times) if kind.tz else _local_time(times.formats)
+    if pt.is_date32(kind):
+        return _date(times.formats)
     if pt.is_decimal128(kind):
         return _decimal(kind.precision, kind.scale)
     if kind in _INTEGER_RANGES:
@@ -196,15 +220,15 @@ def _reader_of(kind: pa.DataType, zone: tzinfo) -> Callable[[Tokens, Token], Any
     raise _unsupported(kind)
 
 
-def _nested(kind: pa.DataType, zone: tzinfo) -> Callable[[Tokens, Token], Any]:
+def _nested(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], Any]:
     if pt.is_struct(kind):
-        row = _row_converter([kind.field(number) for number in range(kind.num_fields)], zone)
+        row = _row_converter([kind.field(number) for number in range(kind.num_fields)], times)
         return _opened_by(Token.START_OBJECT, row)
     if pt.is_list(kind):
-        element = _converter(kind.value_type, zone)
+        element = _converter(kind.value_type, times)
         return _opened_by(Token.START_ARRAY, lambda tokens: _read_array(tokens, element))
     if pt.is_map(kind) and pt.is_string(kind.key_type):
-        value = _converter(kind.item_type, zone)
+        value = _converter(kind.item_type, times)
         return _opened_by(Token.START_OBJECT, lambda tokens: _read_map(tokens, value))
     raise _unsupported(kind)
 
@@ -253,7 +277,7 @@ def _double(tokens: Tokens, token: Token) -> float:
     if token is Token.FLOAT:
         word = _WORDS.get(tokens.text)
         return float(tokens.text) if word is None else word
-    if token is Token.STRING:
+    if token is Token.STRING and tokens.dialect.words:
         word = _WORDS.get(tokens.string())
         if word is not None:
             return word
@@ -289,24 +313,24 @@ def _text(tokens: Tokens, token: Token) -> str:
     return text
 
 
-def _instant(zone: tzinfo) -> Callable[[Tokens, Token], int]:
+def _instant(times: _Times) -> Callable[[Tokens, Token], int]:
     def read(tokens: Tokens, token: Token) -> int:
         if token is Token.INT:
             seconds = int(tokens.text)
             if seconds not in _INTEGER_RANGES[pa.int64()]:
                 raise MalformedJsonError("a number out of range")
             return (seconds * 1_000_000 + 2**63) % 2**64 - 2**63  # a Java long wraps around
-        return _known(timestamp_us(_text(tokens, token), zone))
+        return _known(times.formats.timestamp_us(_text(tokens, token), times.zone))
 
     return read
 
 
-def _local_time(tokens: Tokens, token: Token) -> int:
-    return _known(timestamp_us(_text(tokens, token), None))
+def _local_time(formats: DateTimeFormats) -> Callable[[Tokens, Token], int]:
+    return lambda tokens, token: _known(formats.timestamp_us(_text(tokens, token), None))
 
 
-def _date(tokens: Tokens, token: Token) -> int:
-    return _known(date_days(_text(tokens, token), from_day_numbers=True))
+def _date(formats: DateTimeFormats) -> Callable[[Tokens, Token], int]:
+    return lambda tokens, token: _known(formats.date_days(_text(tokens, token)))
 
 
 def _known(value: int | None) -> int:
@@ -353,5 +377,4 @@ _SIMPLE: dict[pa.DataType, Callable[[Tokens, Token], Any]] = {
     pa.float64(): _double,
     pa.string(): _string,
     pa.binary(): _binary,
-    pa.date32(): _date,
 }

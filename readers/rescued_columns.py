@@ -68,6 +68,13 @@ class RescuedColumns(NamedColumns):
         return nulls(stored.num_rows, field)
 
 
+def columns_of(path: str, schema: pa.Schema, evolution: SchemaEvolution, stored: pa.Schema) -> NamedColumns:
+    """The columns of a file, with what is left over where somebody asks for that."""
+    if evolution.rescued_at is None:
+        return NamedColumns(path, schema, stored.names)
+    return RescuedColumns(path, schema, evolution, stored)
+
+
 def _as_json(columns: dict[str, list[Any]], path: str) -> pa.Array:
     rows = zip(*columns.values(), strict=True)
     found = ({name: v for name, v in zip(columns, row, strict=True) if v is not None} for row in rows)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +14,11 @@ from pyarrow import types
 
 from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options, boolean, text
-from flip27_source.readers.datetimes import date_days, java_zone, timestamp_us
-from flip27_source.readers.delimited_columns import text_columns
-from flip27_source.readers.delimited_tokens import Dialect, split_line
+from flip27_source.readers.datetime_fields import days_by_pattern
+from flip27_source.readers.datetime_formats import DateTimeFormats
+from flip27_source.readers.datetime_patterns import datetime_pattern
+from flip27_source.readers.datetimes import java_zone
+from flip27_source.readers.delimited_rows import CsvRows
 from flip27_source.readers.text_values import decimal_type_of, is_double, is_whole
 from flip27_source.source_options import TIME_ZONE
 
@@ -34,7 +36,9 @@ PREFER_DATE = Option(
 )
 
 _MOST_DIGITS = 38
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_ISO_DATE = datetime_pattern("yyyy-MM-dd")
+_DATES_OF_CASTS = frozenset(("yyyy-MM-dd", "yyyy-M-d", "yyyy-M-dd", "yyyy-MM-d", "yyyy-MM", "yyyy-M", "yyyy"))
+"""Patterns of dates that are timestamps too, where those have no pattern."""
 _INSTANT = pa.timestamp("us", "UTC")
 
 
@@ -45,7 +49,6 @@ NEGATIVE_INF = Option(
 )
 FLOAT_WORD_OPTIONS: tuple[Option[Any], ...] = (NAN_VALUE, POSITIVE_INF, NEGATIVE_INF)
 CSV_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (INFER_SCHEMA, PREFER_DATE)
-_FIRST_ROW = re.compile(rb"[^\n]*[^\x00-\x20][^\n]*\n")
 
 
 def float_words(options: Options) -> dict[str, float]:
@@ -54,28 +57,40 @@ def float_words(options: Options) -> dict[str, float]:
     return {options[option]: number for option, number in reversed(words)}
 
 
+def csv_formats(options: Options) -> DateTimeFormats:
+    """How texts become dates and timestamps; without a second try dates have a pattern in any case."""
+    formats = DateTimeFormats.of(options)
+    is_strict = formats.date is None and formats.fallback is False and options[PREFER_DATE]
+    return replace(formats, date=_ISO_DATE) if is_strict else formats
+
+
 def csv_schema(
-    samples: Sequence[tuple[str, bytes]], dialect: Dialect, options: Options, *, has_header: bool
+    samples: Sequence[tuple[str, CsvRows]], options: Options, *, null_value: str, has_header: bool
 ) -> pa.Schema | None:
-    """The columns of some files, given by path and first lines; None where there is no line.
+    """The columns of some files, given by path and first rows; None where there is no row.
 
     Raises:
         SchemaError: headers do not begin alike: columns go by position, and would be mixed up.
     """
-    rows = [(path, data, row) for path, data in samples if (row := _FIRST_ROW.search(data))]
-    if not rows:
+    samples = [(path, rows) for path, rows in samples if len(rows.records())]
+    if not samples:
         return None
-    first_rows = [(path, split_line(row[0][:-1].decode(), dialect)) for path, _, row in rows]
+    first_rows = [(path, rows.fields(0)) for path, rows in samples]
     longest = max((fields for _, fields in first_rows), key=len)
-    names = column_names(longest, is_header=has_header, null_value=dialect.null_value)
+    names = column_names(longest, is_header=has_header, null_value=null_value)
     if has_header:
         _check_headers(first_rows)
     kinds = [pa.null()] * len(names)
     if options[INFER_SCHEMA]:
-        finder = CsvTypes(options[TIME_ZONE] or "UTC", float_words(options), prefer_date=options[PREFER_DATE])
-        for _, data, row in rows:
-            lines = data[row.end() if has_header else 0 :]
-            kinds = finder.of_columns(text_columns(lines, dialect, len(names)).columns, kinds)
+        finder = CsvTypes(
+            options[TIME_ZONE] or "UTC",
+            float_words(options),
+            csv_formats(options),
+            prefer_date=options[PREFER_DATE],
+        )
+        for _, rows in samples:
+            columns = rows.columns(len(names)).columns
+            kinds = finder.of_columns([column[int(has_header) :] for column in columns], kinds)
     return pa.schema(
         [
             (name, pa.string() if types.is_null(kind) else kind)
@@ -114,15 +129,20 @@ class CsvTypes:
     The order of the attempts is Spark's: a column that was a number once is not tried as anything before it.
     """
 
-    def __init__(self, time_zone: str, words: Mapping[str, float], *, prefer_date: bool) -> None:
+    def __init__(
+        self, time_zone: str, words: Mapping[str, float], formats: DateTimeFormats, *, prefer_date: bool
+    ) -> None:
         zone = java_zone(time_zone)
+        date = formats.date or _ISO_DATE
+        once = replace(formats, fallback=False)
+        self._mixed = _INSTANT if formats.timestamp is None and date.text in _DATES_OF_CASTS else pa.string()
         attempts: list[tuple[Callable[[pa.DataType], bool], Callable[[str], pa.DataType | None]]] = [
             (lambda kind: kind == pa.int32(), _integer(pa.int32())),
             (lambda kind: kind == pa.int64(), _integer(pa.int64())),
             (types.is_decimal, decimal_type_of),
             (types.is_floating, lambda text: pa.float64() if is_double(text, words) else None),
-            (types.is_date, lambda text: pa.date32() if _is_date(text) else None),
-            (types.is_timestamp, lambda text: _INSTANT if timestamp_us(text, zone) is not None else None),
+            (types.is_date, lambda text: None if days_by_pattern(text, date) is None else pa.date32()),
+            (types.is_timestamp, lambda text: None if once.timestamp_us(text, zone) is None else _INSTANT),
             (types.is_boolean, lambda text: pa.bool_() if text.lower() in ("true", "false") else None),
         ]
         self._attempts = (
@@ -141,7 +161,7 @@ class CsvTypes:
             if types.is_string(found):
                 break
             if value:
-                found = _joined(found, self._of_text(value, found))
+                found = _joined(found, self._of_text(value, found), self._mixed)
         return found
 
     def _of_text(self, text: str, found: pa.DataType) -> pa.DataType:
@@ -154,20 +174,16 @@ class CsvTypes:
         return pa.string()
 
 
-def _is_date(text: str) -> bool:
-    # By the pattern yyyy-MM-dd alone, while a column that is a date takes other spellings too.
-    return _DATE.fullmatch(text) is not None and date_days(text) is not None
-
-
 def _integer(kind: pa.DataType) -> Callable[[str], pa.DataType | None]:
     return lambda text: kind if is_whole(text, kind) else None
 
 
-def _joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def _joined(one: pa.DataType, other: pa.DataType, mixed: pa.DataType) -> pa.DataType:
+    """The type of both; ``mixed`` is that of dates and timestamps."""
     if one == other or types.is_null(one):
         return other
     if types.is_temporal(one) and types.is_temporal(other):
-        return _INSTANT
+        return mixed
     digits = _digits(one), _digits(other)
     if digits[0] is None or digits[1] is None:
         return pa.string()

@@ -48,13 +48,8 @@ class SchemaEvolution:
     elsewhere: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, schema: pa.Schema, options: Options, elsewhere: tuple[str, ...] = (), *, rescues: bool = True
-    ) -> SchemaEvolution:
+    def of(cls, schema: pa.Schema, options: Options, elsewhere: tuple[str, ...] = ()) -> SchemaEvolution:
         """For the columns that the content of files has to give.
-
-        Args:
-            rescues: whether the reader can fill a column of rescued data.
 
         Raises:
             SchemaError: there is to be a column of rescued data, and the schema has none.
@@ -63,11 +58,6 @@ class SchemaEvolution:
         name = rescued_column(options)
         if name is None:
             return cls(schema=schema, mode=mode, rescued_at=None, elsewhere=elsewhere)
-        if not rescues:
-            raise SchemaError(
-                "schemaEvolutionMode is rescue, which is for the readers json, csv and parquet",
-                remedy="set it to addNewColumns or failOnNewColumns",
-            )
         at = schema.get_field_index(name)
         if at < 0 or not types.is_string(schema.field(at).type) or not schema.field(at).nullable:
             raise SchemaError(

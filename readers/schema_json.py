@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
 from typing import Any
@@ -19,8 +19,10 @@ from pyarrow import types
 
 from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options, boolean
-from flip27_source.readers.datetimes import java_zone, timestamp_us
-from flip27_source.readers.json_strings import MalformedJsonError
+from flip27_source.readers.datetime_formats import DateTimeFormats
+from flip27_source.readers.datetimes import java_zone
+from flip27_source.readers.json_options import json_dialect
+from flip27_source.readers.json_strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
 from flip27_source.readers.json_tokens import MAX_DEPTH, MAX_NUMBER_DIGITS, Token, Tokens
 from flip27_source.source_options import TIME_ZONE
 
@@ -70,6 +72,8 @@ class JsonTypes:
     infer_timestamp: bool
     drop_all_null: bool
     time_zone: str
+    formats: DateTimeFormats
+    dialect: JsonDialect
 
     @classmethod
     def of(cls, options: Options) -> JsonTypes:
@@ -80,6 +84,9 @@ class JsonTypes:
             options[INFER_TIMESTAMP],
             options[DROP_FIELD_IF_ALL_NULL],
             options[TIME_ZONE] or "UTC",
+            # One try, as in JsonInferSchema.
+            replace(DateTimeFormats.of(options), fallback=False),
+            json_dialect(options),
         )
 
     def of_lines(self, lines: Iterable[bytes], *, malformed: pa.DataType | None) -> pa.Schema:
@@ -127,7 +134,7 @@ class JsonTypes:
     def _roots(self, lines: Iterable[bytes], malformed: pa.DataType | None) -> Iterator[pa.DataType]:
         for line in lines:
             try:
-                yield self.of_value(parsed_json(line))
+                yield self.of_value(parsed_json(line, self.dialect))
             except MalformedJsonError:
                 if malformed is not None:
                     yield malformed
@@ -149,7 +156,7 @@ class JsonTypes:
         found = _decimal_of_text(text) if self.prefers_decimal else None
         if found is not None and types.is_decimal(found):
             return found
-        if self.infer_timestamp and timestamp_us(text, java_zone(self.time_zone)) is not None:
+        if self.infer_timestamp and self.formats.timestamp_us(text, java_zone(self.time_zone)) is not None:
             return _INSTANT
         return pa.string()
 
@@ -224,7 +231,7 @@ def _decimal_of(number: Decimal) -> pa.DataType:
     return pa.decimal128(precision, scale) if scale >= 0 and precision <= _MOST_DIGITS else pa.float64()
 
 
-def parsed_json(line: bytes) -> Any:
+def parsed_json(line: bytes, dialect: JsonDialect = SPARK_DIALECT) -> Any:
     """The line as a value.
 
     Raises:
@@ -235,7 +242,7 @@ def parsed_json(line: bytes) -> Any:
             return _DECODER.decode(line.decode())
         except (ValueError, RecursionError):
             pass
-    tokens = Tokens(line)
+    tokens = Tokens(line, dialect)
     token = tokens.next()
     return None if token is None else _value(tokens, token)
 

@@ -50,10 +50,6 @@ _AS_STRING = "read the column as string and convert it afterwards (to_date, to_t
 _LEAVE_OUT = "leave it out"
 
 _TEXTS: tuple[Option[Any], ...] = (
-    default_only("dateFormat", "yyyy-MM-dd", _AS_STRING),
-    default_only("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]", _AS_STRING),
-    default_only("timestampNTZFormat", "yyyy-MM-dd'T'HH:mm:ss[.SSS]", _AS_STRING),
-    default_only("enableDateTimeParsingFallback", "true", _LEAVE_OUT),
     default_only("locale", "en-US", _LEAVE_OUT),
     default_only("timeFormat", "HH:mm:ss", _AS_STRING),
     without_effect("samplingRatio"),
@@ -64,28 +60,16 @@ SPARK_JSON: tuple[Option[Any], ...] = (
     default_only("encoding", "UTF-8", "write the files in UTF-8", "utf8"),
     default_only("charset", "UTF-8", "write the files in UTF-8", "utf8"),
     default_only("lineSep", r"\n", "end lines with a newline", "\n"),
-    default_only("allowComments", "false", _LEAVE_OUT),
-    default_only("allowUnquotedFieldNames", "false", _LEAVE_OUT),
-    default_only("allowSingleQuotes", "true", _LEAVE_OUT),
-    default_only("allowNumericLeadingZeros", "false", _LEAVE_OUT),
-    default_only("allowBackslashEscapingAnyCharacter", "false", _LEAVE_OUT),
-    default_only("allowUnquotedControlChars", "false", _LEAVE_OUT),
-    default_only("allowNonNumericNumbers", "true", _LEAVE_OUT),
     default_only("singleVariantColumn", "none", "read the lines with the reader text, and use parse_json"),
     default_only("explodeEmbeddedArray", "true", _LEAVE_OUT),
 )
 
 SPARK_CSV: tuple[Option[Any], ...] = (
     *_TEXTS,
-    default_only("multiLine", "false", "have one record in each line"),
     default_only("lineSep", r"\n", "end lines with a newline", "\n"),
-    default_only("ignoreLeadingWhiteSpace", "false", "use ltrim"),
-    default_only("ignoreTrailingWhiteSpace", "false", "use rtrim"),
     default_only("columnPruning", "true", _LEAVE_OUT),
     default_only("maxColumns", "20480", _LEAVE_OUT),
     default_only("maxCharsPerColumn", "-1", "maxLineBytes limits the length of lines"),
-    default_only("charToEscapeQuoteEscaping", "", _LEAVE_OUT),
-    default_only("unescapedQuoteHandling", "STOP_AT_DELIMITER", _LEAVE_OUT),
     default_only("singleVariantColumn", "none", _LEAVE_OUT),
 )
 

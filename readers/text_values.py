@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.errors import SchemaError
-from flip27_source.readers.datetimes import parse_dates, parse_timestamps
+from flip27_source.readers.datetime_formats import DateTimeFormats
 from flip27_source.readers.delimited_bytes import lie_between
 
 Converter: TypeAlias = Callable[[pa.Array], tuple[pa.Array, pa.Array | None]]
@@ -37,13 +37,20 @@ FLOAT_WORDS: Mapping[str, float] = {"NaN": math.nan, "-Inf": -math.inf, "Inf": m
 _MANY_DIGITS = Context(prec=200)
 _BEYOND_ALL_SCALES = 80
 _MOST_DIGITS = 38
+_NO_FORMATS = DateTimeFormats()
 
 
-def converter(field: pa.Field, time_zone: str, float_words: Mapping[str, float] = FLOAT_WORDS) -> Converter:
+def converter(
+    field: pa.Field,
+    time_zone: str,
+    float_words: Mapping[str, float] = FLOAT_WORDS,
+    formats: DateTimeFormats = _NO_FORMATS,
+) -> Converter:
     """What turns the texts of a column into its values.
 
     Args:
         float_words: texts that stand for numbers in columns of float and double, beside those of Java.
+        formats: how texts become dates and timestamps.
 
     Raises:
         SchemaError: a CSV file cannot hold the type.
@@ -54,10 +61,10 @@ def converter(field: pa.Field, time_zone: str, float_words: Mapping[str, float] 
     if types.is_binary(kind):
         return lambda texts: (texts.view(pa.binary()), None)
     if types.is_date32(kind):
-        return lambda texts: _with_mask(*parse_dates(texts))
+        return lambda texts: _with_mask(*formats.dates(texts))
     if types.is_timestamp(kind):
         zone = time_zone if kind.tz is not None else None
-        return lambda texts: _with_mask(*parse_timestamps(texts, zone))
+        return lambda texts: _with_mask(*formats.timestamps(texts, zone))
     if types.is_floating(kind) and float_words != FLOAT_WORDS:
         return _Worded(kind, float_words)
     parser = _number_parser(kind)

@@ -295,7 +295,7 @@ def test_a_place_counts_the_lines_that_are_comments(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["multiLine", "ignoreLeadingWhiteSpace", "dateFormat"])
+@pytest.mark.parametrize("name", ["lineSep", "locale", "maxColumns"])
 def test_options_of_spark_that_are_not_there_are_refused(name: str) -> None:
     with pytest.raises(
         OptionError, match=f"option {name} has the value .*supported by Spark's reader, not by flip27"

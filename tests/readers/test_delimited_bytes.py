@@ -12,7 +12,8 @@ import pytest
 from flip27_source.readers import delimited_bytes
 from flip27_source.readers.delimited_bytes import is_line_count, lie_between, quotes_pair_up
 from flip27_source.readers.delimited_columns import TextColumns, text_columns
-from flip27_source.readers.delimited_tokens import NONE, Dialect, split_line
+from flip27_source.readers.delimited_records import split_line
+from flip27_source.readers.delimited_tokens import NONE, Dialect
 from flip27_source.readers.line_blocks import as_array
 
 SLICE = delimited_bytes._SLICE_BYTES

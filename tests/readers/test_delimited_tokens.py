@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flip27_source.readers.delimited_columns import text_columns
-from flip27_source.readers.delimited_tokens import Dialect, split_line
+from flip27_source.readers.delimited_records import split_line
+from flip27_source.readers.delimited_tokens import Dialect
 from tests.readers.delimited_comparison import assert_csv_same_as_spark
 
 COLUMNS = 14
@@ -31,6 +32,28 @@ DIALECTS = {
     "no quote and nul characters": ({"quote": ""}, "a,\\\0"),
     "no escape and nul characters": ({"escape": ""}, 'a,"\0'),
     "doubled quotes and nul characters": ({"escape": '"'}, 'a,"\0'),
+    "leading white space": ({"ignoreLeadingWhiteSpace": "true"}, 'a",\\ '),
+    "trailing white space": ({"ignoreTrailingWhiteSpace": "true"}, 'a",\\ '),
+    "no white space": (
+        {"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"},
+        'a",\\ ',
+    ),
+    "no white space and other values": (
+        {
+            "ignoreLeadingWhiteSpace": "true",
+            "ignoreTrailingWhiteSpace": "true",
+            "nullValue": "a",
+            "emptyValue": "E",
+        },
+        'a",\\ ',
+    ),
+    "no white space and tabs": (
+        {"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true", "sep": "\t"},
+        'a"\t\\ ',
+    ),
+    "up to the closing quote": ({"unescapedQuoteHandling": "STOP_AT_CLOSING_QUOTE"}, 'a",\\ '),
+    "escaped escapes": ({"charToEscapeQuoteEscaping": "/"}, 'a",\\/'),
+    "escaped doubled quotes": ({"escape": '"', "charToEscapeQuoteEscaping": "/"}, 'a",/'),
     "not ascii": ({}, 'é",\\😀'),
 }
 
@@ -42,6 +65,9 @@ def test_random_lines_give_the_fields_that_spark_finds(
     options, alphabet = DIALECTS[name]
     chance = random.Random(name)
     lines = {"".join(chance.choices(alphabet, k=chance.randrange(1, 13))) for _ in range(4000)}
+    if "ignoreTrailingWhiteSpace" in options:
+        # Spark fails for blanks before the first separator, and remembers the line before for nothing else.
+        lines = {line for line in lines if not line.startswith(" ") and line.strip(" ,")}
     content = "".join(f"{line}\n" for line in sorted(lines)).encode()
     rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, SCHEMA, options)
     assert rows.count() > 400

@@ -44,16 +44,14 @@ def _texts(scala: object) -> list[str]:
 
 def test_a_value_of_spark_that_is_not_supported_is_refused_with_what_to_do_instead() -> None:
     with pytest.raises(OptionError) as caught:
-        Options.parse({"multiLine": "true"}, DelimitedReader.options)
-    assert "option multiLine has the value 'true': supported by Spark's reader, not by flip27" in str(
-        caught.value
-    )
-    assert "have one record in each line" in str(caught.value)
+        Options.parse({"lineSep": ";"}, DelimitedReader.options)
+    assert "option lineSep has the value ';': supported by Spark's reader, not by flip27" in str(caught.value)
+    assert "end lines with a newline" in str(caught.value)
 
 
 def test_the_default_of_spark_is_taken_and_options_of_inference_have_no_effect() -> None:
     given = {
-        "multiLine": "FALSE",
+        "columnPruning": "TRUE",
         "encoding": "utf-8",
         "inferSchema": "true",
         "samplingRatio": "0.1",
@@ -63,7 +61,7 @@ def test_the_default_of_spark_is_taken_and_options_of_inference_have_no_effect()
 
 def test_the_statuses_are_those_of_the_code() -> None:
     found = {option.name: status(option) for option in DelimitedReader.options}
-    assert (found["sep"], found["multiLine"], found["samplingRatio"]) == (
+    assert (found["sep"], found["lineSep"], found["samplingRatio"]) == (
         "supported",
         "default only",
         "without effect",

@@ -1,0 +1,343 @@
+"""Patterns of dates and times, as in ``dd/MM/yyyy HH:mm``, and what a text says by one.
+
+The letters, and what each accepts, are those of Java's DateTimeFormatter as Spark sets it up to read: names
+without regard to case, fractions of any length up to that of the pattern, digits of ASCII alone. What the
+fields of a text mean together is in ``datetime_fields``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+from typing import TypeAlias
+
+Fields: TypeAlias = "dict[str, int]"
+
+YEAR, MONTH, DAY, DAY_OF_YEAR = "year", "month", "day", "day of year"
+HOUR, CLOCK_HOUR, HALF_HOUR, CLOCK_HALF_HOUR = "hour", "hour 1-24", "hour 0-11", "hour 1-12"
+HALF, MINUTE, SECOND, NANO, OFFSET = "half of the day", "minute", "second", "nanosecond", "offset"
+
+LETTERS = "y M L d D H k h K a m s S X x Z"
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+    "November", "December",
+)  # fmt: skip
+
+_MOST_DIGITS = 19
+_DAYS_OF_YEAR_DIGITS = 3
+_MOST_FRACTION_DIGITS = 9
+_MOST_YEAR_LETTERS = 6
+_CENTURY = 2000
+_LAST_HOUR, _LAST_MINUTE = 23, 59
+_TWO_DIGITS: Mapping[str, str] = {
+    "d": DAY, "H": HOUR, "k": CLOCK_HOUR, "K": HALF_HOUR, "h": CLOCK_HALF_HOUR, "m": MINUTE, "s": SECOND,
+}  # fmt: skip
+_PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|(.)", re.DOTALL)
+_OFFSETS = {
+    "X": ("+HHmm", "+HHMM", "+HH:MM", "+HHMMss", "+HH:MM:ss"),
+    "x": ("+HHmm", "+HHMM", "+HH:MM", "+HHMMss", "+HH:MM:ss"),
+    "Z": ("+HHMM", "+HHMM", "+HHMM", "", "+HH:MM:ss"),
+}
+_UTC_OFFSETS = {
+    "X": ("Z", "Z", "Z", "Z", "Z"),
+    "x": ("+00", "+0000", "+00:00", "+0000", "+00:00"),
+    "Z": ("+0000", "+0000", "+0000", "", "Z"),
+}
+
+
+class UnreadableError(Exception):
+    """The text is not as the pattern says, also not where a part of it may be left out."""
+
+
+class _MismatchError(UnreadableError):
+    """The text is not as this part of the pattern says, which may be optional."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """One character; letters match without regard to case."""
+
+    char: str
+
+    def read(self, text: str, at: int, fields: Fields) -> int:
+        """Where the text goes on."""
+        if not _same(self.char, text[at : at + 1]):
+            raise _MismatchError
+        return at + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of ``least`` to ``most`` digits.
+
+    Attributes:
+        grows: more than ``least`` digits need a plus sign. signed: a minus sign may come before it.
+        after: digits that belong to the numbers right behind it.
+        base: what is added to it.
+    """
+
+    field: str
+    least: int
+    most: int
+    signed: bool = False
+    grows: bool = False
+    after: int = 0
+    base: int = 0
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it always has the same number of digits."""
+        return self.least == self.most and not self.signed
+
+    def read(self, text: str, at: int, fields: Fields) -> int:
+        """Where the text goes on."""
+        sign = text[at : at + 1]
+        negative = sign == "-" and self.signed
+        positive = sign == "+" and self.grows
+        start = at + (negative or positive)
+        end = _end_of_digits(text, start, self.most + self.after)
+        if end - start < self.least:
+            raise _MismatchError
+        if self.after:
+            end = start + max(self.least, end - start - self.after)
+        number, digits = int(text[start:end]), end - start
+        if negative and number == 0:
+            raise _MismatchError
+        if self.grows and not negative and positive != (digits > self.least):
+            raise _MismatchError
+        return _stored(fields, self.field, self.base + (-number if negative else number), end)
+
+
+@dataclass(frozen=True, slots=True)
+class Fraction:
+    """Digits behind the decimal point of a second, one to ``most``."""
+
+    most: int
+
+    def read(self, text: str, at: int, fields: Fields) -> int:
+        """Where the text goes on."""
+        end = _end_of_digits(text, at, self.most)
+        if end == at:
+            raise _MismatchError
+        return _stored(fields, NANO, int(text[at:end].ljust(_MOST_FRACTION_DIGITS, "0")), end)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """One of some names, which stands for its place among them, counted from ``first``."""
+
+    field: str
+    names: tuple[str, ...]
+    first: int
+
+    def read(self, text: str, at: int, fields: Fields) -> int:
+        """Where the text goes on."""
+        for number, name in enumerate(self.names, self.first):
+            if text[at : at + len(name)].lower() == name.lower():
+                return _stored(fields, self.field, number, at + len(name))
+        raise _MismatchError
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The distance from UTC: a sign and digits as ``form`` says, small letters optional; or ``utc``."""
+
+    form: str
+    utc: str
+
+    def read(self, text: str, at: int, fields: Fields) -> int:
+        """Where the text goes on."""
+        if text[at : at + len(self.utc)].lower() == self.utc.lower():
+            return _stored(fields, OFFSET, 0, at + len(self.utc))
+        match = _offset_form(self.form).match(text, at)
+        if match is None:
+            raise _MismatchError
+        hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
+        if hours > _LAST_HOUR:
+            raise UnreadableError
+        total = hours * 3600 + minutes * 60 + seconds
+        return _stored(fields, OFFSET, -total if match[1] == "-" else total, match.end())
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part in brackets, which may be missing."""
+
+    elements: tuple[Element, ...]
+
+    def read(self, text: str, at: int, fields: Fields) -> int:
+        """Where the text goes on: behind the part, or where it would have been."""
+        found = dict(fields)
+        try:
+            end = _read_all(self.elements, text, at, found)
+        except _MismatchError:
+            return at
+        fields.update(found)
+        return end
+
+
+Element: TypeAlias = Literal | Number | Fraction | Name | Offset | Section
+
+
+@dataclass(frozen=True, slots=True)
+class DateTimePattern:
+    """A pattern, as its elements."""
+
+    text: str
+    elements: tuple[Element, ...]
+
+    def fields(self, text: str) -> Fields:
+        """The fields that ``text`` gives.
+
+        Raises:
+            UnreadableError: it is not as the pattern says.
+        """
+        found: Fields = {}
+        if not text or _read_all(self.elements, text, 0, found) != len(text):
+            raise UnreadableError
+        return found
+
+
+@lru_cache(maxsize=64)
+def datetime_pattern(pattern: str) -> DateTimePattern:
+    """The elements of a pattern.
+
+    Raises:
+        ValueError: it has a letter that is not supported here, or it is none to Spark.
+    """
+    levels: list[list[Element]] = [[]]
+    for kind, text in _pieces(pattern):
+        if kind == "literal":
+            levels[-1] += map(Literal, text)
+        elif text == "[":
+            levels.append([])
+        elif text == "]":
+            if len(levels) == 1:
+                raise ValueError("a bracket closes that was not opened")
+            section = Section(tuple(_with_neighbours(levels.pop())))
+            levels[-1].append(section)
+        else:
+            levels[-1].append(_element(text))
+    while len(levels) > 1:
+        section = Section(tuple(_with_neighbours(levels.pop())))
+        levels[-1].append(section)
+    return DateTimePattern(pattern, tuple(_with_neighbours(levels[0])))
+
+
+def _pieces(pattern: str) -> list[tuple[str, str]]:
+    """The pattern as literals, runs of one letter, and brackets."""
+    if not pattern:
+        raise ValueError("a pattern such as dd/MM/yyyy is expected")
+    if pattern.count("'") % 2 or pattern.endswith("''"):
+        raise ValueError("a quote does not close; two quotes stand for one, but not at the end")
+    pieces = []
+    for match in _PIECES.finditer(pattern):
+        quoted, letter, other = match.groups()
+        if quoted is not None:
+            pieces.append(("literal", quoted.replace("''", "'") or "'"))
+        elif letter is not None:
+            pieces.append(("letters", match[0]))
+        elif other in "[]":
+            pieces.append(("bracket", other))
+        elif other in "{}#":
+            raise ValueError(f"{other} is reserved: put it in quotes")
+        else:
+            pieces.append(("literal", other))
+    return pieces
+
+
+def _element(letters: str) -> Element:
+    letter, count = letters[0], len(letters)
+    element: Element | None = None
+    if letter == "y" and count <= _MOST_YEAR_LETTERS:
+        element = Number(YEAR, 2, 2, base=_CENTURY) if count == 2 else _year(count)
+    elif letter in "ML" and count <= 2:
+        element = _number(MONTH, count)
+    elif letter == "M" and count <= 4:
+        names = MONTHS if count == 4 else tuple(name[:3] for name in MONTHS)
+        element = Name(MONTH, names, 1)
+    elif letter in _TWO_DIGITS and count <= 2:
+        element = _number(_TWO_DIGITS[letter], count)
+    elif letter == "D" and count <= _DAYS_OF_YEAR_DIGITS:
+        element = _number(DAY_OF_YEAR, 1) if count == 1 else Number(DAY_OF_YEAR, count, _DAYS_OF_YEAR_DIGITS)
+    elif letter == "S" and count <= _MOST_FRACTION_DIGITS:
+        element = Fraction(count)
+    elif letters == "a":
+        element = Name(HALF, ("AM", "PM"), 0)
+    elif letter in _OFFSETS and count <= len(_OFFSETS[letter]) and _OFFSETS[letter][count - 1]:
+        element = Offset(_OFFSETS[letter][count - 1], _UTC_OFFSETS[letter][count - 1])
+    if element is None:
+        raise ValueError(f"{letters} is not supported in a pattern; the letters that are: {LETTERS}")
+    return element
+
+
+def _year(count: int) -> Number:
+    return Number(YEAR, count, _MOST_DIGITS, signed=True, grows=count > 3)
+
+
+def _number(field: str, count: int) -> Number:
+    return Number(field, 2, 2) if count == 2 else Number(field, 1, _MOST_DIGITS, signed=True)
+
+
+def _with_neighbours(elements: list[Element]) -> list[Element]:
+    """Each first number of a run told how many digits the others of it take."""
+    told: list[Element] = []
+    for _, group in groupby(elements, _joins_a_run):
+        run = list(group)
+        told += _told(run) if _joins_a_run(run[0]) else run
+    return told
+
+
+def _joins_a_run(element: Element) -> bool:
+    return isinstance(element, Number) or element == Fraction(1)
+
+
+def _told(run: list[Element]) -> list[Element]:
+    told: list[Element] = []
+    first = 0
+    for number, element in enumerate(run):
+        told.append(element)
+        is_fixed = not isinstance(element, Number) or element.is_fixed
+        base = told[first]
+        if number > first and isinstance(base, Number):
+            width = element.most if isinstance(element, Number) else 1
+            told[first] = replace(base, after=base.after + width if is_fixed else 0)
+        if not is_fixed:
+            first = number
+    return told
+
+
+def _read_all(elements: tuple[Element, ...], text: str, at: int, fields: Fields) -> int:
+    for element in elements:
+        at = element.read(text, at, fields)
+    return at
+
+
+def _stored(fields: Fields, field: str, value: int, end: int) -> int:
+    if fields.setdefault(field, value) != value:
+        raise _MismatchError
+    return end
+
+
+def _end_of_digits(text: str, start: int, most: int) -> int:
+    end = start
+    limit = min(len(text), start + most)
+    while end < limit and "0" <= text[end] <= "9":
+        end += 1
+    return end
+
+
+def _same(one: str, other: str) -> bool:
+    return one == other or (one.upper() == other.upper()) or (one.lower() == other.lower())
+
+
+@lru_cache(maxsize=16)
+def _offset_form(form: str) -> re.Pattern[str]:
+    colon = ":" if ":" in form else ""
+    two = f"{colon}([0-5][0-9])"
+    minutes = two if "MM" in form else f"(?:{two})?"
+    seconds = f"(?:{two})?" if "ss" in form else "()"
+    return re.compile(rf"([+-])([0-5][0-9]){minutes}{seconds}")
