@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.listing import FileInfo
-from flip27_source.enumerators.seen_files import HASH_BYTES, SeenFiles, path_hash
+from flip27_source.enumerators.seen_files import SeenFiles, path_hash
 from flip27_source.enumerators.seen_strategy import (
     NOTHING,
     FileKnown,
@@ -18,6 +18,7 @@ from flip27_source.enumerators.seen_strategy import (
     SortedOut,
     counted,
 )
+from flip27_source.enumerators.sorted_hashes import HASH_BYTES
 
 _log = logging.getLogger("flip27_source")
 
@@ -34,7 +35,7 @@ class ExactFiles(SeenStrategy):
         """What is in no run is new."""
         seen = self._seen_by(look, position)
         files: list[FileSplit] = []
-        new: dict[bytes, None] = {}
+        known, new = seen.hashes, dict[bytes, None]()
         name_matches, choose = look.name_matches, look.choose
         # Most often nothing stands between a path and its hash, and there may be a million of them.
         hash_of = look.hash_of if look.moves or look.name_only else path_hash
@@ -42,7 +43,7 @@ class ExactFiles(SeenStrategy):
             if not name_matches(path.rpartition("/")[2]):
                 continue
             hashed = hash_of(path)
-            if hashed in seen or hashed in new:
+            if hashed in known or hashed in new:
                 continue
             found = info()
             split = None if found is None else choose(path, found)

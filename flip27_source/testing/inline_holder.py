@@ -60,6 +60,9 @@ class InlineRunner(BackgroundRunner):
     ) -> None:
         self._calls.append(AsyncCall(work, handler, period_s, retry))
 
+    def repeat(self, work: Callable[[], object], period_s: float) -> None:
+        """Never: what is done as time passes is not, for none does."""
+
     def drain(self, deliver: Deliver) -> None:
         for call in list(self._calls):
             result, error = call.run()

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_source.enumerators.seen_files import HASH_BYTES, MERGE_WIDTH, SeenFiles, merged, path_hash
+from flip27_source.enumerators.seen_files import MERGE_WIDTH, SeenFiles, merged, path_hash
+from flip27_source.enumerators.sorted_hashes import HASH_BYTES
 from flip27_source.segment import Segment
 
 
