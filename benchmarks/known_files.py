@@ -28,7 +28,7 @@ from flip27_source.snapshots.offsets import INITIAL_OFFSET
 from flip27_source.source import Source
 
 from .rounds import KnownFiles, KnownFilesSpec
-from .usage import peak_kb
+from .usage import peak_kb, resident_kb
 
 _DEADLINE_S = 300.0
 _UNLIMITED = Limits()
@@ -160,8 +160,8 @@ def measure(spec: KnownFilesSpec, folder: Path) -> KnownFiles:
         if offset["summary"]["files"] != spec.new_files:
             raise RuntimeError(f"{spec.new_files} files are new, the batch has {offset['summary']}")
         holder.commit(offset)
+    peak, resident = peak_kb(), resident_kb()
     holder.close()
-    peak = peak_kb()
     began = time.perf_counter()
     made = savepoints.create(state=str(folder / "state"), to=str(folder / "saved"))
     savepoint_ms = (time.perf_counter() - began) * 1000
@@ -178,6 +178,7 @@ def measure(spec: KnownFilesSpec, folder: Path) -> KnownFiles:
         savepoint_bytes=_bytes_in(Path(made.directory)),
         spark_log_bytes=_spark_log_bytes(listing.count),
         coordinator_mb=None if peak is None else peak // 1024,
+        resident_mb=None if resident is None else resident // 1024,
         listing="made up; state and coordinator are real",
     )
 

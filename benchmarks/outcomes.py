@@ -154,8 +154,8 @@ def many_known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
         _state_written(measured),
         _once("restored, s", measured.restored_ms / 1000, Target("at most", 10, "s")),
     ]
-    if measured.coordinator_mb is not None:
-        resident = measured.coordinator_mb * 1024 * 1024 / measured.known_files
+    if measured.resident_mb is not None:
+        resident = measured.resident_mb * 1024 * 1024 / measured.known_files
         lines.append(_once("resident, B per known file", resident, Target("at most", 64, "B")))
     return _lines(case, measured, lines)
 

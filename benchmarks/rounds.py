@@ -86,7 +86,7 @@ class KnownFiles(msgspec.Struct, frozen=True, kw_only=True):
         restore_ms: the whole first call after a restart, their listing included.
         savepoint_ms: to take a savepoint. fork_ms: to begin a new query with it.
         savepoint_bytes: all of its files. spark_log_bytes: what Spark's own source keeps of the same files.
-        coordinator_mb: peak resident memory.
+        coordinator_mb: peak resident memory, at the restart. resident_mb: after the rounds.
         listing: where the listing came from.
     """
 
@@ -101,4 +101,5 @@ class KnownFiles(msgspec.Struct, frozen=True, kw_only=True):
     savepoint_bytes: int
     spark_log_bytes: int
     coordinator_mb: int | None
+    resident_mb: int | None
     listing: str

@@ -116,11 +116,20 @@ def _processor_seconds(pid: int) -> float:
 
 
 def peak_kb(pid: int | None = None) -> int | None:
-    """VmHWM of a process (this one, when none is named)."""
+    """The most memory that a process (this one, when none is named) has held."""
+    return _status_kb("VmHWM", pid)
+
+
+def resident_kb() -> int | None:
+    """The memory that this process holds now."""
+    return _status_kb("VmRSS", None)
+
+
+def _status_kb(name: str, pid: int | None) -> int | None:
     status = Path(f"/proc/{pid or 'self'}/status")
     if not status.exists():
         return None
     for line in status.read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1])
     return None
