@@ -58,7 +58,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What is left of a batch's limits; None means no limit."""
+    """What is left of a batch's limits, as ``files``, ``rows`` and ``bytes``; None means no limit."""
 
     files: int | None = None
     rows: int | None = None
@@ -181,6 +181,9 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     One instance lives in the driver-side process of a query. All methods are called on one
     thread. Everything needed to go on after a restart is in what :meth:`snapshot_state` returns:
     a typed value (dataclass, list, str, ...) that is stored as JSON through its type.
+    Made with ``(context, options, state=None)``, of which it keeps ``self.context`` and, parsed,
+    ``self.options_given[MY_OPTION]``. In the class body ``options`` are those that it takes beside
+    those of every source, and ``default_reader`` is a reader's name or ``package.module:Class``.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = ()

@@ -95,6 +95,10 @@ class SplitReader(ABC, Generic[SplitT]):
     of the task in the order of the plan, then ``close``. A task may be killed at any time without
     ``close``; the same splits may be read again by another attempt, which must yield the same
     rows. A reader never writes anything that outlives it.
+
+    Attributes:
+        context: the SourceReaderContext, from ``open`` on.
+        options: class attribute, the Option values that the reader takes beside those of every source.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = ()

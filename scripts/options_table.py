@@ -9,7 +9,7 @@ from typing import Any
 
 from flip27_source.options import Option
 from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerator, find_reader, known_names
-from flip27_source.source_options import CORE_OPTIONS
+from flip27_source.source_options import ACTION_OPTIONS, CORE_OPTIONS, READER_BOUNDED_OPTIONS
 from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
@@ -32,7 +32,12 @@ example `storage.key`, `storage.secret`, `storage.client_kwargs` (JSON). It is n
 
 def page() -> str:
     """The whole page."""
-    sections = [INTRODUCTION, _section("Every source", CORE_OPTIONS)]
+    sections = [
+        INTRODUCTION,
+        _section("Every source", CORE_OPTIONS),
+        _section("Every source whose reader yields `Progress`", READER_BOUNDED_OPTIONS),
+        _section("Every source whose enumerator performs actions", ACTION_OPTIONS),
+    ]
     for group, find, word in (
         (ENUMERATOR_GROUP, find_enumerator, "Enumerator"),
         (READER_GROUP, find_reader, "Reader"),

@@ -49,7 +49,7 @@ class Entries:
 class RedisStreamEnumerator(PerformsActions[Entries], DiscoveringEnumerator[Entries]):
     """Finds the entries that were added; when they are read for good, it can delete them."""
 
-    options = (*DiscoveringEnumerator.options, URL, STREAM, SPLIT, DELETE)
+    options = (URL, STREAM, SPLIT, DELETE)
 
     def discover(self, position: str | None) -> Discovery[Entries, str]:
         """Splits of the entries after the id ``position``, up to the one that is the newest now."""

@@ -1,85 +1,93 @@
-"""Readings that devices leave as SQLite files in a folder: each file is one split, read once."""
+"""Readings that devices write into SQLite files of a folder: each file is one split, read on by rowid."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from flip27_source import DiscoveringEnumerator, Discovery, Option, Options, SplitReader, SplitSize
+from flip27_source import (
+    DiscoveringEnumerator,
+    Discovery,
+    Option,
+    Options,
+    Progress,
+    SplitReader,
+    YieldsProgress,
+)
 from flip27_source.errors import SplitReadError
+from flip27_source.options import integer
 
 FOLDER: Option[str | None] = Option(
     name="folder", parse=str, default=None, doc="Where the *.sqlite files appear.", first_start_only=True
 )
-ROWS_PER_ARROW_BATCH = 65_536
+PAGE = Option(name="rowsPerPage", parse=integer(minimum=1), default=65_536, doc="Rows of an Arrow batch.")
+BEFORE_ALL, BEHIND_ALL = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class SqliteFile:
-    """A file as it was found: another size or time of change means other rows."""
+    """A file, read up to the rowid ``after``."""
 
     split_id: str
     path: str
-    bytes: int
-    modified_ns: int
-
-    @property
-    def size(self) -> SplitSize:
-        """Counts against the limits on files and bytes."""
-        return SplitSize(bytes=self.bytes)
+    after: int = BEFORE_ALL
 
 
 class SqliteFolderEnumerator(DiscoveringEnumerator[SqliteFile]):
-    """Finds each file once, by name; files are moved into the folder when they are complete."""
+    """Hands each file out once, by name; from then on the reader says how far it is."""
 
-    options = (*DiscoveringEnumerator.options, FOLDER)
+    options = (FOLDER,)
 
     def discover(self, position: list[str] | None) -> Discovery[SqliteFile, list[str]]:
         """The files whose names are not in ``position``, in the order of their names."""
         seen = position or []
         folder = Path(self.options_given.require(FOLDER, why="there is nothing to look for files in"))
         files = sorted(file for file in folder.iterdir() if file.suffix == ".sqlite")
-        found = [as_split(file) for file in files if file.name not in set(seen)]
+        new = [file.resolve() for file in files if file.name not in set(seen)]
+        found = [SqliteFile(split_id=file.name, path=str(file)) for file in new]
         return Discovery(found, [*seen, *(split.split_id for split in found)])
 
 
-class SqliteFileReader(SplitReader[SqliteFile]):
-    """Yields the table ``readings`` of a file as Arrow record batches."""
+class SqliteFileReader(YieldsProgress, SplitReader[SqliteFile]):
+    """Yields the rows that the table ``readings`` of a file has got, with a Progress behind each page."""
+
+    options = (PAGE,)
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
         """The columns of ``readings``; a user who needs fewer gives a schema."""
         return pa.schema({"device": pa.string(), "taken_at": pa.int64(), "celsius": pa.float64()})
 
-    def read(self, split: SqliteFile) -> Iterator[pa.RecordBatch]:
-        """All rows of the file, which must still be the one that was found."""
-        if as_split(Path(split.path)) != split:
-            raise SplitReadError(
-                f"{split.path} has changed since it was found",
-                remedy="add rows as a new file",
-            )
-        schema = self.context.schema
-        columns = ", ".join(f'"{name}"' for name in schema.names)
+    def read(self, split: SqliteFile) -> Iterator[pa.RecordBatch | Progress[SqliteFile]]:
+        """The rows behind the position; when the batch is repeated, no more than the first time."""
+        end = self.context.end_positions.get(split.split_id)
+        columns = ", ".join(f'"{name}"' for name in self.context.schema.names)
+        wanted = f"SELECT rowid, {columns} FROM readings WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
         with closing(sqlite3.connect(f"{Path(split.path).as_uri()}?mode=ro", uri=True)) as database:
-            cursor = database.execute(f"SELECT {columns} FROM readings ORDER BY rowid")
-            while rows := cursor.fetchmany(ROWS_PER_ARROW_BATCH):
+            refuse_if_made_anew(database, split)
+            rows = database.execute(wanted, (split.after, end.after if end else BEHIND_ALL))
+            while page := rows.fetchmany(self.context.options[PAGE]):
+                rowids, *values = zip(*page, strict=True)
                 yield pa.RecordBatch.from_arrays(
                     [
-                        pa.array(values, field.type)
-                        for values, field in zip(zip(*rows, strict=True), schema, strict=True)
+                        pa.array(column, type_)
+                        for column, type_ in zip(values, self.context.schema.types, strict=True)
                     ],
-                    schema=schema,
+                    schema=self.context.schema,
                 )
+                yield Progress(replace(split, after=rowids[-1]))
 
 
-def as_split(file: Path) -> SqliteFile:
-    """The file as it is now."""
-    found = file.stat()
-    return SqliteFile(
-        split_id=file.name, path=str(file.resolve()), bytes=found.st_size, modified_ns=found.st_mtime_ns
-    )
+def refuse_if_made_anew(database: sqlite3.Connection, split: SqliteFile) -> None:
+    """Rows of a file that was replaced by a shorter one would be taken for rows that were read."""
+    (newest,) = database.execute("SELECT max(rowid) FROM readings").fetchone()
+    if (BEFORE_ALL if newest is None else newest) < split.after:
+        raise SplitReadError(
+            f"{split.path} ends at rowid {newest}, before {split.after}, which was read: it was made anew",
+            remedy="put the file back; write new rows into it, or into a file of another name",
+        )

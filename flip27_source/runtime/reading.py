@@ -243,7 +243,8 @@ class _Pages:
             f"{self._first.position or 'its end'!r:.300}; this one came to "
             f"{result.position or 'its end'!r:.300} and not by it",
             remedy="nothing is lost: the rows of this attempt are thrown away. Make the positions of the "
-            "reader reproducible, or have the source give the same pages again",
+            "reader reproducible, read no further than context.end_positions says where that has the "
+            "split, or have the source give the same pages again",
         )
 
 

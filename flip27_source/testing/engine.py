@@ -66,6 +66,8 @@ class MicroBatchEngine:
         max_failures: ``spark.task.maxFailures``.
         one_process: driver and executors are one process, as with ``local[n]``: a task that is killed
             from within takes the driver with it.
+        performs_actions: False: actions (archive, delete, acknowledge) are asked for, stored and taken to
+            be done, and ``perform`` is not called: the data stays as it is.
 
     Raises:
         Flip27Error: the source is not what it should be, with what to do.
@@ -84,6 +86,7 @@ class MicroBatchEngine:
         parallelism: int = 2,
         max_failures: int = 4,
         one_process: bool = False,
+        performs_actions: bool = True,
     ) -> None:
         self.given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
         self.source = self.given.resolve()
@@ -96,6 +99,7 @@ class MicroBatchEngine:
         self.parallelism = parallelism
         self.max_failures = max_failures
         self.one_process = one_process
+        self.performs_actions = performs_actions
         self.logs = SparkLogs()
         self.sink = OnceSink()
         self.itinerary = Itinerary()
@@ -335,7 +339,13 @@ class MicroBatchEngine:
             cores=self.parallelism,
         )
         boundedness = Boundedness.BOUNDED if self.available_now else Boundedness.CONTINUOUS_UNBOUNDED
-        holder = InlineHolder(self.source, boundedness, store=view, surroundings=surroundings)
+        holder = InlineHolder(
+            self.source,
+            boundedness,
+            store=view,
+            surroundings=surroundings,
+            performs_actions=self.performs_actions,
+        )
         return _Driver(holder, view)
 
     def _view(self, before: Any, after: Any) -> WatchedStore | None:

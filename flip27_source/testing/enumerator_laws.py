@@ -51,7 +51,8 @@ def _comes_to_an_end(subject: EnumeratorUnderTest) -> None:
     if len(subject.splits) < 2:
         raise TrivialInput(
             f"the enumerator hands out {len(subject.splits)} splits: give it data in which there are at "
-            "least two, so that a snapshot can be taken between them"
+            "least two, so that a snapshot can be taken between them; a source that never has more is held "
+            "to the laws by check_source alone"
         )
 
 

@@ -105,7 +105,9 @@ class InlineHolder(CoordinatorHolder):
         store: Store | None,
         surroundings: Surroundings,
         one_batch: bool = False,
+        performs_actions: bool = True,
     ) -> None:
+        self._performs_actions = performs_actions
         super().__init__(source, boundedness, store=store, surroundings=surroundings, one_batch=one_batch)
         self._runner = InlineRunner()
 
@@ -119,4 +121,8 @@ class InlineHolder(CoordinatorHolder):
         self._runner = InlineRunner()
 
     def _new_actions(self) -> ActionRunner:
-        return InlineActions(super()._new_actions()._perform)
+        return InlineActions(super()._new_actions()._perform if self._performs_actions else _leave_undone)
+
+
+def _leave_undone(action: Any) -> None:
+    """Taken to be done, for who only looks: it would change what is looked at."""

@@ -44,7 +44,8 @@ def _rows_fit_the_schema(subject: ReaderUnderTest) -> None:
     with_rows = [name for name, share in subject.shares.items() if share.rows]
     if len(with_rows) < 2:
         raise TrivialInput(
-            f"of {len(subject.splits)} splits {len(with_rows)} have rows: give at least two that have some"
+            f"of {len(subject.splits)} splits {len(with_rows)} have rows: give at least two that have some, "
+            "by splits=[...] where the enumerator hands out a single one"
         )
 
 

@@ -1,7 +1,8 @@
 """Looking at a source without Spark: its rows, its next batch, its first rows.
 
 For notebooks and for the first minutes of a new source. All state is in memory, whatever
-``stateLocation`` says: looking changes nothing, and begins where a new query would begin.
+``stateLocation`` says, and no action is performed (nothing is archived, deleted or acknowledged):
+looking changes nothing, and begins where a new query would begin.
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ def run(
         Flip27Error: the source is not what it should be, or cannot be read, with what to do.
     """
     given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
-    engine = MicroBatchEngine(
-        given, store=MemoryStore(), available_now=until is None, parallelism=parallelism
-    )
+    engine = _engine(given, available_now=until is None, parallelism=parallelism)
     return _run(engine, _end(until))
 
 
@@ -82,7 +81,7 @@ def plan(
         One row per split, in the order in which the subtasks read them: PLAN_SCHEMA.
     """
     given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
-    engine = MicroBatchEngine(given, store=MemoryStore(), available_now=True, parallelism=parallelism)
+    engine = _engine(given, available_now=True, parallelism=parallelism)
     codec = SnapshotCodec(engine.source.enumerator_type, engine.source.reader_type)
     planned = []
     if _trigger(engine):
@@ -115,6 +114,17 @@ def peek(
 def _looked_at(given: SourceUnderTest) -> SourceUnderTest:
     """Whatever is found out on the way is not recorded where a query would record it."""
     return given.without_option(STATE_LOCATION.name)
+
+
+def _engine(given: SourceUnderTest, *, available_now: bool, parallelism: int) -> MicroBatchEngine:
+    """One that leaves nothing behind and changes nothing."""
+    return MicroBatchEngine(
+        given,
+        store=MemoryStore(),
+        available_now=available_now,
+        parallelism=parallelism,
+        performs_actions=False,
+    )
 
 
 def _run(engine: MicroBatchEngine, ends: Callable[[pa.RecordBatch], bool]) -> Iterator[pa.RecordBatch]:

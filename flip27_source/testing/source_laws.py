@@ -247,19 +247,23 @@ def _ends(zombie: Any) -> None:
 def _growth(check: SourceCheck) -> None:
     if check.grow is None:
         return
-    steady, crashing = check.engine(), check.engine()
+    steady = check.engine()
+    # In one task what was added is in the batch that is run again; limits may put it behind that. That
+    # engine comes first: it finds what one call has added, the other one also what is added meanwhile.
+    crashing = (check.engine(check.given, parallelism=1), check.engine())
     for step in (Step.OFFSET_TOLD, Step.TASK_ENDED, Step.SINK_WRITTEN):
-        for engine in (steady, crashing):
+        for engine in (steady, *crashing):
             engine.process_all_available()
             engine.now_ms += REST_MS
         check.grow()
-        crashing.crash_at(step)
-        try:
-            crashing.process_all_available()
-        except Crashed:
-            check.grow()  # what is run again is run beside what is new
-            crashing.restart()
-    for engine in (steady, crashing):
+        for engine in crashing:
+            engine.crash_at(step)
+            try:
+                engine.process_all_available()
+            except Crashed:
+                check.grow()  # what is run again is run beside what is new
+                engine.restart()
+    for engine in (steady, *crashing):
         engine.now_ms += REST_MS
         engine.process_all_available()
     everything = check.engine()
@@ -267,7 +271,8 @@ def _growth(check: SourceCheck) -> None:
     if len(everything.rows) <= len(check.rows):
         raise TrivialInput("grow has added no row: add at least one at every call")
     agree_in_any_order("rows when data is added", steady.rows, everything.rows)
-    agree_in_any_order("rows when data is added, with crashes", crashing.rows, everything.rows)
+    for engine in crashing:
+        agree_in_any_order("rows when data is added, with crashes", engine.rows, everything.rows)
 
 
 SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
@@ -304,7 +309,8 @@ def check_source(
     """Check that a source delivers every row exactly once, whatever happens to it.
 
     Runs it some hundreds of times on engines of their own, with their state in memory; a few splits
-    with a few rows each are enough, and take about a second.
+    with a few rows each are enough, and take about a second. Each run begins with the same data: actions
+    are asked for and stored, but ``perform`` is not called. Try that with a MicroBatchEngine.
 
     Args:
         source: options, or a SourceUnderTest; what it reads must not change but by ``grow``.

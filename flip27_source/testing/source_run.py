@@ -59,8 +59,8 @@ class SourceCheck:
         self.parted = self.given
 
     def engine(self, given: SourceUnderTest | None = None, **more: Any) -> MicroBatchEngine:
-        """A query of its own, from the very beginning."""
-        return self.engine_type(given or self.parted, **more)
+        """A query of its own, from the very beginning; what is done on completion would end the next one."""
+        return self.engine_type(given or self.parted, performs_actions=False, **more)
 
     def with_options(self, **options: str) -> SourceCheck:
         """The same, rehearsed as it is, with further options."""

@@ -50,7 +50,7 @@ def test_a_new_project_passes_its_own_tests_in_spark_too(flip27: CommandLine, tm
     }
     install(project, tmp_path / "site")
     done = pytest_in(project, tmp_path / "site")
-    assert "5 passed" in done.stdout, done.stdout + done.stderr
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
 
 
 MISTAKES = {

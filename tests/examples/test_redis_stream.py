@@ -70,7 +70,9 @@ def ids_of(rows: list[tuple[Any, ...]]) -> list[str]:
 
 
 def test_a_redis_stream_keeps_the_laws(source: SourceUnderTest, server: redis.Redis) -> None:
-    check_source(source, grow=lambda: server.xadd("events", {"user": "zoe"}))
+    deleting = source.with_options(deleteEntries="true")
+    check_source(deleting, grow=lambda: server.xadd("events", {"user": "zoe"}))
+    assert server.xrange("events", max="10-2") == MORNING
 
 
 def test_entries_become_rows_with_their_id_and_fields(source: SourceUnderTest, server: redis.Redis) -> None:

@@ -1,4 +1,4 @@
-"""The example sqlite_folder: every file once, whatever happens."""
+"""The example sqlite_folder: every row once, whatever happens and whatever is added."""
 
 from __future__ import annotations
 
@@ -13,75 +13,99 @@ import pytest
 
 from examples.sqlite_folder.source import SqliteFileReader, SqliteFolderEnumerator
 from flip27_source.errors import SplitReadError
-from flip27_source.testing import MicroBatchEngine, SourceUnderTest, check_source, run
+from flip27_source.testing import (
+    Crashed,
+    MicroBatchEngine,
+    SourceUnderTest,
+    Step,
+    check_reader,
+    check_source,
+    run,
+)
 
+Engine = Callable[..., MicroBatchEngine]
 Reading = tuple[str, int, float | None]
 
-MONDAY: list[Reading] = [("attic", 1, 20.5), ("cellar", 2, 11.0)]
-TUESDAY: list[Reading] = [("attic", 3, 21.0), ("cellar", 4, None)]
-WEDNESDAY: list[Reading] = [("attic", 5, 19.5)]
+ATTIC: list[Reading] = [("attic", 1, 20.5), ("attic", 3, 21.0), ("attic", 5, 19.5)]
+CELLAR: list[Reading] = [("cellar", 2, 11.0), ("cellar", 4, None)]
+LATER: list[Reading] = [("attic", 7, 19.0)]
 
 
 def write(folder: Path, name: str, rows: list[Reading]) -> Path:
-    """A file that is complete when it appears in the folder."""
-    draft = folder / f"{name}.draft"
-    with closing(sqlite3.connect(draft)) as database, database:
-        database.execute("CREATE TABLE readings (device TEXT, taken_at INTEGER, celsius REAL)")
+    """Add rows to a file."""
+    file = folder / f"{name}.sqlite"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE IF NOT EXISTS readings (device TEXT, taken_at INTEGER, celsius REAL)")
         database.executemany("INSERT INTO readings VALUES (?, ?, ?)", rows)
-    return draft.rename(folder / f"{name}.sqlite")
+    return file
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> SourceUnderTest:
-    write(tmp_path, "monday", MONDAY)
-    write(tmp_path, "tuesday", TUESDAY)
+    write(tmp_path, "attic", ATTIC)
+    write(tmp_path, "cellar", CELLAR)
     return SourceUnderTest(
-        options={"folder": str(tmp_path)}, enumerator=SqliteFolderEnumerator, reader=SqliteFileReader
+        options={"folder": str(tmp_path), "rowsPerPage": "2"},
+        enumerator=SqliteFolderEnumerator,
+        reader=SqliteFileReader,
     )
 
 
 def test_the_rows_of_all_files_are_read(source: SourceUnderTest) -> None:
     table = pa.Table.from_batches(run(source))
-    assert [tuple(row.values()) for row in table.to_pylist()] == [*MONDAY, *TUESDAY]
+    assert [tuple(row.values()) for row in table.to_pylist()] == [*ATTIC, *CELLAR]
 
 
-def test_a_folder_of_sqlite_files_keeps_the_laws(source: SourceUnderTest, tmp_path: Path) -> None:
-    names = (f"day {number}" for number in itertools.count())
-    check_source(source, rows=[*MONDAY, *TUESDAY], grow=lambda: write(tmp_path, next(names), WEDNESDAY))
+def test_a_folder_of_growing_sqlite_files_keeps_the_laws(source: SourceUnderTest, tmp_path: Path) -> None:
+    check_reader(source)
+    check_source(source, rows=[*ATTIC, *CELLAR], grow=lambda: write(tmp_path, "attic", LATER))
+
+
+def test_a_folder_that_gets_more_files_keeps_the_laws(source: SourceUnderTest, tmp_path: Path) -> None:
+    names = (f"room {number}" for number in itertools.count())
+    check_source(source, rows=[*ATTIC, *CELLAR], grow=lambda: write(tmp_path, next(names), LATER))
 
 
 def test_a_user_who_needs_fewer_columns_gets_those(source: SourceUnderTest) -> None:
     schema = pa.schema({"celsius": pa.float64(), "device": pa.string()})
     table = pa.Table.from_batches(run(source, schema=schema))
-    assert table.column("celsius").to_pylist() == [20.5, 11.0, 21.0, None]
+    assert table.column("celsius").to_pylist() == [20.5, 21.0, 19.5, 11.0, None]
     assert table.schema == schema
 
 
-def test_a_file_that_appears_later_makes_the_next_batch(
-    source: SourceUnderTest, tmp_path: Path, flip27_engine: Callable[..., MicroBatchEngine]
+def test_a_batch_that_is_repeated_leaves_what_was_added_since_to_the_next_one(
+    source: SourceUnderTest, tmp_path: Path, flip27_engine: Engine
+) -> None:
+    engine = flip27_engine(source)
+    with pytest.raises(Crashed):
+        engine.run_batch(crash_at=Step.SINK_WRITTEN)
+    write(tmp_path, "attic", LATER)
+    engine.restart()
+    repeated = engine.run_batch()
+    assert repeated is not None
+    assert sorted(repeated.rows, key=str) == sorted([*ATTIC, *CELLAR], key=str)
+    engine.now_ms += 3_600_000
+    engine.process_all_available()
+    assert sorted(engine.rows, key=str) == sorted([*ATTIC, *CELLAR, *LATER], key=str)
+
+
+def test_a_file_that_was_made_anew_stops_the_query(
+    source: SourceUnderTest, tmp_path: Path, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(source)
     engine.process_all_available()
-    write(tmp_path, "wednesday", WEDNESDAY)
-    engine.restart()
-    assert [list(batch.rows) for batch in engine.process_all_available()] == [WEDNESDAY]
-
-
-def test_a_file_that_was_written_again_before_it_was_read_stops_the_query(
-    source: SourceUnderTest, tmp_path: Path, flip27_engine: Callable[..., MicroBatchEngine]
-) -> None:
-    engine = flip27_engine(source)
-    engine.trigger()
-    write(tmp_path, "monday", [*MONDAY, *WEDNESDAY])
-    with pytest.raises(SplitReadError, match=r"monday\.sqlite has changed since it was found"):
-        engine.run_batch()
+    (tmp_path / "attic.sqlite").unlink()
+    write(tmp_path, "attic", LATER)
+    engine.now_ms += 3_600_000
+    with pytest.raises(SplitReadError, match=r"attic\.sqlite ends at rowid 1, before 3"):
+        engine.process_all_available()
 
 
 def test_a_file_that_is_gone_before_it_was_read_stops_the_query(
-    source: SourceUnderTest, tmp_path: Path, flip27_engine: Callable[..., MicroBatchEngine]
+    source: SourceUnderTest, tmp_path: Path, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(source)
     engine.trigger()
-    (tmp_path / "monday.sqlite").unlink()
-    with pytest.raises(SplitReadError, match=r"monday\.sqlite"):
+    (tmp_path / "attic.sqlite").unlink()
+    with pytest.raises(SplitReadError, match=r"attic\.sqlite"):
         engine.run_batch()

@@ -37,6 +37,13 @@ def test_run_goes_on_from_batch_to_batch_to_the_end_of_the_source() -> None:
     assert [number for batch in run(NUMBERS) for number in batch.column(0).to_pylist()] == list(range(10))
 
 
+def test_looking_leaves_the_files_that_a_query_would_delete(landing: Path) -> None:
+    source = files_of(landing, cleanSource="delete", maxFilesPerTrigger="1")
+    assert sum(batch.num_rows for batch in run(source, schema=SCHEMA)) == 3
+    assert peek(source, 9, schema=SCHEMA).num_rows == 3
+    assert sorted(file.name for file in landing.iterdir()) == ["1.json", "2.json"]
+
+
 def test_rows_that_a_reader_gives_one_by_one_come_as_batches_too() -> None:
     source = literal_source({"a": [1, 2], "b": [3]})
     assert sorted(row for batch in run(source) for row in batch.column(0).to_pylist()) == [1, 2, 3]

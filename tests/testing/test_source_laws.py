@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
+from flip27_source import DiscoveringEnumerator, Discovery, Options, Progress, SplitReader, YieldsProgress
 from flip27_source.events import ReturnSplit
 from flip27_source.testing import (
     BOOM,
@@ -58,7 +60,9 @@ def test_every_law_of_sources_is_seen_to_fail() -> None:
 
 
 def test_a_sound_source_keeps_the_laws() -> None:
-    check_source(enumerator=Sound, reader=PieceReader, rows=EVERYTHING, grow=lambda: FOUND.append("z"))
+    check_source(
+        enumerator=Sound, reader=PieceReader, rows=EVERYTHING, grow=lambda: FOUND.append(f"z{len(FOUND)}")
+    )
 
 
 def test_what_is_missing_and_what_is_too_many_is_shown() -> None:
@@ -71,6 +75,16 @@ def test_one_row_or_one_batch_says_nothing() -> None:
         check_source(literal_source({"a": [1]}))
     with pytest.raises(TrivialInput, match="gives 3 rows in 1 batches"):
         check_source(literal_source({"a": [1, 2, 3]}))
+
+
+def test_a_source_of_one_split_is_told_how_its_halves_can_be_checked() -> None:
+    source = literal_source({"a": [1, 2, 3]})
+    with pytest.raises(TrivialInput, match="is held to the laws by check_source alone"):
+        check_enumerator(source)
+    with pytest.raises(
+        TrivialInput, match=r"by splits=\[\.\.\.\] where the enumerator hands out a single one"
+    ):
+        check_reader(source)
 
 
 def test_growth_without_rows_says_nothing() -> None:
@@ -91,6 +105,53 @@ def test_paged_sources_keep_the_laws() -> None:
     check_enumerator(source)
     check_reader(source)
     check_source(source, rows=source.rows, grow=lambda: source.add("a", [8], [9]))
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    split_id: str
+    after: int = 0
+
+
+class Endpoints(DiscoveringEnumerator[Endpoint]):
+    def discover(self, position: bool | None) -> Discovery[Endpoint, bool]:
+        return Discovery([] if position else [Endpoint("a"), Endpoint("b")], True)
+
+
+class ReadsToTheNewest(YieldsProgress, SplitReader[Endpoint]):
+    """Pages of two; where a batch is repeated the last one may have become longer."""
+
+    rows: ClassVar[dict[str, list[int]]] = {}
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return pa.schema({"id": pa.int64()})
+
+    def until(self, split: Endpoint) -> int | None:
+        return None
+
+    def read(self, split: Endpoint) -> Iterator[Any]:
+        until = self.until(split)
+        while page := self.rows[split.split_id][split.after : until][:2]:
+            yield from ((row,) for row in page)
+            split = replace(split, after=split.after + len(page))
+            yield Progress(split)
+
+
+class ReadsToTheEndOfTheFirstAttempt(ReadsToTheNewest):
+    def until(self, split: Endpoint) -> int | None:
+        end = self.context.end_positions.get(split.split_id)
+        return end.after if end else None
+
+
+def test_a_reader_that_passes_by_the_end_of_the_first_attempt_when_its_split_has_grown_is_told() -> None:
+    def check(reader: type[ReadsToTheNewest]) -> None:
+        ReadsToTheNewest.rows = {"a": [1, 2, 3], "b": [4]}
+        check_source(enumerator=Endpoints, reader=reader, grow=lambda: reader.rows["a"].append(5))
+
+    with pytest.raises(LawBroken, match=r"added is read exactly once\s+found: AttemptError"):
+        check(ReadsToTheNewest)
+    check(ReadsToTheEndOfTheFirstAttempt)
 
 
 def test_linked_sources_keep_the_laws() -> None:
