@@ -15,7 +15,7 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     small: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if batch.num_rows >= ENOUGH_ROWS:
+        if _is_enough(batch.num_rows, batch.nbytes):
             yield from _one(small)
             yield batch
             small, rows, size = [], 0, 0
@@ -23,10 +23,14 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         small.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= ENOUGH_ROWS or size >= ENOUGH_BYTES:
+        if _is_enough(rows, size):
             yield from _one(small)
             small, rows, size = [], 0, 0
     yield from _one(small)
+
+
+def _is_enough(rows: int, size: int) -> bool:
+    return rows >= ENOUGH_ROWS or size >= ENOUGH_BYTES
 
 
 def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
+from tests.pages.running import PageRun
 from tests.spark.streams import Folders, file_stream, wait_for
-from tests.test_docs_code import run_page
 
 START_SERVER = prometheus_client.start_http_server
 
@@ -55,15 +55,16 @@ def test_the_page_on_monitoring_shows_a_query_from_its_batches_to_its_end(
     query.processAllAvailable()
     wait_for(lambda: query.recentProgress, query)
 
-    page = run_page("docs/monitoring.md", spark=spark, query=query)
-    assert [source.uid for source in page["batch"].sources] == ["orders"]
+    page = PageRun("docs/monitoring.md", below=tmp_path, spark=spark, query=query)
+    page.run()
+    assert [source.uid for source in page.names["batch"].sources] == ["orders"]
     for name in "bcd":
         folders.land(f"{name}.txt", ["1", "2"])
     source = {"query": "watched", "source": "orders"}
     wait_for(lambda: scrape(servers, "flip27_rows_total", **source) == 6, query)
     query.stop()
     wait_for(lambda: scrape(servers, "flip27_query_active", query="watched") == 0)
-    spark.streams.removeListener(page["listener"])
+    spark.streams.removeListener(page.names["listener"])
     assert scrape(servers, "flip27_query_failed", query="watched") == 0
     assert scrape(servers, "flip27_files_total", **source) == 3
     assert scrape(servers, "flip27_bytes_total", **source) == 12

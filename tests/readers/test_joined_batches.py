@@ -40,8 +40,9 @@ def test_neighbours_that_are_small_become_one(rows: list[int], expected: list[in
 
 
 def test_a_batch_is_large_enough_by_its_bytes_too() -> None:
-    large = batch(0, 2, "x" * ENOUGH_BYTES)
-    assert [one.num_rows for one in joined([large, batch(2, 1), batch(3, 1)])] == [2, 2]
+    large = batch(2, 2, "x" * ENOUGH_BYTES)
+    given = [batch(0, 1), batch(1, 1), large, batch(4, 1), batch(5, 1)]
+    assert [one.num_rows for one in joined(given)] == [2, 2, 2]
 
 
 def test_a_large_batch_is_not_copied() -> None:
