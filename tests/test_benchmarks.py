@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import parse
-from benchmarks.cases import BY_NAME, CASES, UNIX_SOCKETS, Bench, run_cases
+from benchmarks.cases import BY_NAME, CASES, Bench, run_cases
 from benchmarks.data import DataCache
 from benchmarks.outcomes import Outcome, Rounds, Target, batch_time, faster
 from benchmarks.report import Report, machine, now, render, save
@@ -38,7 +38,8 @@ SMALL = dataclasses.replace(
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
     """Every case once; with one setting for all of them, two sessions are enough."""
     data = DataCache(tmp_path_factory.mktemp("data"))
-    bench = Bench(sizes=SMALL, data=data, conf=UNIX_SOCKETS, say=lambda _line: None)
+    settings = {name: value for case in CASES for name, value in case.conf.items()}
+    bench = Bench(sizes=SMALL, data=data, conf=settings, say=lambda _line: None)
     return list(run_cases(bench, CASES))
 
 

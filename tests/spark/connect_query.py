@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ import flip27_source
 from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
 from flip27_source.metrics import QueryMetrics, listener_for
 from tests.spark.streams import Folders, file_stream, lake_lines, run_to_end, to_lake, wait_for
+
+DEADLINE_SECONDS = 220
+"""Below that of the test, which then shows what each thread of this program waits for."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ def rows_told(metrics: QueryMetrics) -> list[float]:
 
 def main(root: str) -> None:
     """Print the rows of a stream of files, of the same after a restart, and of a registered one."""
+    faulthandler.dump_traceback_later(DEADLINE_SECONDS, exit=True)
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     folders = Folders(Path(root))
     folders.land("a.txt", ["1", "2"])
@@ -69,6 +74,7 @@ def main(root: str) -> None:
     batch = spark.read.format("flip27").options(enumerator="sequence", end="5").load()
     print("batch", sorted(row.id for row in batch.collect()))
     spark.stop()
+    faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":
