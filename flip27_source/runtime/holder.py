@@ -17,16 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
-from ..coordination.actions import ActionPolicy
 from ..coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
-from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
 from ..coordination.editing import Editing
 from ..coordination.planning import UNLIMITED, Limits
 from ..coordination.reports import ReportDemand
 from ..enumerator import Boundedness, PerformsActions
 from ..errors import ProtocolError, StateLocationError
-from ..reader import YieldsProgress
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.drivers import RENEWED_EVERY_MS, DriverEpoch
 from ..snapshots.identity import identity_of
@@ -36,15 +33,6 @@ from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import (
     INLINE_STATE_LIMIT,
-    MAX_ACTION_ATTEMPTS,
-    MAX_BYTES_PER_TRIGGER,
-    MAX_FILES_PER_TRIGGER,
-    MAX_PARTITION_BYTES,
-    MAX_QUARANTINED_SPLITS,
-    MAX_ROWS_PER_TRIGGER,
-    ON_ACTION_ERROR,
-    PARALLELISM,
-    POLL_INTERVAL,
     REQUEST_INTERVAL,
     RETAINED_CHECKPOINTS,
     STATE_LOCATION,
@@ -59,6 +47,7 @@ from .request_desk import RequestDesk
 from .restoring import Beginning, begin
 from .rewinding import state_after
 from .savepoint_desk import SavepointDesk, savepoint_of
+from .settings import limits_of, settings_of
 from .subtask import PlannedSubtask
 
 _log = logging.getLogger("flip27_source")
@@ -87,16 +76,18 @@ class CoordinatorHolder:
     ) -> None:
         """``one_batch``: nothing follows the first checkpoint, so nobody has to report."""
         self._source = source
-        self._boundedness = boundedness
         self._one_batch = one_batch
-        self._reports = ReportDemand.NONE if one_batch else report_demand(source)
         self._surroundings = surroundings or Surroundings()
+        reports = ReportDemand.NONE if one_batch else report_demand(source)
+        self._settings = settings_of(
+            source, boundedness, reports=reports, one_batch=one_batch, cores=self._surroundings.cores
+        )
         self._checkpoint_log = CheckpointLog(source.uid, self._surroundings.now_ms)
         options = source.options
         location, storage_options = options[STATE_LOCATION], options.with_prefix("storage.")
         if store is None and location is not None:
             store = open_store(location, storage_options)
-        if store is None and self._reports is not ReportDemand.NONE:
+        if store is None and reports is not ReportDemand.NONE:
             raise StateLocationError(
                 f"the tasks of source {source.uid} write reports, and option stateLocation is not set",
                 remedy='set .option("stateLocation", "<checkpointLocation>/flip27") to a directory that '
@@ -123,7 +114,7 @@ class CoordinatorHolder:
         editing = Editing(
             enumerator_type=source.enumerator_type,
             options=options,
-            reader_bounds_splits=self._settings().reader_bounds_splits,
+            reader_bounds_splits=self._settings.reader_bounds_splits,
         )
         self._edits = EditDesk(editing, self._storage, codec)
         asked_in = None if one_batch else store
@@ -188,18 +179,16 @@ class CoordinatorHolder:
 
     def close(self) -> None:
         """The run ends."""
-        self._runner.close()
-        self._actions.close()
-        if self._coordinator is not None:
-            self._coordinator.close()
-            self._coordinator = None
+        self._put_down()
+        if self._epoch is not None:
+            self._epoch.end()
 
     def _next_after(self, start: Offset, limits: Limits | None) -> Offset | None:
         coordinator = self._coordinator_at(start)
         self._complete(coordinator, start)
         for number, error in self._actions.drain():
             coordinator.action_ended(number, error)
-        bounds = UNLIMITED if limits is None else limits.tightened_by(self._own_limits())
+        bounds = UNLIMITED if limits is None else limits.tightened_by(limits_of(self._source.options))
         if limits is None:
             self._runner.wait_for_first_rounds()
         # Asked before the mailbox is emptied: a round that ends in between is not overlooked.
@@ -274,8 +263,15 @@ class CoordinatorHolder:
             self._start_over()
             raise
 
+    def _put_down(self) -> None:
+        self._runner.close()
+        self._actions.close()
+        if self._coordinator is not None:
+            self._coordinator.close()
+            self._coordinator = None
+
     def _start_over(self) -> None:
-        self.close()
+        self._put_down()
         self._runner = BackgroundRunner()
         self._actions = self._new_actions()
 
@@ -307,8 +303,8 @@ class CoordinatorHolder:
         if self._one_batch or store is None or lineage is None:
             return
         if self._epoch is None or self._epoch.lineage != lineage:
-            now_ms, is_renewed = self._surroundings.now_ms(), self._look_every_s > 0
-            self._epoch = DriverEpoch(store, lineage, now_ms, is_renewed=is_renewed)
+            is_renewed = self._look_every_s > 0
+            self._epoch = DriverEpoch(store, lineage, self._surroundings.now_ms(), is_renewed=is_renewed)
 
     def _coordinator_at(self, offset: Offset) -> SourceCoordinator[Any]:
         """The coordinator, standing at ``offset``: made or reset (R8) where it is not."""
@@ -343,7 +339,7 @@ class CoordinatorHolder:
         self, state: Snapshot[Any] | None, runner: BackgroundRunner
     ) -> SourceCoordinator[Any]:
         watched = self._checkpoint_log.watched(runner)
-        return SourceCoordinator(self._source.enumerator_type, self._settings(), watched, state)
+        return SourceCoordinator(self._source.enumerator_type, self._settings, watched, state)
 
     def _look_for_requests(self) -> None:
         if self._look_every_s > 0:
@@ -364,34 +360,6 @@ class CoordinatorHolder:
 
     def _wants_finished_splits(self) -> bool:
         return self._source.enumerator_type.wants_finished_splits(self._source.options)
-
-    def _settings(self) -> CoordinatorSettings:
-        options = self._source.options
-        chosen = options[PARALLELISM]
-        return CoordinatorSettings(
-            boundedness=self._boundedness,
-            parallelism=chosen or self._surroundings.cores,
-            # Whoever sets parallelism means it; otherwise large batches get more tasks.
-            max_partition_bytes=None if chosen else options[MAX_PARTITION_BYTES],
-            reader_type=self._source.reader_type,
-            options=options,
-            reports=self._reports,
-            one_batch=self._one_batch,
-            reader_bounds_splits=issubclass(self._source.reader_type, YieldsProgress) and not self._one_batch,
-            poll_interval_ms=round(options[POLL_INTERVAL] * 1000),
-            max_quarantined_splits=options[MAX_QUARANTINED_SPLITS],
-            action_policy=ActionPolicy(
-                max_attempts=options[MAX_ACTION_ATTEMPTS], fail=options[ON_ACTION_ERROR] == "fail"
-            ),
-        )
-
-    def _own_limits(self) -> Limits:
-        options = self._source.options
-        return Limits(
-            files=options[MAX_FILES_PER_TRIGGER],
-            rows=options[MAX_ROWS_PER_TRIGGER],
-            bytes=options[MAX_BYTES_PER_TRIGGER],
-        )
 
     def _offset(self, value: dict[str, Any]) -> Offset:
         # An idle stream asks many times a second with the offset that was told last.

@@ -9,6 +9,7 @@ it lives (DriverWatch). Nothing that has to be right depends on that.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -19,6 +20,8 @@ import msgspec
 from ..errors import CorruptStateError, MissingStateError, StaleDriverError
 from . import layout
 from .store import Store
+
+_log = logging.getLogger(__name__)
 
 RENEWED_EVERY_MS = 10_000
 _MISSED_RENEWALS = 3
@@ -67,10 +70,21 @@ class DriverEpoch:
 
     def renew(self, now_ms: int) -> None:
         """Say that this driver lives, unless it drives no longer or its lineage is gone. On any thread."""
-        if max(_epochs(self._store, self.lineage), default=0) == self.epoch:
-            record = msgspec.structs.replace(self._record, renewed_ms=now_ms)
-            file = layout.driver_file(self.lineage, self.epoch)
-            self._store.replace(file, msgspec.json.encode(record, order="sorted"))
+        self._record = msgspec.structs.replace(self._record, renewed_ms=now_ms)
+        self._write_again()
+
+    def end(self) -> None:
+        """Say that this driver lives no longer, so that nobody waits for it, if it ever said that it lives.
+
+        A failure is logged: whoever asks something of it then waits until it has missed its renewals.
+        """
+        if not self._record.renewed_every_ms:
+            return
+        self._record = msgspec.structs.replace(self._record, renewed_every_ms=0)
+        try:
+            self._write_again()
+        except Exception as error:  # noqa: BLE001 - a query that stops for its state location stops twice otherwise
+            _log.warning("the end of this driver was not noted: %s: %s", type(error).__name__, error)
 
     def check(self) -> None:
         """Raises StaleDriverError when another driver has taken over."""
@@ -82,6 +96,11 @@ class DriverEpoch:
                 remedy="stop one of the two queries: they run on the same checkpoint; to run a second one "
                 "start it with its own checkpoint location",
             )
+
+    def _write_again(self) -> None:
+        if max(_epochs(self._store, self.lineage), default=0) == self.epoch:
+            file = layout.driver_file(self.lineage, self.epoch)
+            self._store.replace(file, msgspec.json.encode(self._record, order="sorted"))
 
     def _who(self, epoch: int) -> str:
         record = _record(self._store, self.lineage, epoch)

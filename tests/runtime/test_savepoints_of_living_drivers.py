@@ -133,6 +133,12 @@ def test_of_a_query_whose_driver_has_ended_the_newest_complete_checkpoint_is_cop
     assert waiting(query.state) == []
 
 
+def test_a_query_that_was_stopped_is_not_waited_for(query: Query) -> None:
+    query.batches.holder.close()
+    assert query.create().requested is False
+    assert query.said == []
+
+
 def test_a_query_that_looks_for_no_requests_is_not_asked(tmp_path: Path) -> None:
     assert Query(tmp_path, requestInterval="0s").create().requested is False
 
@@ -314,6 +320,21 @@ def test_a_driver_that_was_replaced_or_whose_lineage_is_gone_says_nothing_more(c
     store.files.clear()
     older.renew(2_000_000)
     assert store.files == {}
+
+
+def test_a_driver_that_has_ended_lives_no_longer_and_says_so_without_an_error(
+    clocks: Clocks, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MemoryStore()
+    DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True).end()
+    assert watched(store, clocks).living() is None
+
+    class Full(MemoryStore):
+        def replace(self, name: str, data: bytes) -> None:
+            raise OSError("no space left")
+
+    DriverEpoch(Full(), LINEAGE, 1_000_000, is_renewed=True).end()
+    assert "the end of this driver was not noted: OSError: no space left" in caplog.text
 
 
 def test_a_running_query_renews_its_record_beside_its_batches(
