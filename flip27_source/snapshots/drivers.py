@@ -3,8 +3,8 @@
 What a stale driver writes can harm nobody, because documents, segments and reports are named by
 what they are. The epoch is there to tell it, and to keep it from cleaning up what others need.
 
-A driver that looks for requests renews its record now and then: whoever wants something of it sees that
-it lives (DriverWatch). Nothing that has to be right depends on that.
+A driver that looks for requests says now and then that it lives, to whoever wants something of it
+(DriverWatch). Nothing that has to be right depends on that.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,19 +29,12 @@ _MISSED_RENEWALS = 3
 _SLACK_MS = 10_000
 
 
-class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who took over.
-
-    Attributes:
-        renewed_ms: when it last said that it lives; renewed_every_ms: how often it does, 0 for never,
-            because it looks for no requests, or has ended.
-    """
+class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Who took over."""
 
     host: str
     process: int
     started_ms: int
-    renewed_ms: int = 0
-    renewed_every_ms: int = 0
 
 
 class DriverEpoch:
@@ -53,42 +47,56 @@ class DriverEpoch:
     def __init__(self, store: Store, lineage: str, started_ms: int, *, is_renewed: bool = False) -> None:
         self._store = store
         self.lineage = lineage
-        self._record = DriverRecord(
-            host=socket.gethostname(),
-            process=os.getpid(),
-            started_ms=started_ms,
-            renewed_ms=started_ms if is_renewed else 0,
-            renewed_every_ms=RENEWED_EVERY_MS if is_renewed else 0,
-        )
-        data = msgspec.json.encode(self._record, order="sorted")
-        self.epoch = max(_epochs(store, lineage), default=0) + 1
+        record = DriverRecord(host=socket.gethostname(), process=os.getpid(), started_ms=started_ms)
+        data = msgspec.json.encode(record, order="sorted")
+        taken = _listed(store, lineage)
+        self.epoch = taken.newest + 1
         while not store.create(layout.driver_file(lineage, self.epoch), data):
             self.epoch += 1
-        for old in _epochs(store, lineage):
+        self._renewed: str | None = None
+        if is_renewed:
+            self._say(started_ms)
+        for old in taken.epochs:
             if old < self.epoch - 1:
-                store.delete(layout.driver_file(lineage, old))
+                self._forget(layout.driver_file(lineage, old))
+        for epoch, said_ms in taken.renewals:
+            self._forget(layout.renewal_file(lineage, epoch, said_ms))
 
     def renew(self, now_ms: int) -> None:
-        """Say that this driver lives, unless it drives no longer or its lineage is gone. On any thread."""
-        self._record = msgspec.structs.replace(self._record, renewed_ms=now_ms)
-        self._write_again()
+        """Say that this driver lives, unless it has ended, drives no longer or its lineage is gone.
+
+        On any thread. There is always a file that says so: the last one goes when the next one is there.
+        """
+        before = self._renewed
+        if before is not None and _listed(self._store, self.lineage).newest == self.epoch:
+            self._say(now_ms)
+            if before != self._renewed:
+                self._forget(before)
 
     def end(self) -> None:
         """Say that this driver lives no longer, so that nobody waits for it, if it ever said that it lives.
 
-        A failure is logged: whoever asks something of it then waits until it has missed its renewals.
+        Where that fails, whoever asks something of it waits until it has missed its renewals.
         """
-        if not self._record.renewed_every_ms:
-            return
-        self._record = msgspec.structs.replace(self._record, renewed_every_ms=0)
+        if self._renewed is not None:
+            self._forget(self._renewed)
+            self._renewed = None
+
+    def _forget(self, name: str) -> None:
+        """Delete a file that harms nobody where it stays."""
         try:
-            self._write_again()
+            self._store.delete(name)
         except Exception as error:  # noqa: BLE001 - a query that stops for its state location stops twice otherwise
-            _log.warning("the end of this driver was not noted: %s: %s", type(error).__name__, error)
+            _log.warning("%s stays: %s: %s", name, type(error).__name__, error)
+
+    def _say(self, now_ms: int) -> None:
+        name = layout.renewal_file(self.lineage, self.epoch, now_ms)
+        self._store.create(name, b"")
+        self._renewed = name
 
     def check(self) -> None:
         """Raises StaleDriverError when another driver has taken over."""
-        newest = max(_epochs(self._store, self.lineage), default=self.epoch)
+        newest = _listed(self._store, self.lineage).newest
         if newest > self.epoch:
             raise StaleDriverError(
                 f"another driver{self._who(newest)} has taken over {self.lineage} in "
@@ -96,11 +104,6 @@ class DriverEpoch:
                 remedy="stop one of the two queries: they run on the same checkpoint; to run a second one "
                 "start it with its own checkpoint location",
             )
-
-    def _write_again(self) -> None:
-        if max(_epochs(self._store, self.lineage), default=0) == self.epoch:
-            file = layout.driver_file(self.lineage, self.epoch)
-            self._store.replace(file, msgspec.json.encode(self._record, order="sorted"))
 
     def _who(self, epoch: int) -> str:
         record = _record(self._store, self.lineage, epoch)
@@ -110,7 +113,7 @@ class DriverEpoch:
 class DriverWatch:
     """Whether the driver of a lineage lives and looks for requests; for whoever wants something of it.
 
-    The first look compares its clock with ours; from then on it lives as long as its record changes.
+    The first look compares its clock with ours; from then on it lives as long as what it says changes.
 
     Args:
         wall_s, steady_s: the time, and a clock that only goes forward, in seconds.
@@ -128,28 +131,46 @@ class DriverWatch:
         self._lineage = lineage
         self._wall_s = wall_s
         self._steady_s = steady_s
-        self._seen: DriverRecord | None = None
+        self._seen_ms: int | None = None
         self._changed_s = 0.0
 
     def living(self) -> DriverRecord | None:
         """The driver that lives; None where none does, or none that looks for requests."""
-        epoch = max(_epochs(self._store, self._lineage), default=0)
-        record = _record(self._store, self._lineage, epoch)
-        if record is None or not record.renewed_every_ms or _is_gone(record):
+        listed = _listed(self._store, self._lineage)
+        said_ms = max((ms for epoch, ms in listed.renewals if epoch == listed.newest), default=None)
+        if said_ms is None:
+            return None
+        record = _record(self._store, self._lineage, listed.newest)
+        if record is None or _is_gone(record):
             return None
         now_s = self._steady_s()
-        if self._seen is None:
-            self._changed_s = now_s - max(0.0, self._wall_s() - record.renewed_ms / 1000)
-        elif record != self._seen:
+        if self._seen_ms is None:
+            self._changed_s = now_s - max(0.0, self._wall_s() - said_ms / 1000)
+        elif said_ms != self._seen_ms:
             self._changed_s = now_s
-        self._seen = record
-        patience_ms = _MISSED_RENEWALS * record.renewed_every_ms + _SLACK_MS
+        self._seen_ms = said_ms
+        patience_ms = _MISSED_RENEWALS * RENEWED_EVERY_MS + _SLACK_MS
         return record if (now_s - self._changed_s) * 1000 <= patience_ms else None
 
 
-def _epochs(store: Store, lineage: str) -> list[int]:
-    found = store.list(f"{lineage}/{layout.DRIVERS}")
-    return [epoch for name in found if (epoch := layout.parse_driver(name)) is not None]
+class _Listed(NamedTuple):
+    """What the files of the drivers of a lineage are named; the epochs, and what each said at which time."""
+
+    epochs: list[int]
+    renewals: list[tuple[int, int]]
+
+    @property
+    def newest(self) -> int:
+        """The highest epoch; 0 where there is none."""
+        return max(self.epochs, default=0)
+
+
+def _listed(store: Store, lineage: str) -> _Listed:
+    names = store.list(f"{lineage}/{layout.DRIVERS}")
+    return _Listed(
+        [epoch for name in names if (epoch := layout.parse_driver(name)) is not None],
+        [renewal for name in names if (renewal := layout.parse_renewal(name)) is not None],
+    )
 
 
 def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:

@@ -8,6 +8,7 @@
   failures/<id>-<digest>.<split>-<n>.json    n-th failure to read a split of that document
   requests/<uuid>.json                       edits and savepoints that wait for the next batch boundary
   drivers/<epoch>.json                       who drove the lineage; the highest drives it now
+  drivers/<epoch>.<time>.alive               that driver lived at that time, in ms; gone when it has ended
   claim.json                                 the savepoint that the lineage began with and owns
 <stateLocation>/schemas/<uid>/<version>.json     schemas that were found out; the highest counts
 """
@@ -36,6 +37,7 @@ _REPORT_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.(\d{1,9})\.json")
 _FAILURE_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.([0-9a-f]{32})-(\d{1,9})\.json")
 _REQUEST_NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.json")
 _NUMBER_NAME = re.compile(r"(\d{1,18})\.json")
+_RENEWAL_NAME = re.compile(r"(\d{1,18})\.(\d{1,18})\.alive")
 _LINEAGE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}-[0-9a-f]{16}")
 
 
@@ -163,6 +165,11 @@ def driver_file(lineage: str, epoch: int) -> str:
     return f"{lineage}/{DRIVERS}/{epoch}.json"
 
 
+def renewal_file(lineage: str, epoch: int, said_ms: int) -> str:
+    """Path of the file that says that the driver of ``epoch`` lived at a time, in milliseconds."""
+    return f"{lineage}/{DRIVERS}/{epoch}.{said_ms}.alive"
+
+
 def parse_report(file_name: str) -> tuple[CheckpointName, int] | None:
     """The document and the subtask of a report's file; None when it is something else."""
     match = _REPORT_NAME.fullmatch(file_name)
@@ -186,6 +193,12 @@ def parse_request(file_name: str) -> str | None:
 def parse_driver(file_name: str) -> int | None:
     """The epoch of a driver's file; None when it is something else."""
     return _number(file_name)
+
+
+def parse_renewal(file_name: str) -> tuple[int, int] | None:
+    """The epoch and the time of a renewal's file; None when it is something else."""
+    match = _RENEWAL_NAME.fullmatch(file_name)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def parse_schema(file_name: str) -> int | None:

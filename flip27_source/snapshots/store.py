@@ -287,22 +287,26 @@ class FsspecStore(Store):
             if self._has_objects:
                 self._fs.pipe_file(path, data)
             else:
-                temporary = f"{path.rpartition('/')[0]}/.tmp-{uuid.uuid4().hex}"
-                self._fs.pipe_file(temporary, data)
+                folder, slash, _ = name.rpartition("/")
+                temporary = f"{folder}{slash}.tmp-{uuid.uuid4().hex}"
+                self._fs.pipe_file(self._path(temporary), data)
                 self._move(temporary, name)
         except Exception as error:
             raise _failed("write", self.location, name, error) from error
 
     def _move(self, temporary: str, name: str) -> None:
-        path = self._path(name)
+        source, target = self._path(temporary), self._path(name)
         try:
-            self._fs.mv(temporary, path)
+            self._fs.mv(source, target)
         except Exception:
             if not self._exists(name):
                 raise
-            # HDFS, for one, moves nothing to where something is.
-            self._fs.rm_file(path)
-            self._fs.mv(temporary, path)
+        # HDFS moves nothing to where something is; WebHDFS does not even say so.
+        if self._exists(temporary):
+            self._fs.rm_file(target)
+            self._fs.mv(source, target)
+            if self._exists(temporary):
+                raise OSError(f"{source} was not moved to {target}")
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

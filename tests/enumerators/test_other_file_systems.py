@@ -163,9 +163,22 @@ class MovesToNewNamesOnly(LocalFileSystem):
         super().mv(path1, path2, **options)
 
 
-def test_a_store_keeps_the_laws_where_nothing_is_moved_over_what_is_there(tmp_path: Path) -> None:
+class MovesToNewNamesOnlyAndSaysNothing(LocalFileSystem):
+    """As WebHDFS, whose answer to a move fsspec does not look at."""
+
+    protocol = "new-names-only-silently"
+
+    def mv(self, path1: str, path2: str, **options: Any) -> None:
+        if not self.exists(path2):
+            super().mv(path1, path2, **options)
+
+
+@pytest.mark.parametrize("kind", [MovesToNewNamesOnly, MovesToNewNamesOnlyAndSaysNothing])
+def test_a_store_keeps_the_laws_where_nothing_is_moved_over_what_is_there(
+    tmp_path: Path, kind: type[LocalFileSystem]
+) -> None:
     numbers = iter(range(1000))
-    file_system = MovesToNewNamesOnly()
+    file_system = kind()
     check_store(lambda: FsspecStore(file_system, f"{tmp_path}/{next(numbers)}", str(tmp_path)), shared=False)
     assert not list(tmp_path.rglob(".tmp-*"))
 

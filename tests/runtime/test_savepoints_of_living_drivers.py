@@ -302,7 +302,7 @@ def test_a_driver_with_a_clock_of_its_own_lives_as_long_as_its_record_changes(cl
 def test_a_driver_of_another_host_lives_by_its_record_alone(clocks: Clocks) -> None:
     store = MemoryStore()
     DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
-    (file,) = store.files
+    (file,) = (name for name in store.files if name.endswith(".json"))
     record = json.loads(store.files[file])
     store.files[file] = json.dumps({**record, "host": "elsewhere", "process": 2**22 + 1}).encode()
     assert watched(store, clocks).living() is not None
@@ -329,12 +329,34 @@ def test_a_driver_that_has_ended_lives_no_longer_and_says_so_without_an_error(
     DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True).end()
     assert watched(store, clocks).living() is None
 
-    class Full(MemoryStore):
-        def replace(self, name: str, data: bytes) -> None:
-            raise OSError("no space left")
+    class Gone(MemoryStore):
+        def delete(self, name: str) -> None:
+            raise OSError("not mounted")
 
-    DriverEpoch(Full(), LINEAGE, 1_000_000, is_renewed=True).end()
-    assert "the end of this driver was not noted: OSError: no space left" in caplog.text
+    DriverEpoch(Gone(), LINEAGE, 1_000_000, is_renewed=True).end()
+    assert "drivers/1.1000000.alive stays: OSError: not mounted" in caplog.text
+
+
+def test_there_is_no_moment_at_which_a_driver_that_renews_its_record_seems_dead(clocks: Clocks) -> None:
+    seen: list[bool] = []
+
+    class Watched(MemoryStore):
+        def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+            seen.append(watched(self, clocks).living() is not None)
+            created = super().create(name, data, exclusive=exclusive)
+            seen.append(watched(self, clocks).living() is not None)
+            return created
+
+        def delete(self, name: str) -> None:
+            super().delete(name)
+            seen.append(watched(self, clocks).living() is not None)
+
+    store = Watched()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    seen.clear()
+    epoch.renew(1_000_005)
+    assert seen == [True, True, True]
+    assert len(store.files) == 2
 
 
 def test_a_running_query_renews_its_record_beside_its_batches(
@@ -347,9 +369,8 @@ def test_a_running_query_renews_its_record_beside_its_batches(
         Feed, Remembering, {"feed": "renewed", "stateLocation": str(state)}, store=LocalStore(str(state))
     )
     batches.batch()
-    (record,) = state.glob("*/drivers/*.json")
     batches.now_ms = 77_000
     deadline = monotonic() + DEADLINE_S
-    while json.loads(record.read_text()).get("renewed_ms") != 77_000:
-        assert monotonic() < deadline, record.read_text()
+    while [file.name for file in state.glob("*/drivers/*.alive")] != ["1.77000.alive"]:
+        assert monotonic() < deadline
     batches.holder.close()
