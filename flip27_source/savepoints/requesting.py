@@ -14,12 +14,12 @@ from ..snapshots.documents import decode_document
 from ..snapshots.drivers import DriverRecord, DriverWatch
 from ..snapshots.layout import CheckpointName
 from ..snapshots.requests import RequestFolder, SavepointRequest
-from ..snapshots.savepoints import Savepoint, read_savepoint, savepoint_folder
+from ..snapshots.savepoints import Savepoint, read_savepoint, savepoint_folder, write_savepoint
 from ..snapshots.spark_checkpoint import batch_of
 from ..snapshots.store import Store, open_store
 from .locating import checkpoint_names, lineage_of, newest_batch
 from .query import now_ms
-from .values import CreatedSavepoint, RequestedSavepoint
+from .values import CreatedSavepoint, NewestBatch, RequestedSavepoint
 
 Progress = Callable[[str], None]
 
@@ -108,7 +108,11 @@ def made_by_driver(
     if driver is None:
         return None
     progress = progress or _unheard
-    made = _Asking(store, folder, to, options, watch, driver, progress).wait(timeout_s)
+
+    def committed() -> NewestBatch | None:
+        return newest_batch(state, checkpoint, options)
+
+    made = _Asking(store, folder, to, options, watch, driver, committed, progress).wait(timeout_s)
     if made is None:
         progress("it has made no savepoint: the newest complete checkpoint is copied")
         return None
@@ -131,6 +135,7 @@ class _Asking:
         options: dict[str, Any],
         watch: DriverWatch,
         driver: DriverRecord,
+        committed: Callable[[], NewestBatch | None],
         progress: Progress,
     ) -> None:
         self._store = store
@@ -139,6 +144,7 @@ class _Asking:
         self._target = open_store(to, options)
         self._watch = watch
         self._driver = f"the driver (process {driver.process} on {driver.host})"
+        self._committed = committed
         self._progress = progress
         self._before = frozenset(found.folder for found in self._savepoints())
         self._requests = RequestFolder(store, lineage)
@@ -155,12 +161,14 @@ class _Asking:
         return self._made() if is_answered else self._too_late(timeout_s)
 
     def _is_answered_within(self, timeout_s: float) -> bool:
-        """Whether the request is gone, by the driver or because that has ended."""
+        """Whether the request is gone: answered by the driver or here, or because the driver has ended."""
         begun = said = time.monotonic()
         pause_s = _FIRST_PAUSE_S
         self._progress(f"{self._driver} was asked; waiting for its next batch boundary")
         while self._asked.request_id in self._requests.ids():
             now = time.monotonic()
+            if self._is_finished_here():
+                return True
             if self._watch.living() is None:
                 self._requests.delete(self._asked.request_id)
                 self._progress(f"{self._driver} has ended")
@@ -174,6 +182,18 @@ class _Asking:
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
         return True
 
+    def _is_finished_here(self) -> bool:
+        """Whether Spark has committed the batch, so that the savepoint is finished without the driver.
+
+        That hears of it at the query's next trigger, which may be hours away.
+        """
+        name, batch = self._under_way(), self._committed()
+        if name is None or batch is None or (self._lineage, name) not in batch.named:
+            return False
+        write_savepoint(self._store, self._lineage, name, self._target, created_ms=now_ms())
+        self._requests.delete(self._asked.request_id)
+        return True
+
     def _too_late(self, timeout_s: float) -> Savepoint:
         # Looked at again when it is deleted: the driver may have taken it up in between.
         if self._under_way() is None:
@@ -184,15 +204,16 @@ class _Asking:
             return made
         if name is not None:
             raise StateLocationError(
-                f"checkpoint {name.checkpoint_id} becomes the savepoint, and its batch did not end within "
-                f"{timeout_s:g} s",
-                remedy=f"after that batch it is finished, as {_below(self._to, savepoint_folder(name))}; "
-                "flip27 savepoint list shows it as readable then",
+                f"checkpoint {name.checkpoint_id} becomes the savepoint, and was not known to be complete "
+                f"within {timeout_s:g} s",
+                remedy="it is finished at the query's next trigger after that batch, and listed as readable "
+                f"then (flip27 savepoint list): {_below(self._to, savepoint_folder(name))}",
             )
         raise StateLocationError(
             f"the savepoint was not made within {timeout_s:g} s: {self._driver} lives and came to no batch "
             "boundary; the request was withdrawn, and nothing was made",
-            remedy="give it more time (--timeout); or copy the newest complete checkpoint at once (--copy)",
+            remedy="give it more time than the trigger's interval (--timeout); or copy the newest complete "
+            "checkpoint at once (--copy)",
         )
 
     def _standing(self) -> str:

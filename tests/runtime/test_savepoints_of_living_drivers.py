@@ -186,7 +186,7 @@ def test_a_savepoint_whose_batch_does_not_end_in_time_is_finished_after_it(query
         query.batches.trigger()
 
     with pytest.raises(
-        StateLocationError, match="checkpoint 2 becomes the savepoint, and its batch did not end"
+        StateLocationError, match="checkpoint 2 becomes the savepoint, and was not known to be complete"
     ) as caught:
         query.create(begin_a_batch, timeout_s=0)
     assert made_in(query.saved) == []
@@ -197,6 +197,21 @@ def test_a_savepoint_whose_batch_does_not_end_in_time_is_finished_after_it(query
     (made,) = made_in(query.saved)
     assert str(made) in str(caught.value)
     assert waiting(query.state) == []
+
+
+def test_a_savepoint_whose_batch_spark_has_committed_does_not_wait_for_the_next_trigger(query: Query) -> None:
+    def last_batch_of_the_day() -> None:
+        FEEDS["living"] += items("a")
+        query.look()
+        assert query.batch() == ["a"]
+
+    made = query.create(last_batch_of_the_day)
+    assert (made.requested, made.checkpoint_id, made.batch_id) == (True, 2, 1)
+    assert Path(made.directory, "readers", "0", "a.bin").read_bytes() == b"a"
+    assert waiting(query.state) == []
+    before = {file: file.read_bytes() for file in query.saved.rglob("*") if file.is_file()}
+    assert query.batch() is None
+    assert {file: file.read_bytes() for file in query.saved.rglob("*") if file.is_file()} == before
 
 
 def test_whoever_interrupts_the_waiting_leaves_no_request(query: Query) -> None:
