@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import os
 import sys
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from flip27_source.cli.demo_processes import termination_raises
 
+from . import tuned
 from .cases import BY_NAME, CASES, Bench, run_cases
 from .data import DataCache
 from .report import Report, machine, now, render, save
@@ -41,6 +43,11 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting for both sides"
     )
+    parser.add_argument(
+        "--tuned",
+        action="store_true",
+        help="with the settings that docs/deployment.md recommends, on both sides",
+    )
     return parser.parse_args(words)
 
 
@@ -51,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
     sizes = dataclasses.replace(
         QUICK if arguments.quick else FULL, **{name: value for name, value in asked.items() if value}
     )
-    conf = dict(pair.split("=", 1) for pair in arguments.conf)
+    conf = (tuned.CONF if arguments.tuned else {}) | dict(pair.split("=", 1) for pair in arguments.conf)
     console = Console()
     began, load = now(), os.getloadavg()
     bench = Bench(
@@ -61,10 +68,20 @@ def main(words: Sequence[str] | None = None) -> int:
         say=lambda line: console.print(line, style="dim", highlight=False),
     )
     cases = [case for case in CASES if not arguments.only or case.name in arguments.only]
-    with termination_raises():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(termination_raises())
+        if arguments.tuned:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="flip27-bench-"))
+            os.environ["SPARK_HOME"] = str(tuned.spark_home(Path(folder)))
         outcomes = list(run_cases(bench, cases))
     report = Report(
-        format=1, began=began, quick=arguments.quick, machine=machine(load), conf=conf, outcomes=outcomes
+        format=1,
+        began=began,
+        quick=arguments.quick,
+        tuned=arguments.tuned,
+        machine=machine(load),
+        conf=conf,
+        outcomes=outcomes,
     )
     file = save(report, arguments.results)
     render(console, outcomes, enforced=sizes.enforces_targets)

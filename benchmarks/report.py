@@ -36,6 +36,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     began: str
     quick: bool
     machine: Machine
+    tuned: bool
     conf: dict[str, str]
     outcomes: list[Outcome]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchmarks import tuned
 from benchmarks.__main__ import parse
 from benchmarks.cases import BY_NAME, CASES, Bench, run_cases
 from benchmarks.data import DataCache
@@ -39,8 +40,10 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
     """Every case once; with one setting for all of them, two sessions are enough."""
     data = DataCache(tmp_path_factory.mktemp("data"))
     settings = {name: value for case in CASES for name, value in case.conf.items()}
-    bench = Bench(sizes=SMALL, data=data, conf=settings, say=lambda _line: None)
-    return list(run_cases(bench, CASES))
+    bench = Bench(sizes=SMALL, data=data, conf=tuned.CONF | settings, say=lambda _line: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(tuned.spark_home(tmp_path_factory.mktemp("tuned"))))
+        return list(run_cases(bench, CASES))
 
 
 def test_every_case_runs_without_failure(outcomes: list[Outcome]) -> None:
@@ -71,10 +74,16 @@ def test_the_state_written_is_counted_in_bytes_of_new_files(outcomes: list[Outco
 
 def test_the_report_holds_what_was_measured_and_where(outcomes: list[Outcome], tmp_path: Path) -> None:
     report = Report(
-        format=1, began=now(), quick=True, machine=machine((0.0, 0.0, 0.0)), conf={}, outcomes=outcomes
+        format=1,
+        began=now(),
+        quick=True,
+        tuned=True,
+        machine=machine((0.0, 0.0, 0.0)),
+        conf={},
+        outcomes=outcomes,
     )
     saved: dict[str, Any] = json.loads(save(report, tmp_path / "results").read_bytes())
-    assert saved.keys() == {"format", "began", "quick", "machine", "conf", "outcomes"}
+    assert saved.keys() == {"format", "began", "quick", "tuned", "machine", "conf", "outcomes"}
     assert saved["machine"].keys() >= {"cores", "pyspark", "load_before", "load_after"}
     first = saved["outcomes"][0]
     assert first.keys() >= {"case", "spark", "flip27", "result", "target", "reached", "rounds", "failure"}
