@@ -224,9 +224,12 @@ def _is_same(found: Mapping[str, Any], action: CleanFile) -> bool:
 
 
 def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Whether what lies in the archive may be written over: it is a copy of the same bytes, or a part."""
-    tags = etag_of(there), etag_of(found)
-    return there.get("size") == found.get("size") and (tags[0] == tags[1] or "" in tags)
+    """Whether what lies in the archive may be written over: by its tag it is a copy of the same bytes.
+
+    Without tags nothing is: what a crash left of a copy stays as if it were an earlier file, beside the
+    whole one.
+    """
+    return there.get("size") == found.get("size") and etag_of(there) == etag_of(found) != ""
 
 
 def _left_alone(action: CleanFile) -> None:

@@ -16,14 +16,24 @@ from typing import Any
 
 from flip27_source.enumerators.entries import etag_of, modified_us
 from flip27_source.enumerators.file_globs import expand_paths, has_glob, name_test, split_glob
+from flip27_source.enumerators.listing_errors import (
+    has_a_user,
+    no_such_path,
+    not_a_directory,
+    not_answered,
+    unknown_length,
+    unreachable,
+)
 from flip27_source.enumerators.unchanged_directories import UnchangedDirectories
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.file_systems import (
     host_before,
     is_object_store,
     local_path,
+    names_a_user,
     open_file_system,
     redacted,
+    says_gone,
 )
 
 
@@ -109,13 +119,10 @@ def _open_one(
         # A directory whose own name looks like a glob is meant as it is written.
         folder, pattern = (local, []) if os.path.isdir(local) else split_glob(local)
         return LocalLister(os.path.abspath(folder), pattern, ignore_missing=ignore_missing)
+    if names_a_user(path):
+        raise has_a_user(path)
     file_system, root = open_file_system(path, storage_options, what="path", error_type=OptionError)
     host = host_before(path, root)
-    if host and redacted(path) != path:
-        raise OptionError(
-            f"path {redacted(path)} has a user name or password in it, which its files would be stored with",
-            remedy="give them as options storage.username and storage.password",
-        )
     root, pattern = split_glob(root) if has_glob(root) else (root, [])
     ignore_missing = ignore_missing or (may_be_emptied and is_object_store(file_system))
     kind: type[FsspecLister] = FsspecLister
@@ -186,11 +193,11 @@ class LocalLister(Lister):
         try:
             mode = os.stat(self._root).st_mode
             if not stat.S_ISDIR(mode):
-                raise _not_a_directory(self._root)
+                raise not_a_directory(self._root)
             os.scandir(self._root).close()
         except (FileNotFoundError, NotADirectoryError):
             if not self._ignore_missing:
-                raise _no_such_path(self._root) from None
+                raise no_such_path(self._root) from None
         except PermissionError as error:
             raise OptionError(
                 f"path {self._root} cannot be listed: {error.strerror}",
@@ -281,18 +288,19 @@ class FsspecLister(Lister):
 
     def check_root(self) -> None:
         try:
-            # To HTTP whatever answers is a file, and what lists others is a directory too.
-            if self._fs.isfile(self._root) and not self._fs.isdir(self._root):
-                raise _not_a_directory(self._shown)
-            if not self._ignore_missing and not self._fs.exists(self._root):
-                raise _no_such_path(self._shown)
-        except OptionError:
-            raise
+            is_file, exists = self._kind_of_root()
         except Exception as error:
-            raise OptionError(
-                f"path {self._shown} cannot be reached: {type(error).__name__}: {error}",
-                remedy="check the URL, the credentials (storage.* options) and the network",
-            ) from error
+            raise unreachable(self._shown, error) from error
+        if is_file:
+            raise not_a_directory(self._shown)
+        if not exists and not self._ignore_missing:
+            raise no_such_path(self._shown)
+
+    def _kind_of_root(self) -> tuple[bool, bool]:
+        """Whether the root is a file, and whether it is there at all."""
+        if self._fs.isfile(self._root) and not self._fs.isdir(self._root):
+            return True, True
+        return False, self._ignore_missing or self._fs.exists(self._root)
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
         self._fs.invalidate_cache()
@@ -329,11 +337,16 @@ class FsspecLister(Lister):
         return path, _known(info) if info.get("size") is not None else lambda: self._asked(name)
 
     def _asked(self, name: str) -> FileInfo | None:
-        """What a listing of names alone, as over HTTP, does not say."""
+        """What a listing of names alone, as over HTTP, does not say; None when the file has vanished."""
         try:
-            return _known(self._fs.info(name))()
-        except FileNotFoundError:
-            return None
+            info = self._fs.info(name)
+        except FileNotFoundError as error:
+            if says_gone(error, self._shown):
+                return None
+            raise not_answered(name, error) from error
+        if info.get("size") is None:
+            raise unknown_length(name)
+        return _known(info)()
 
     def _entries(self, folder: str, *, recursive: bool) -> Any:
         if recursive:
@@ -349,7 +362,7 @@ class FsspecLister(Lister):
 
 def _known(info: Mapping[str, Any]) -> Callable[[], FileInfo | None]:
     def known() -> FileInfo | None:
-        return FileInfo(int(info.get("size") or 0), modified_us(info), etag_of(info))
+        return FileInfo(int(info["size"]), modified_us(info), etag_of(info))
 
     return known
 
@@ -367,14 +380,3 @@ def _check_unicode(path: str) -> None:
 def is_partition(name: str) -> bool:
     """Whether a directory is one of a partitioned table (``year=2026``): its files belong to the path."""
     return "=" in name
-
-
-def _not_a_directory(path: str) -> OptionError:
-    return OptionError(
-        f"path {path} is a file; the files enumerator reads the files of a directory",
-        remedy="give the directory, and pathGlobFilter to choose files in it",
-    )
-
-
-def _no_such_path(path: str) -> OptionError:
-    return OptionError(f"path {path} does not exist", remedy="create the directory, or correct the path")

@@ -9,6 +9,8 @@ from typing import Any
 from .errors import Flip27Error
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
+_WEB = frozenset({"http", "https"})
+_GONE = frozenset({404, 410})
 
 
 def local_path(url: str) -> str | None:
@@ -94,6 +96,45 @@ def redacted(url: str) -> str:
         return url
     host, slash, path = rest.partition("/")
     return f"{protocol}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def names_a_user(url: str) -> bool:
+    """Whether a URL has a user name or password in it; before the @ of object stores stands a container."""
+    return _kind(url) not in _OBJECT_STORES and redacted(url) != url
+
+
+def is_web(url: str) -> bool:
+    """Whether a URL is one of HTTP, perhaps through a cache of fsspec."""
+    return _kind(url) in _WEB
+
+
+def says_gone(error: Exception, url: str) -> bool:
+    """Whether ``error``, raised when the file ``url`` was asked for, says that there is no such file.
+
+    Over HTTP that are the statuses 404 and 410; fsspec raises FileNotFoundError for any request that fails.
+    """
+    if not is_web(url):
+        return isinstance(error, FileNotFoundError)
+    cause = _cause(error)
+    return isinstance(cause, FileNotFoundError) or getattr(cause, "status", None) in _GONE
+
+
+def answer_text(error: Exception) -> str:
+    """The error in words; of a web server the status only: its errors hold URLs, which may hold tokens."""
+    cause = _cause(error)
+    status = getattr(cause, "status", None)
+    return (
+        f"{type(cause).__name__}: {cause}" if status is None else f"the server answered with status {status}"
+    )
+
+
+def _cause(error: Exception) -> BaseException:
+    found = error.__cause__ if isinstance(error, FileNotFoundError) else None
+    return found or error
+
+
+def _kind(url: str) -> str:
+    return url.partition("://")[0].rpartition("::")[2] if "://" in url else ""
 
 
 def error_text(error: Exception, url: str) -> str:

@@ -68,15 +68,17 @@ def sftp_server(root: Path) -> Iterator[str]:
         loop.close()
 
 
+class WebFiles(SimpleHTTPRequestHandler):
+    """Lists directories and gives files out as Python's own web server does: whole, never in parts."""
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is printed."""
+
+
 @contextmanager
-def http_files(root: Path) -> Iterator[str]:
+def http_files(root: Path, handler: type[WebFiles] = WebFiles) -> Iterator[str]:
     """A running web server that lists and serves the files below ``root``; its URL."""
-
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(root)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(root)))
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

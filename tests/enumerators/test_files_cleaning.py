@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -13,15 +14,18 @@ import pytest
 
 from flip27_source.coordination.planning import Limits
 from flip27_source.enumerator import Boundedness
-from flip27_source.enumerators.file_cleaning import FinishedRanges
+from flip27_source.enumerators.file_cleaning import Cleaning, FinishedRanges
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.files import FilesEnumerator
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges
+from tests.other_file_systems import PASSWORD, USER, sftp_server
 from tests.runtime.batches import Batches
 from tests.s3_server import S3Bucket
 from tests.toy_sources import MIB, EchoReader
+
+SFTP_OPTIONS = {"storage.username": USER, "storage.password": PASSWORD}
 
 
 class Ranges(EchoReader, ReadsRanges):
@@ -41,10 +45,22 @@ class Landing:
         self.storage = options
         self.path = f"{root}/landing"
         self.archive = f"{root}/archive"
-        self.fs.makedirs(self.path, exist_ok=True)
+        self.fs.makedirs(self.name("landing"), exist_ok=True)
+
+    def name(self, path: str) -> str:
+        """What the file system calls a path that is relative to the root."""
+        return str(self.fs._strip_protocol(f"{self.root}/{path}"))
 
     def put(self, name: str, data: bytes = b"data") -> None:
-        self.fs.pipe_file(f"{self.path}/{name}", data)
+        self.fs.pipe_file(self.name(f"landing/{name}"), data)
+
+    def put_in_archive(self, name: str, data: bytes) -> None:
+        path = self.name(f"{self.archived}/{name}")
+        self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self.fs.pipe_file(path, data)
+
+    def content(self, path: str) -> bytes:
+        return bytes(self.fs.cat_file(self.name(path)))
 
     def files(self) -> list[str]:
         """All files, relative to the root."""
@@ -81,6 +97,11 @@ class Landing:
         query.restart()
         assert query.trigger() is False
 
+    def comes_to_lack(self, path: str) -> None:
+        deadline = monotonic() + 20
+        while path in (found := self.files()):
+            assert monotonic() < deadline, found
+
     def comes_to_hold(self, *expected: str) -> None:
         deadline = monotonic() + 20
         while (found := self.files()) != sorted(expected):
@@ -105,7 +126,20 @@ def local_landing(folder: Path) -> Landing:
     return Landing(fsspec.filesystem("file"), str(folder), {})
 
 
-PLACES = {"local": _local, "memory": _memory, "s3": _s3}
+def _sftp(request: pytest.FixtureRequest) -> Iterator[Landing]:
+    with sftp_landing(request.getfixturevalue("tmp_path")) as landing:
+        yield landing
+
+
+@contextmanager
+def sftp_landing(folder: Path) -> Iterator[Landing]:
+    with sftp_server(folder) as url:
+        host, _, port = url.removeprefix("sftp://").partition(":")
+        connection = {"host": host, "port": int(port), "username": USER, "password": PASSWORD}
+        yield Landing(fsspec.filesystem("sftp", **connection), f"{url}/data", SFTP_OPTIONS)
+
+
+PLACES = {"local": _local, "memory": _memory, "s3": _s3, "sftp": _sftp}
 
 
 @pytest.fixture(params=list(PLACES))
@@ -128,7 +162,7 @@ def test_files_are_archived_below_the_archive_by_their_whole_path(landing: Landi
     query.batch()
     landing.told(query)
     landing.comes_to_hold(f"{landing.archived}/a")
-    assert landing.fs.cat_file(f"{landing.root}/{landing.archived}/a") == b"first"
+    assert landing.content(f"{landing.archived}/a") == b"first"
 
 
 def test_a_batch_whose_commit_was_lost_is_read_again_before_its_files_are_cleaned(landing: Landing) -> None:
@@ -179,19 +213,48 @@ def test_a_file_in_ranges_is_cleaned_only_after_the_batch_of_its_last_range(land
     landing.comes_to_hold()
 
 
-def test_an_older_file_in_the_archive_is_not_written_over(landing: Landing) -> None:
-    landing.fs.makedirs(f"{landing.root}/{landing.archived}", exist_ok=True)
-    landing.fs.pipe_file(f"{landing.root}/{landing.archived}/a", b"older file")
+@pytest.mark.parametrize("earlier", [b"older file", b"old"], ids=["another size", "the same size"])
+def test_an_older_file_in_the_archive_is_not_written_over(landing: Landing, earlier: bytes) -> None:
+    landing.put_in_archive("a", earlier)
     landing.put("a", b"new")
     query = landing.query("archive")
     query.batch()
     landing.told(query)
-    deadline = monotonic() + 20
-    while "landing/a" in landing.files():
-        assert monotonic() < deadline
+    landing.comes_to_lack("landing/a")
     assert len(landing.files()) == 2
-    contents = {landing.fs.cat_file(f"{landing.root}/{name}") for name in landing.files()}
-    assert contents == {b"older file", b"new"}
+    assert {landing.content(name) for name in landing.files()} == {earlier, b"new"}
+
+
+def test_each_version_of_a_file_on_an_sftp_server_is_kept_in_the_archive(tmp_path: Path) -> None:
+    with sftp_landing(tmp_path) as landing:
+        query = landing.query("archive", allowOverwrites="true")
+        for text, modified_s in ((b"old\n", 1_700_000_000), (b"new\n", 1_700_000_060)):
+            (tmp_path / "new").write_bytes(text)
+            os.utime(tmp_path / "new", (modified_s, modified_s))
+            os.replace(tmp_path / "new", tmp_path / "data" / "landing" / "a")
+            landing.next_batch(query)
+            landing.told(query)
+            landing.comes_to_lack("landing/a")
+        assert {path.rpartition("/")[2]: landing.content(path) for path in landing.files()} == {
+            "a": b"old\n",
+            "a.1700000060000000": b"new\n",
+        }
+
+
+def test_a_move_on_an_sftp_server_that_crashes_before_it_deletes_is_done_again(tmp_path: Path) -> None:
+    with sftp_landing(tmp_path) as landing:
+        given = {"cleanSource": "archive", "sourceArchiveDir": landing.archive, **SFTP_OPTIONS}
+        cleaning = Cleaning(Options.parse(given, FilesEnumerator.options), [landing.path])
+        split = FileSplit(path=f"{landing.path}/a", length=4, modified_us=1_700_000_000_000_000)
+        for _ in range(3):
+            landing.put("a")
+            os.utime(tmp_path / "data" / "landing" / "a", (1_700_000_000, 1_700_000_000))
+            cleaning.perform(cleaning.action_for(split))
+            cleaning.perform(cleaning.action_for(split))
+        assert {path.rpartition("/")[2]: landing.content(path) for path in landing.files()} == {
+            "a": b"data",
+            "a.1700000000000000": b"data",
+        }
 
 
 def test_without_clean_source_files_stay_and_nothing_is_due(tmp_path: Path) -> None:
