@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SplitReadError
-from flip27_source.file_systems import local_path
+from flip27_source.file_systems import answer_text, is_object_store, local_path, says_gone
 from flip27_source.options import Options
 from flip27_source.readers.file_errors import CorruptFileError, FileMissingError
+from flip27_source.readers.web_files import downloaded, gives_parts
 
 _STORAGE = "storage."
 _SPLIT_REMEDY = (
@@ -35,8 +36,8 @@ _NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z"
 Fetched = Future[bytes]
 """The content of a file that is on its way; its result raises what ``read_whole`` raises."""
 
-_READ_ON = {"cache_type": "background", "block_size": 8 << 20, "cache_options": {"maxblocks": 4}}
-"""For fsspec: while a block is looked at the next one is fetched."""
+_AHEAD_BYTES = 8 << 20
+_WEB = frozenset({"http", "https"})
 
 _file_systems: dict[tuple[int, str, str, str], Any] = {}
 
@@ -100,13 +101,33 @@ def open_raw(
         if local is not None:
             return cast(BinaryIO, open(local, "rb", buffering=0))
         fs, name = file_system(path, options)
-        how = _READ_ON if reads_on and answers_many(fs) and not _says_how(options) else {}
-        return cast(BinaryIO, fs.open(name, "rb", **how))
+        how = _read_on() if reads_on and _has_caches(fs) and not _says_how(options) else {}
+        stream = fs.open(name, "rb", **how)
+        if "http" in fs.protocol and not gives_parts(stream):
+            stream.close()
+            return downloaded(fs, name)
+        return cast(BinaryIO, stream)
 
 
 def answers_many(fs: Any) -> bool:
     """Whether a file system answers several requests at once, as most of those over a network do."""
     return bool(getattr(fs, "async_impl", False))
+
+
+def _has_caches(fs: Any) -> bool:
+    """Whether its files are read through the caches of fsspec; those of sshfs are not, and limit requests."""
+    protocol = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    return answers_many(fs) and (is_object_store(fs) or not _WEB.isdisjoint(protocol))
+
+
+def _read_on() -> dict[str, Any]:
+    """For fsspec: while a block is looked at the next one is fetched, where closing a file ends that."""
+    from fsspec.caching import caches
+
+    if hasattr(caches.get("background"), "close"):
+        return {"cache_type": "background", "block_size": _AHEAD_BYTES, "cache_options": {"maxblocks": 4}}
+    # Before fsspec 2026.7 the blocks and the thread of a closed file stay until they are garbage collected.
+    return {"cache_type": "readahead", "block_size": _AHEAD_BYTES}
 
 
 def _says_how(options: Options) -> bool:
@@ -206,11 +227,8 @@ def reading(path: str, options: Options) -> Iterator[None]:
     """Turns whatever goes wrong while ``path`` is read into a SplitReadError that names it."""
     try:
         yield
-    except FileNotFoundError:
-        raise FileMissingError(
-            f"{path} is not there any more",
-            remedy="files must stay until their batch is complete: do not move or delete them before that",
-        ) from None
+    except FileNotFoundError as error:
+        raise _not_given(path, error, options) from None
     except PermissionError:
         raise SplitReadError(
             f"{path} cannot be read: permission denied",
@@ -232,11 +250,20 @@ def reading(path: str, options: Options) -> Iterator[None]:
     except Exception as error:
         if local_path(path) is not None:
             raise
-        # The libraries of object stores have their own errors, and put credentials into some of them.
-        told = without_secrets(f"{type(error).__name__}: {error}", options)
-        raise SplitReadError(
-            f"{path} cannot be read: {told}", remedy="check the path and the storage.* options"
-        ) from None
+        raise _not_given(path, error, options) from None
+
+
+def _not_given(path: str, error: Exception, options: Options) -> SplitReadError:
+    if says_gone(error, path):
+        return FileMissingError(
+            f"{path} is not there any more",
+            remedy="files must stay until their batch is complete: do not move or delete them before that",
+        )
+    # The libraries of object stores have their own errors, and put credentials into some of them.
+    told = without_secrets(answer_text(error), options)
+    return SplitReadError(
+        f"{path} cannot be read: {told}", remedy="check the path, the server and the storage.* options"
+    )
 
 
 def damaged(path: str, how: str) -> CorruptFileError:
@@ -268,7 +295,8 @@ def _texts(value: Any) -> Iterator[str]:
 def _is_damage(path: str, error: Exception) -> bool:
     # bz2 and pyarrow raise a plain OSError without an error number for broken data.
     if isinstance(error, OSError):
-        return error.errno is None and (type(error) is OSError or is_compressed(path))
+        by_itself = type(error) is OSError or (is_compressed(path) and not isinstance(error, TimeoutError))
+        return error.errno is None and by_itself
     return isinstance(error, pa.ArrowInvalid)
 
 

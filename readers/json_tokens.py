@@ -172,15 +172,16 @@ class Tokens(StringCursor):
         return self.token
 
     def _after_blanks(self) -> int:
-        position = _BLANK.match(self.line, self.position).end()  # type: ignore[union-attr]
-        if position == len(self.line):
-            self.position = position
-            return -1
-        self.position = position + 1
-        first = self.line[position]
-        if first == 0x2F and self.dialect.comments:
+        while True:
+            position = _BLANK.match(self.line, self.position).end()  # type: ignore[union-attr]
+            if position == len(self.line):
+                self.position = position
+                return -1
+            self.position = position + 1
+            first = self.line[position]
+            if first != 0x2F or not self.dialect.comments:
+                break
             self._skip_comment()
-            return self._after_blanks()
         if first < 0x20 or first == 0x2F:
             raise MalformedJsonError("a control character or comment between values")
         return first

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import SplitReadError
 from flip27_source.file_systems import local_path
 from flip27_source.options import Options
-from flip27_source.readers.file_input import Fetched, answers_many, read_whole
+from flip27_source.readers.file_input import Fetched, answers_many, file_system, read_whole, reading
 
 SMALL_BYTES = 8 << 20
 """A larger file is not fetched ahead as a whole."""
@@ -60,7 +61,7 @@ class _Fetcher:
         """Begin to fetch a file; None where it is better read in its turn."""
         if "://" not in split.path or split.start or split.end is not None:
             return None
-        if not 0 < split.length <= self._small_bytes or not _answers_many(split.path):
+        if not 0 < split.length <= self._small_bytes or not _answers_many(split.path, self._options):
             return None
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-read-ahead")
@@ -74,13 +75,12 @@ class _Fetcher:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _answers_many(path: str) -> bool:
-    protocol = path.partition("://")[0]
+def _answers_many(path: str, options: Options) -> bool:
+    """Whether its file system does; it is made here, since each of the threads would make one of its own."""
     if "::" in path or local_path(path) is not None:
         return False
-    import fsspec
-
     try:
-        return answers_many(fsspec.get_filesystem_class(protocol))
-    except (ImportError, ValueError):  # told, with the file, when it is read in its turn
+        with reading(path, options):
+            return answers_many(file_system(path, options)[0])
+    except SplitReadError:  # told, with the file, when it is read in its turn
         return False

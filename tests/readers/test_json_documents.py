@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -50,7 +51,7 @@ def test_a_compressed_document_is_read_and_a_malformed_one_fails_by_mode(tmp_pat
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(DOCUMENTS["array"].encode()))
     (tmp_path / "b.json").write_text(DOCUMENTS["cut off"])
     options = {"multiLine": "true", "mode": "FAILFAST"}
-    schema = arrow_schema("id long")
+    schema = pa.schema([("id", pa.int64())])
     (batch,) = read_batches(JsonLinesReader(), [split_of(tmp_path / "a.json.gz")], schema, options)
     assert batch.column(0).to_pylist() == [2, 3]
     with pytest.raises(SplitReadError, match=r"/b.json, byte 0: the line is malformed"):
@@ -61,3 +62,10 @@ def test_files_that_are_documents_are_not_cut() -> None:
     for given, cut in ({"multiLine": "true"}, False), ({}, True):
         options = Options.parse(given, JsonLinesReader.options)
         assert JsonLinesReader.can_read_ranges("/a.json", options) is cut
+
+
+def test_any_number_of_comments_may_follow_each_other(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("// c\n" * 100_000 + '{"id": ' + "/* c */" * 100_000 + "1}")
+    options = {"multiLine": "true", "allowComments": "true"}
+    schema = pa.schema([("id", pa.int64())])
+    assert read_table(JsonLinesReader(), [tmp_path / "a"], schema, options).to_pylist() == [{"id": 1}]

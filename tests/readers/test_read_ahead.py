@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fastavro
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.asyn import AsyncFileSystem
+from fsspec.caching import BackgroundBlockCache
 from pyarrow import ipc, orc
 
 from flip27_source.enumerators.file_split import FileSplit
@@ -24,7 +29,7 @@ from flip27_source.reader import SplitReader
 from flip27_source.readers.arrow_files import ArrowReader
 from flip27_source.readers.avro import AvroReader
 from flip27_source.readers.binary import BinaryReader
-from flip27_source.readers.file_input import open_file
+from flip27_source.readers.file_input import open_file, read_whole
 from flip27_source.readers.line_blocks import line_blocks
 from flip27_source.readers.orc import OrcReader
 from flip27_source.readers.parquet import ParquetReader
@@ -214,3 +219,76 @@ def test_what_comes_next_of_a_large_file_is_asked_for_while_this_is_read() -> No
     ):
         assert stream.read(10) == b"x" * 10
         server.wait_until_asked("large", block)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """What only the garbage collector would find stays."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("closes_its_cache", [True, False], ids=["fsspec 2026.7", "fsspec before 2026.7"])
+def test_a_file_that_is_closed_leaves_no_blocks_and_no_thread_behind(
+    closes_its_cache: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not closes_its_cache:
+        monkeypatch.delattr(BackgroundBlockCache, "close", raising=False)
+    files = {f"{number}": bytes(20 << 20) for number in range(3)}
+    with serving(files) as server, no_collection():
+        threads = set(threading.enumerate())
+        caches = []
+        for name, content in files.items():
+            with open_file(f"{server.url}/{name}", OPTIONS) as stream:
+                caches.append(weakref.ref(stream.cache))  # type: ignore[attr-defined]
+                assert stream.read(12 << 20) + stream.read() == content
+        assert [cache() for cache in caches] == [None, None, None]
+        left = {thread.name for thread in set(threading.enumerate()) - threads}
+        assert not [name for name in left if name.startswith("ThreadPoolExecutor")]
+
+
+class Made(AsyncFileSystem):
+    """Keeps on which threads it was made."""
+
+    protocol = "made"
+    cachable = False
+    threads: ClassVar[list[threading.Thread]] = []
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.threads.append(threading.current_thread())
+
+    async def _cat_file(self, path: str, **_: Any) -> bytes:
+        return b"x"
+
+
+def test_the_file_system_is_made_once_before_the_threads_that_fetch() -> None:
+    fsspec.register_implementation("made", Made, clobber=True)
+    Made.threads.clear()
+    splits = [FileSplit(path=f"made://once/{number}", length=1, modified_us=0) for number in range(40)]
+    contents = [fetched.result(DEADLINE_S) for _, fetched in fetched_ahead(splits, OPTIONS) if fetched]
+    assert contents == [b"x"] * 40
+    assert Made.threads == [threading.current_thread()]
+
+
+class NotMade(Made):
+    """As of a server that does not answer."""
+
+    protocol = "not-made"
+
+    def __init__(self, **_: Any) -> None:
+        raise ConnectionError("nobody answers")
+
+
+def test_a_file_system_that_cannot_be_made_fails_with_the_file_in_its_turn() -> None:
+    fsspec.register_implementation("made", Made, clobber=True)
+    fsspec.register_implementation("not-made", NotMade, clobber=True)
+    there, not_there = (FileSplit(path=f"{p}://a", length=1, modified_us=0) for p in ("made", "not-made"))
+    given = fetched_ahead([there, not_there], OPTIONS)
+    assert next(given)[0] == there
+    assert next(given) == (not_there, None)
+    with pytest.raises(SplitReadError, match="not-made://a cannot be read: ConnectionError: nobody answers"):
+        read_whole(not_there, OPTIONS)
