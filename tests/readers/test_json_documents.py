@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.json_lines import JsonLinesReader
-from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
+from tests.readers.spark_reading import read_batches, read_table, split_of
 from tests.readers.test_schema_inference import by_spark, found_out
 
 DOCUMENTS = {
