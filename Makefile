@@ -53,7 +53,7 @@ model: setup ## Explore the protocol's interleavings further than make test does
 soak: setup ## Kill drivers at random points, stream 10,000 throttled objects, and count: make soak ARGS="--kills 500"
 	@$(PY) -m tests.soak $(ARGS)
 
-bench: setup ## Compare with Spark's own file source: ten to twenty minutes and 4 GB of disk
+bench: setup ## Compare with Spark's own file source: most of an hour and 4 GB of disk
 	@$(PY) -m benchmarks $(ARGS)
 
 bench-quick: setup ## The same, small: shows that it runs, says little about speed
