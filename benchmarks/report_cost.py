@@ -6,6 +6,7 @@ the coordinator reads all eight. On a cluster the first two happen beside each o
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -70,20 +71,25 @@ class ReportCost:
 
 def measure(location: str, options: Mapping[str, str], batches: int) -> ReportCost:
     """Batches with and without reports in turn, so that both see the same weather."""
-    runs = {
-        choice: _batches(f"{location}/{choice}", {**options, "taskReports": choice}, batches + 1)
-        for choice in ("always", "auto")
-    }
-    taken: dict[str, list[float]] = {choice: [] for choice in runs}
-    for number in range(batches + 1):
-        for choice, run in runs.items():
-            took = next(run)
-            if number:  # the first batch makes folders and connections
-                taken[choice].append(took)
+    taken: dict[str, list[float]] = {"always": [], "auto": []}
+    with contextlib.ExitStack() as stack:
+        runs = {
+            choice: stack.enter_context(
+                _run(f"{location}/{choice}", {**options, "taskReports": choice}, batches + 1)
+            )
+            for choice in taken
+        }
+        for number in range(batches + 1):
+            for choice, run in runs.items():
+                took = next(run)
+                if number:  # the first batch makes folders and connections
+                    taken[choice].append(took)
     return ReportCost(with_reports_ms=taken["always"], without_ms=taken["auto"])
 
 
-def _batches(location: str, options: Mapping[str, str], batches: int) -> Iterator[float]:
+@contextlib.contextmanager
+def _run(location: str, options: Mapping[str, str], batches: int) -> Iterator[Iterator[float]]:
+    """A coordinator, and the milliseconds of one batch after the other; on leaving it is closed."""
     enumerator = type("Parts", (Parts,), {"batches": batches})
     raw = {
         **options,
@@ -93,8 +99,15 @@ def _batches(location: str, options: Mapping[str, str], batches: int) -> Iterato
     }
     source = Source.resolve(raw, enumerator=enumerator, reader=Ids)
     holder = CoordinatorHolder(source, Boundedness.BOUNDED)
+    try:
+        yield _batches(source, holder)
+    finally:
+        holder.close()
+
+
+def _batches(source: Source, holder: CoordinatorHolder) -> Iterator[float]:
     start: dict[str, Any] = INITIAL_OFFSET.to_json()
-    for _ in range(batches):
+    while True:
         began = time.perf_counter()
         end = holder.latest_offset(start, UNLIMITED)
         holder.commit(start)
@@ -111,4 +124,3 @@ def _batches(location: str, options: Mapping[str, str], batches: int) -> Iterato
             raise RuntimeError(f"a batch of {SUBTASKS} rows gave {rows}")
         start = end
         yield (time.perf_counter() - began) * 1000
-    holder.close()
