@@ -326,8 +326,8 @@ class FsspecLister(Lister):
             if not parts[0] or any(is_hidden(part) for part in parts):
                 continue
             if info["type"] == "directory":
-                if not recursive and is_partition(parts[-1]):
-                    yield from self._files_of(info["name"].rstrip("/"), recursive=False)
+                if recursive or is_partition(parts[-1]):
+                    yield from self._files_of(info["name"].rstrip("/"), recursive=recursive)
             else:
                 yield self._found(info)
 
@@ -349,7 +349,9 @@ class FsspecLister(Lister):
         return _known(info)()
 
     def _entries(self, folder: str, *, recursive: bool) -> Any:
-        if recursive:
+        """What is in a folder; with ``recursive`` all files below it, where a store lists them by pages."""
+        # Of other file systems fsspec's find leaves out, without a word, what could not be listed.
+        if recursive and is_object_store(self._fs):
             return self._fs.find(folder, detail=True).values()
         try:
             return self._fs.ls(folder, detail=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
 
-from flip27_source.enumerators.listing import FsspecLister, is_hidden
+from flip27_source.enumerators.listing import FsspecLister
 from flip27_source.file_systems import says_gone
 
 _NOT_OF_SERVERS = frozenset({"about", "blob", "data", "javascript", "mailto", "tel"})
@@ -32,10 +32,7 @@ class HttpLister(FsspecLister):
         for name in names:
             if name is None:
                 continue
-            is_folder = name.endswith("/")
-            yield {"name": name, "size": None, "type": "directory" if is_folder else "file"}
-            if recursive and is_folder and not is_hidden(name.rstrip("/").rpartition("/")[2]):
-                yield from self._entries(name.rstrip("/"), recursive=True)
+            yield {"name": name, "size": None, "type": "directory" if name.endswith("/") else "file"}
 
     def _links(self, folder: str) -> list[str]:
         """The links of a page as fsspec gives them: those to elsewhere left out, the others joined to it."""

@@ -13,7 +13,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from flip27_source.enumerators.listing import open_lister
-from flip27_source.errors import OptionError, StateLocationError
+from flip27_source.errors import DiscoveryError, OptionError, StateLocationError
 from flip27_source.file_systems import canonical_path
 from flip27_source.snapshots.store import FsspecStore, open_store
 from flip27_source.testing import MicroBatchEngine, Step, check_store
@@ -191,3 +191,35 @@ def test_a_crash_in_the_middle_of_a_write_leaves_nothing_under_its_name(tmp_path
         assert store.list("segments") == ["a"]
         assert store.create("segments/b", b"whole")
         assert store.read("segments/b") == b"whole"
+
+
+class WithAClosedRoom(LocalFileSystem):
+    """One directory cannot be listed as long as it is closed: no right, no connection."""
+
+    protocol = "with-a-closed-room"
+    is_closed = True
+
+    def ls(self, path: str, detail: bool = False, **options: Any) -> Any:
+        if self.is_closed and path.endswith("/room"):
+            raise ConnectionResetError("the connection was reset")
+        return super().ls(path, detail=detail, **options)
+
+
+@pytest.mark.parametrize("known", ["exact", "nameCursor"])
+def test_a_directory_below_that_cannot_be_listed_stops_the_query_and_loses_nothing(
+    tmp_path: Path, known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec.register_implementation("with-a-closed-room", WithAClosedRoom, clobber=True)
+    for name in ("b.txt", "room/a.txt", "x/y/c.txt"):
+        (tmp_path / "landing" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "landing" / name).write_text(f"{name}\n")
+    state = str(tmp_path / "state")
+    url = f"with-a-closed-room://{tmp_path}/landing"
+    how = {"recursiveFileLookup": "true", "seenFiles": known, "discoveryRetries": "0"}
+    engine = query(url, stateLocation=state, **how)
+    with pytest.raises(DiscoveryError, match="the connection was reset"):
+        engine.run_batch()
+    monkeypatch.setattr(WithAClosedRoom, "is_closed", False)
+    engine.restart()
+    engine.run_batch()
+    assert sorted(row[0] for row in engine.rows) == ["b.txt", "room/a.txt", "x/y/c.txt"]
