@@ -11,8 +11,10 @@ from py_compile import PycInvalidationMode
 
 import pyspark
 
+from .cases import UNIX_SOCKETS
+
 CONF = {
-    "spark.python.unix.domain.socket.enabled": "true",
+    **UNIX_SOCKETS,
     "spark.driver.defaultJavaOptions": "-Darrow.enable_unsafe_memory_access=true "
     "-Darrow.enable_null_check_for_get=false",
 }

@@ -307,7 +307,7 @@ class FsspecLister(Lister):
         folders = [self._root]
         for level, (shows_hidden, matches) in enumerate(self._tests):
             below: list[str] = []
-            for info in (info for folder in folders for info in self._entries(folder, recursive=False)):
+            for info in (info for folder in folders for info in self._entries(folder)):
                 name = info["name"].rstrip("/").rpartition("/")[2]
                 if (is_hidden(name) and not shows_hidden) or not matches(name):
                     continue
@@ -321,7 +321,9 @@ class FsspecLister(Lister):
 
     def _files_of(self, folder: str, *, recursive: bool) -> Iterator[FileFound]:
         skip = len(folder) + 1
-        for info in self._entries(folder, recursive=recursive):
+        # Of other file systems fsspec's find leaves out, without a word, what could not be listed.
+        by_pages = recursive and is_object_store(self._fs)
+        for info in self._fs.find(folder, detail=True).values() if by_pages else self._entries(folder):
             parts = info["name"].rstrip("/")[skip:].split("/")
             if not parts[0] or any(is_hidden(part) for part in parts):
                 continue
@@ -334,7 +336,7 @@ class FsspecLister(Lister):
     def _found(self, info: Mapping[str, Any]) -> FileFound:
         name = info["name"]
         path = self._host + name if self._host else self._fs.unstrip_protocol(name)
-        return path, _known(info) if info.get("size") is not None else lambda: self._asked(name)
+        return path, lambda: self._asked(name) if info.get("size") is None else _file_info(info)
 
     def _asked(self, name: str) -> FileInfo | None:
         """What a listing of names alone, as over HTTP, does not say; None when the file has vanished."""
@@ -346,13 +348,10 @@ class FsspecLister(Lister):
             raise not_answered(name, error) from error
         if info.get("size") is None:
             raise unknown_length(name)
-        return _known(info)()
+        return _file_info(info)
 
-    def _entries(self, folder: str, *, recursive: bool) -> Any:
-        """What is in a folder; with ``recursive`` all files below it, where a store lists them by pages."""
-        # Of other file systems fsspec's find leaves out, without a word, what could not be listed.
-        if recursive and is_object_store(self._fs):
-            return self._fs.find(folder, detail=True).values()
+    def _entries(self, folder: str) -> Any:
+        """What is directly in a folder."""
         try:
             return self._fs.ls(folder, detail=True)
         except FileNotFoundError:
@@ -362,11 +361,8 @@ class FsspecLister(Lister):
             raise
 
 
-def _known(info: Mapping[str, Any]) -> Callable[[], FileInfo | None]:
-    def known() -> FileInfo | None:
-        return FileInfo(int(info["size"]), modified_us(info), etag_of(info))
-
-    return known
+def _file_info(info: Mapping[str, Any]) -> FileInfo:
+    return FileInfo(int(info["size"]), modified_us(info), etag_of(info))
 
 
 def _check_unicode(path: str) -> None:

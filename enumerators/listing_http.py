@@ -27,7 +27,7 @@ class HttpLister(FsspecLister):
             raise
         return info.get("mimetype") != "text/html" and not self._links(self._root), True
 
-    def _entries(self, folder: str, *, recursive: bool) -> Iterator[Mapping[str, Any]]:
+    def _entries(self, folder: str) -> Iterator[Mapping[str, Any]]:
         names = dict.fromkeys(name_of(folder, link) for link in self._links(folder))
         for name in names:
             if name is None:

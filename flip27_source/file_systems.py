@@ -60,7 +60,7 @@ def canonical_path(url: str) -> str:
         kind = fsspec.get_filesystem_class(shown.partition("://")[0])
     except (ImportError, ValueError):
         return shown  # what was moved away from need not be installed any more
-    protocols = (kind.protocol,) if isinstance(kind.protocol, str) else kind.protocol
+    protocols = _protocols(kind)
     name = str(kind._strip_protocol(shown))
     if name.startswith(tuple(f"{p}://" for p in protocols)):
         return name
@@ -148,5 +148,15 @@ def error_text(error: Exception, url: str) -> str:
 
 def is_object_store(file_system: Any) -> bool:
     """Whether an fsspec file system has objects only: a folder is there as long as a file in it is."""
+    return not _OBJECT_STORES.isdisjoint(_protocols(file_system))
+
+
+def is_web_server(file_system: Any) -> bool:
+    """Whether an fsspec file system is that of HTTP itself, not a cache of it."""
+    return not _WEB.isdisjoint(_protocols(file_system))
+
+
+def _protocols(file_system: Any) -> tuple[str, ...]:
+    """The names of a file system or of its class."""
     protocol = file_system.protocol
-    return not _OBJECT_STORES.isdisjoint((protocol,) if isinstance(protocol, str) else protocol)
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)

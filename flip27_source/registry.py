@@ -5,6 +5,7 @@ Lazy: nothing is imported before it is asked for.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import re
 from typing import Any
@@ -99,8 +100,6 @@ def _find(group: str, name: str) -> type[Any]:
         return _checked(group, name, _imported(group, name, path))
     for point in _entry_points(group=group, name=name):
         return _checked(group, name, _imported(group, name, point.value))
-    import difflib
-
     near = difflib.get_close_matches(name, known_names(group), n=1)
     raise RegistryError(
         f"{_WORD[group]} {name!r} is unknown" + (f"; did you mean {near[0]!r}?" if near else ""),

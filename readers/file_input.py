@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SplitReadError
-from flip27_source.file_systems import answer_text, is_object_store, local_path, says_gone
+from flip27_source.file_systems import answer_text, is_object_store, is_web_server, local_path, says_gone
 from flip27_source.options import Options
 from flip27_source.readers.file_errors import CorruptFileError, FileMissingError
 from flip27_source.readers.web_files import downloaded, gives_parts
@@ -37,7 +37,6 @@ Fetched = Future[bytes]
 """The content of a file that is on its way; its result raises what ``read_whole`` raises."""
 
 _AHEAD_BYTES = 8 << 20
-_WEB = frozenset({"http", "https"})
 
 _file_systems: dict[tuple[int, str, str, str], Any] = {}
 
@@ -103,7 +102,7 @@ def open_raw(
         fs, name = file_system(path, options)
         how = _read_on() if reads_on and _has_caches(fs) and not _says_how(options) else {}
         stream = fs.open(name, "rb", **how)
-        if "http" in fs.protocol and not gives_parts(stream):
+        if is_web_server(fs) and not gives_parts(stream):
             stream.close()
             return downloaded(fs, name)
         return cast(BinaryIO, stream)
@@ -116,8 +115,7 @@ def answers_many(fs: Any) -> bool:
 
 def _has_caches(fs: Any) -> bool:
     """Whether its files are read through the caches of fsspec; those of sshfs are not, and limit requests."""
-    protocol = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
-    return answers_many(fs) and (is_object_store(fs) or not _WEB.isdisjoint(protocol))
+    return answers_many(fs) and (is_object_store(fs) or is_web_server(fs))
 
 
 def _read_on() -> dict[str, Any]:

@@ -100,18 +100,18 @@ def made_by_driver(
     Raises:
         StateLocationError: it was not made in time.
     """
+
+    def committed() -> NewestBatch | None:
+        return newest_batch(state, checkpoint, options)
+
     store = open_store(state, options)
-    batch = newest_batch(state, checkpoint, options)
+    batch = committed()
     folder = lineage_of(state, batch, lineage, store)
     watch = DriverWatch(store, folder)
     driver = watch.living()
     if driver is None:
         return None
     progress = progress or _unheard
-
-    def committed() -> NewestBatch | None:
-        return newest_batch(state, checkpoint, options)
-
     made = _Asking(store, folder, to, options, watch, driver, committed, progress).wait(timeout_s)
     if made is None:
         progress("it has made no savepoint: the newest complete checkpoint is copied")
@@ -187,7 +187,8 @@ class _Asking:
 
         That hears of it at the query's next trigger, which may be hours away.
         """
-        name, batch = self._under_way(), self._committed()
+        name = self._under_way()
+        batch = None if name is None else self._committed()
         if name is None or batch is None or (self._lineage, name) not in batch.named:
             return False
         write_savepoint(self._store, self._lineage, name, self._target, created_ms=now_ms())

@@ -22,7 +22,7 @@ from ..errors import CorruptStateError, MissingStateError, StaleDriverError
 from . import layout
 from .store import Store
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("flip27_source")
 
 RENEWED_EVERY_MS = 10_000
 _MISSED_RENEWALS = 3
