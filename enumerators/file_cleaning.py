@@ -6,15 +6,14 @@ file that is gone, or lies in the archive, is done.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flip27_source.durable_files import DurableFiles
 from flip27_source.enumerators.entries import etag_of, modified_us
 from flip27_source.enumerators.file_globs import expand_paths, is_matched
 from flip27_source.enumerators.file_split import FileSplit
@@ -23,8 +22,10 @@ from flip27_source.enumerators.listing import is_hidden
 from flip27_source.errors import ActionError, OptionError
 from flip27_source.file_systems import host_of, is_object_store, local_path, open_file_system
 from flip27_source.options import Options
+from flip27_source.segment import content_digest
 
 _SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs"}
+_LONGEST_NAME_BYTES = 255
 _log = logging.getLogger("flip27_source")
 
 
@@ -100,6 +101,7 @@ class Cleaning:
     def __init__(self, options: Options, paths: Sequence[str]) -> None:
         self._storage_options = options.with_prefix("storage.")
         self._archive = None
+        self._files = DurableFiles("/")
         self.wanted = options[CLEAN_SOURCE] != "off"
         if options[CLEAN_SOURCE] == "archive":
             archive = options.require(SOURCE_ARCHIVE_DIR, why="cleanSource=archive moves files there")
@@ -121,7 +123,7 @@ class Cleaning:
         if local_path(action.path) is None:
             _clean_remote(action, self._storage_options)
         else:
-            _clean_local(action)
+            _clean_local(action, self._files)
 
 
 def _whole_path(path: str) -> str:
@@ -131,32 +133,41 @@ def _whole_path(path: str) -> str:
     return path.lstrip("/")
 
 
-def _clean_local(action: CleanFile) -> None:
+def _clean_local(action: CleanFile, files: DurableFiles) -> None:
     path = local_path(action.path) or action.path
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return
-    if (found.st_size, found.st_mtime_ns // 1000) != (action.length, action.modified_us):
-        _left_alone(action)
+    if not _is_unchanged(path, action):
         return
     if action.archive is None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        files.remove(path)
         return
     target = local_path(action.archive) or action.archive
-    os.makedirs(os.path.dirname(target), exist_ok=True)
     if os.path.lexists(target) and not _is_copy(target, action):
         # An earlier file of the same path is never written over.
-        target = f"{target}.{action.modified_us}"
+        target = _name_beside(target, action.modified_us)
     try:
-        os.replace(path, target)
+        files.move(path, target)
     except FileNotFoundError:
-        return
+        if _is_unchanged(path, action):
+            raise
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        _move_across_devices(path, target)
+        # A crash before the last step leaves the source, and all is done again.
+        files.copy_from(path, target, length=action.length)
+        if _is_unchanged(path, action):
+            files.remove(path)
+
+
+def _is_unchanged(path: str, action: CleanFile) -> bool:
+    """Whether the file is the one that was read; False also where it is gone."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    if (found.st_size, found.st_mtime_ns // 1000) == (action.length, action.modified_us):
+        return True
+    _left_alone(action)
+    return False
 
 
 def _is_copy(target: str, action: CleanFile) -> bool:
@@ -164,15 +175,13 @@ def _is_copy(target: str, action: CleanFile) -> bool:
     return (found.st_size, found.st_mtime_ns // 1000) == (action.length, action.modified_us)
 
 
-def _move_across_devices(path: str, target: str) -> None:
-    """Copy, make durable, then delete: a crash in between leaves the source, and it is done again."""
-    folder, _, name = target.rpartition("/")
-    unfinished = f"{folder}/.{name}.flip27"
-    shutil.copy2(path, unfinished)
-    with open(unfinished, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(unfinished, target)
-    os.unlink(path)
+def _name_beside(target: str, modified_us: int) -> str:
+    """Another name in the same folder, for a file of this modification time."""
+    folder, slash, name = target.rpartition("/")
+    encoded = os.fsencode(name)
+    if len(encoded) + len(f".{modified_us}") > _LONGEST_NAME_BYTES:
+        name = f"{encoded[:100].decode(errors='ignore')}.{content_digest(encoded)}"
+    return f"{folder}{slash}{name}.{modified_us}"
 
 
 def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None:

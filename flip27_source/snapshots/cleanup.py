@@ -102,6 +102,8 @@ class Cleaner:
                 if segment not in self._in_use:
                     self.store.delete(layout.segment_file(self.lineage, segment))
         self._clean_reports(committed.checkpoint_id)
+        for folder in layout.FOLDERS:
+            self.store.remove_abandoned(f"{self.lineage}/{folder}")
         return plan
 
     def _clean_reports(self, committed_id: int) -> None:

@@ -30,6 +30,8 @@ FAILURES = "failures"
 REQUESTS = "requests"
 DRIVERS = "drivers"
 CLAIM_FILE = "claim.json"
+FOLDERS = (CHECKPOINTS, SEGMENTS, REPORTS, FAILURES, REQUESTS, DRIVERS)
+"""What a lineage may have in it besides its own two files."""
 
 _CHECKPOINT_NAME = re.compile(r"(\d{1,18})-([0-9a-f]{32})\.json")
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.[a-z0-9-]{1,32}\.(?:json|bin)")

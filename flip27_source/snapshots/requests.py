@@ -86,7 +86,7 @@ class RequestFolder:
             raise EditError(
                 f"the edit cannot be stored as JSON: {error}", remedy="use text that is Unicode"
             ) from error
-        if not self._store.create(self.file(request.request_id), data):
+        if not self._store.create_once(self.file(request.request_id), data):
             raise EditError(f"there is a request {request.request_id} already", remedy="submit it once")
 
     def file(self, request_id: str) -> str:

@@ -28,7 +28,7 @@ from ..segment import content_digest
 from . import layout
 from .documents import CheckpointDocument, decode_document
 from .layout import CheckpointName
-from .segments import unpack_segment
+from .segments import check_segment, unpack_segment
 from .store import Store, open_store
 
 FORMAT = 1
@@ -136,17 +136,18 @@ def write_savepoint(
 
     Raises:
         MissingStateError: the checkpoint is not complete, or was cleaned up meanwhile.
+        CorruptStateError: a file of the checkpoint is damaged.
     """
     data = source.read(layout.checkpoint_file(lineage, name))
     document = decode_document(data, name)
     folder = savepoint_folder(name)
     for segment in sorted(document.segments):
-        target.create(
-            layout.segment_file(folder, segment), source.read(layout.segment_file(lineage, segment))
-        )
+        stored = source.read(layout.segment_file(lineage, segment))
+        check_segment(segment, stored)
+        target.ensure(layout.segment_file(folder, segment), stored)
     reports = _reports(source, lineage, document, name)
     for file in reports:
-        target.create(f"{folder}/{layout.REPORTS}/{file}", source.read(f"{lineage}/{layout.REPORTS}/{file}"))
+        target.ensure(f"{folder}/{layout.REPORTS}/{file}", source.read(f"{lineage}/{layout.REPORTS}/{file}"))
     metadata = SavepointMetadata(
         format=FORMAT,
         kind="savepoint",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ..errors import CorruptStateError
+from ..segment import Segment
 
 _SIZE_BYTES = 8
 _LARGEST_SEGMENT_BYTES = 4 << 30
@@ -33,3 +34,8 @@ def unpack_segment(name: str, stored: bytes) -> bytes:
             remedy="restore the file from a backup of the state location, or restart from an "
             "older checkpoint or a savepoint",
         ) from error
+
+
+def check_segment(name: str, stored: bytes) -> None:
+    """Raise CorruptStateError unless the file of a segment holds the bytes that its name promises."""
+    Segment(name, data=None, load=lambda _: unpack_segment(name, stored)).data  # noqa: B018 - reading checks

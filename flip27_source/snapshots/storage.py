@@ -94,7 +94,7 @@ class CheckpointStorage:
             summary=summary,
         )
         self._write_segments(self.store, offset, encoded)
-        self.store.create(layout.checkpoint_file(lineage, encoded.name), encoded.data)
+        self.store.ensure(layout.checkpoint_file(lineage, encoded.name), encoded.data)
         self._remember(offset, encoded)
         return offset
 
@@ -199,7 +199,7 @@ class CheckpointStorage:
         load = self.segment_loader(offset)
         for name, segment in encoded.segments.items():
             if name not in durable:
-                store.create(layout.segment_file(str(offset.lineage), name), pack_segment(segment.data))
+                store.ensure(layout.segment_file(str(offset.lineage), name), pack_segment(segment.data))
                 segment.stored_by(load)
 
     def _remember(self, offset: Offset, encoded: EncodedDocument) -> None:

@@ -7,16 +7,23 @@ reader sees all of it or nothing. Nothing here knows what is stored.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
+import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from ..errors import MissingStateError, StateLocationError
+from ..durable_files import (
+    ABANDONED_AFTER_S,
+    OS_DISK,
+    TEMPORARY_PREFIX,
+    Disk,
+    DurableFiles,
+    NoExclusiveCreateError,
+)
+from ..errors import MissingStateError, StateError, StateLocationError
 from ..file_systems import is_object_store, local_path, open_file_system, redacted
 
 
@@ -56,10 +63,35 @@ class Store(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete ``name``; no error when it is absent."""
+        """Delete ``name``; no error when it is absent. It stays deleted: a request must not come back."""
 
     def remove_empty(self, folder: str) -> None:  # noqa: B027 - object stores have no folders
-        """Remove a folder in which nothing but empty folders is, where the file system has folders."""
+        """Remove a folder that holds only empty folders and abandoned files, where there are folders."""
+
+    def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
+        """Delete what killed processes have left of files that they were writing; how many there were."""
+        return 0
+
+    def create_once(self, name: str, data: bytes) -> bool:
+        """Create ``name``, which nobody else creates with other data; False when it has other data.
+
+        The answer to a request may be lost on the way: whoever asks again finds its own data there.
+        """
+        return self.create(name, data) or self.read(name) == data
+
+    def ensure(self, name: str, data: bytes) -> None:
+        """Have ``name``, which is a digest of its content, hold ``data``; durable on return.
+
+        A file that is there is not trusted (R13): one that holds anything else is damaged, and written anew.
+        """
+        if self.create(name, data):
+            return
+        try:
+            if self.read(name) == data:
+                return
+        except StateError:
+            pass  # it cannot be read, so it is no better than one that is damaged
+        self.replace(name, data)
 
 
 class MemoryStore(Store):
@@ -97,89 +129,69 @@ class MemoryStore(Store):
 
 
 class LocalStore(Store):
-    """A directory of a local (or mounted POSIX) file system.
+    """A directory of a local (or mounted POSIX) file system."""
 
-    A file is written under a temporary name, synced, and linked to its own name, which fails if
-    that exists; then the directory is synced.
-    """
-
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, disk: Disk = OS_DISK) -> None:
         self.location = root
-        self._root = Path(root)
-        self._known_folders: set[Path] = set()
+        self._disk = disk
+        self._files = DurableFiles(root, disk)
 
     def read(self, name: str) -> bytes:
         try:
-            return (self._root / name).read_bytes()
+            return self._disk.read(self._path(name))
         except FileNotFoundError:
             raise _missing(self.location, name) from None
         except OSError as error:
             raise _failed("read", self.location, name, error) from error
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        with self._written(name, data) as (temporary, target):
-            try:
-                os.link(temporary, target)
-            except FileExistsError:
-                return False
-            except OSError as error:
-                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
-                    raise
-                if exclusive:
-                    raise _not_exclusive(self.location, name) from error
-                return _claim(temporary, target)
-        return True
+        try:
+            return self._files.create(self._path(name), data, exclusive=exclusive)
+        except NoExclusiveCreateError as error:
+            raise _not_exclusive(self.location, name) from error
+        except OSError as error:
+            raise _failed("write", self.location, name, error) from error
 
     def replace(self, name: str, data: bytes) -> None:
-        with self._written(name, data) as (temporary, target):
-            temporary.replace(target)
+        try:
+            self._files.replace(self._path(name), data)
+        except OSError as error:
+            raise _failed("write", self.location, name, error) from error
 
     def list(self, folder: str) -> list[str]:
         try:
-            names = os.listdir(self._root / folder)
+            names = self._disk.names(self._path(folder))
         except FileNotFoundError:
             return []
         except OSError as error:
             raise _failed("list", self.location, folder, error) from error
-        return sorted(name for name in names if not name.startswith(".tmp-"))
+        return sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX))
 
     def delete(self, name: str) -> None:
         try:
-            (self._root / name).unlink(missing_ok=True)
+            self._files.remove(self._path(name))
         except OSError as error:
             raise _failed("delete", self.location, name, error) from error
 
     def remove_empty(self, folder: str) -> None:
-        self._known_folders.clear()
-        for path, _, _ in os.walk(self._root / folder, topdown=False):
-            with contextlib.suppress(OSError):
-                os.rmdir(path)
+        self._remove_empty(self._path(folder))
 
-    @contextlib.contextmanager
-    def _written(self, name: str, data: bytes) -> Iterator[tuple[Path, Path]]:
-        target = self._root / name
-        temporary = target.parent / f".tmp-{uuid.uuid4().hex}"
+    def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
         try:
-            self._make_folder(target.parent)
-            with open(temporary, "xb", buffering=0) as file:
-                file.write(data)
-                os.fsync(file.fileno())
-            yield temporary, target
-            _sync_folder(target.parent)
+            return self._files.remove_abandoned(self._path(folder), older_than_s=older_than_s)
         except OSError as error:
-            raise _failed("write", self.location, name, error) from error
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
+            raise _failed("list", self.location, folder, error) from error
 
-    def _make_folder(self, folder: Path) -> None:
-        if folder in self._known_folders:
-            return
-        missing = [p for p in (folder, *folder.parents) if not p.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        for made in missing:
-            _sync_folder(made.parent)
-        self._known_folders.add(folder)
+    def _remove_empty(self, path: str) -> None:
+        with contextlib.suppress(OSError):
+            self._files.remove_abandoned(path)
+            for name in self._disk.names(path):
+                if self._disk.is_folder(os.path.join(path, name)):
+                    self._remove_empty(os.path.join(path, name))
+            self._disk.remove_folder(path)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.location, name)
 
 
 class FsspecStore(Store):
@@ -245,7 +257,7 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("list", self.location, folder, error) from error
         names = (str(path).rstrip("/").rpartition("/")[2] for path in found)
-        return sorted(name for name in names if name and not name.startswith(".tmp-"))
+        return sorted(name for name in names if name and not name.startswith(TEMPORARY_PREFIX))
 
     def delete(self, name: str) -> None:
         try:
@@ -265,6 +277,23 @@ class FsspecStore(Store):
             return
         except Exception as error:
             raise _failed("delete", self.location, folder, error) from error
+
+    def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
+        if self._has_objects:
+            return 0
+        removed = 0
+        try:
+            self._fs.invalidate_cache(self._path(folder))
+            for path in self._fs.ls(self._path(folder), detail=False):
+                is_temporary = str(path).rpartition("/")[2].startswith(TEMPORARY_PREFIX)
+                if is_temporary and time.time() - self._fs.modified(path).timestamp() >= older_than_s:
+                    self._fs.rm_file(path)
+                    removed += 1
+        except (FileNotFoundError, NotImplementedError):
+            return removed
+        except Exception as error:
+            raise _failed("list", self.location, folder, error) from error
+        return removed
 
     def _make_folder(self, path: str) -> None:
         # Object stores have no folders; asked for one, some make a bucket of a misspelled name.
@@ -287,12 +316,24 @@ class FsspecStore(Store):
             if self._has_objects:
                 self._fs.pipe_file(path, data)
             else:
-                folder, slash, _ = name.rpartition("/")
-                temporary = f"{folder}{slash}.tmp-{uuid.uuid4().hex}"
-                self._fs.pipe_file(self._path(temporary), data)
-                self._move(temporary, name)
+                self._write_beside(name, data)
         except Exception as error:
             raise _failed("write", self.location, name, error) from error
+
+    def _write_beside(self, name: str, data: bytes) -> None:
+        folder, slash, _ = name.rpartition("/")
+        temporary = f"{folder}{slash}{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        try:
+            self._fs.pipe_file(self._path(temporary), data)
+            self._fs.invalidate_cache(self._path(temporary))
+            stored_bytes = self._fs.info(self._path(temporary))["size"]
+            if stored_bytes != len(data):
+                raise OSError(f"the file system stored {stored_bytes} of {len(data)} bytes")
+            self._move(temporary, name)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._fs.rm_file(self._path(temporary))
+            raise
 
     def _move(self, temporary: str, name: str) -> None:
         source, target = self._path(temporary), self._path(name)
@@ -325,35 +366,6 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
         location, storage_options, what="stateLocation", error_type=StateLocationError
     )
     return FsspecStore(file_system, root, redacted(location))
-
-
-def _claim(temporary: Path, target: Path) -> bool:
-    """For file systems without hard links, such as some network mounts: claim, then move over.
-
-    Who makes the empty claim beside the target first moves its file to the target, which is
-    whole from the start. A claim whose owner died is taken over: names of documents and
-    segments are digests of their content, so both would have moved the same bytes.
-    """
-    if target.exists():
-        return False
-    claim = target.with_name(f".tmp-claim-{target.name}")
-    try:
-        os.close(os.open(claim, os.O_CREAT | os.O_EXCL))
-        first = True
-    except FileExistsError:
-        first = not target.exists()
-    if first:
-        temporary.replace(target)
-    claim.unlink(missing_ok=True)
-    return first
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _not_exclusive(location: str, name: str) -> StateLocationError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..durable_files import ABANDONED_AFTER_S
 from ..snapshots.store import Store
 from .steps import Killed
 
@@ -50,6 +51,14 @@ class WatchedStore(Store):
     def delete(self, name: str) -> None:
         self._check_alive()
         self._store.delete(name)
+
+    def remove_empty(self, folder: str) -> None:
+        self._check_alive()
+        self._store.remove_empty(folder)
+
+    def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
+        self._check_alive()
+        return self._store.remove_abandoned(folder, older_than_s=older_than_s)
 
     def _check_alive(self) -> None:
         if self._dead:

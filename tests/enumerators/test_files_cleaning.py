@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -367,3 +368,39 @@ def test_ranges_of_another_version_of_a_file_do_not_count() -> None:
 def test_a_whole_file_is_complete_at_once_also_an_empty_one() -> None:
     assert FinishedRanges().completes(a_range(0, None))
     assert FinishedRanges().completes(FileSplit(path="/e", length=0, modified_us=1))
+
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@pytest.mark.skipif(not os.access(SHARED_MEMORY, os.W_OK), reason="this machine has no second device")
+def test_a_file_is_archived_on_another_device_with_its_time_and_nothing_half_copied(tmp_path: Path) -> None:
+    landed = tmp_path / "landing" / "a.json"
+    landed.parent.mkdir()
+    landed.write_bytes(b"0123456789")
+    os.utime(landed, ns=(1_000_000, 2_000_000))
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY) as archive:
+        assert os.stat(archive).st_dev != os.stat(tmp_path).st_dev
+        given = {"cleanSource": "archive", "sourceArchiveDir": archive}
+        cleaning = Cleaning(Options.parse(given, FilesEnumerator.options), [str(landed.parent)])
+        split = FileSplit(path=str(landed), length=10, modified_us=2_000)
+        cleaning.perform(cleaning.action_for(split))
+        archived = Path(f"{archive}{landed}")
+        assert archived.read_bytes() == b"0123456789"
+        assert archived.stat().st_mtime_ns == 2_000_000
+        assert [path for path in Path(archive).rglob("*") if path.is_file()] == [archived]
+    assert not landed.exists()
+
+
+def test_an_archive_that_has_another_file_of_a_name_as_long_as_names_can_be_gets_both(tmp_path: Path) -> None:
+    landed = tmp_path / "landing" / ("ä" * 127)
+    landed.parent.mkdir()
+    given = {"cleanSource": "archive", "sourceArchiveDir": str(tmp_path / "archive")}
+    cleaning = Cleaning(Options.parse(given, FilesEnumerator.options), [str(landed.parent)])
+    for content, modified_us in (b"first", 1_000), (b"second", 2_000):
+        landed.write_bytes(content)
+        os.utime(landed, ns=(modified_us * 1000, modified_us * 1000))
+        split = FileSplit(path=str(landed), length=len(content), modified_us=modified_us)
+        cleaning.perform(cleaning.action_for(split))
+    found = sorted(path.read_bytes() for path in (tmp_path / "archive").rglob("*") if path.is_file())
+    assert found == [b"first", b"second"]

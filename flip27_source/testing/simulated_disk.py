@@ -1,0 +1,247 @@
+"""SimulatedDisk: a disk in memory whose power can be cut, that becomes full, and that fails on purpose.
+
+What was written but not synced is lost by a power cut in part or whole, and a name that was given,
+taken away or changed in a folder that was not synced since may have its old state again. Each file
+system call is one step, at which a process can be killed, suspended or given an error. The same seed
+gives the same disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Gate = Callable[[str, str], None]
+"""Called before each file system call with its name and its path; may raise an OSError, or Killed."""
+
+
+@dataclass(slots=True, eq=False)
+class _File:
+    """``data`` is what a reader sees; ``synced`` is what a power cut leaves at least."""
+
+    data: bytearray = field(default_factory=bytearray)
+    synced: bytes = b""
+    modified_s: float = 0.0
+
+
+_FOLDER = None
+_Names = dict[str, _File | None]
+"""Absolute paths; the value of a folder is None."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of names that is not durable yet.
+
+    Attributes:
+        removes, adds: paths. folders: syncing any of these makes it durable.
+    """
+
+    folders: frozenset[str]
+    removes: str | None = None
+    adds: str | None = None
+    file: _File | None = None
+
+    def apply(self, names: _Names) -> None:
+        """Make the change. A name in a folder that is not there itself is out of reach for the time being."""
+        if self.adds is not None:
+            names[self.adds] = self.file
+        if self.removes is not None:
+            names.pop(self.removes, None)
+
+
+class SimulatedDisk:
+    """All files of one machine; see :meth:`seen_by` for the calls of one process.
+
+    Attributes:
+        room_bytes: how many more bytes fit; None for no limit.
+        now: the time that files are stamped with, seconds.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._names: _Names = {"/": _FOLDER}
+        self._durable: _Names = {"/": _FOLDER}
+        self._changes: list[_Change] = []
+        self._handles: dict[int, _File] = {}
+        self._next_handle = 100
+        self.room_bytes: int | None = None
+        self.now = 0.0
+
+    def seen_by(self, gate: Gate | None = None) -> ProcessDisk:
+        """The disk as one process sees it; ``gate`` is asked before each of its calls."""
+        return ProcessDisk(self, gate)
+
+    def cut_power(self) -> None:
+        """Lose what is not durable: all of it, some of it, or nothing, as the seed decides."""
+        names = dict(self._durable)
+        for change in self._changes:
+            if self._random.random() < 0.5:
+                change.apply(names)
+        self._names = {path: file for path, file in names.items() if self._is_reachable(path, names)}
+        self._durable = dict(self._names)
+        self._changes.clear()
+        self._handles.clear()
+        for file in self._names.values():
+            if file is not None and bytes(file.data) != file.synced:
+                written = bytes(file.data)
+                cut = written[: self._random.randrange(len(written) + 1)]
+                kept = self._random.choice([file.synced, cut, bytes(len(written)), written])
+                file.data, file.synced = bytearray(kept), kept
+
+    def files(self) -> dict[str, bytes]:
+        """What a reader would see: every file with its content."""
+        return {path: bytes(file.data) for path, file in sorted(self._names.items()) if file is not None}
+
+    def damage(self, path: str, content: bytes) -> None:
+        """Put other bytes into a file behind everybody's back."""
+        file = self._file(path)
+        file.data, file.synced = bytearray(content), content
+
+    def used_bytes(self) -> int:
+        """How many bytes all files have."""
+        return sum(len(file.data) for file in self._names.values() if file is not None)
+
+    def _is_reachable(self, path: str, names: _Names) -> bool:
+        while path != "/":
+            path = os.path.dirname(path)
+            if names.get(path, 0) is not _FOLDER:
+                return False
+        return True
+
+    def _file(self, path: str) -> _File:
+        try:
+            found = self._names[path]
+        except KeyError:
+            raise _error(errno.ENOENT, path) from None
+        if found is None:
+            raise _error(errno.EISDIR, path)
+        return found
+
+    def _change(self, *folders: str, adds: str | None = None, removes: str | None = None) -> None:
+        file = None if adds is None else self._names[adds]
+        self._changes.append(_Change(frozenset(folders), removes, adds, file))
+
+
+class ProcessDisk:
+    """The calls of one process; see :class:`flip27_source.durable_files.Disk`."""
+
+    def __init__(self, disk: SimulatedDisk, gate: Gate | None = None) -> None:
+        self._disk = disk
+        self._gate = gate
+
+    def open_new(self, path: str) -> int:
+        disk = self._enter("open_new", path)
+        folder = os.path.dirname(path)
+        if disk._names.get(folder, 0) is not _FOLDER:
+            raise _error(errno.ENOENT, path)
+        if path in disk._names:
+            raise _error(errno.EEXIST, path)
+        disk._names[path] = file = _File(modified_s=disk.now)
+        disk._change(folder, adds=path)
+        disk._next_handle += 1
+        disk._handles[disk._next_handle] = file
+        return disk._next_handle
+
+    def write(self, handle: int, data: memoryview) -> int:
+        disk = self._enter("write", "")
+        file = disk._handles[handle]
+        taken = len(data)
+        if disk.room_bytes is not None:
+            taken = min(taken, disk.room_bytes)
+            if taken == 0 and data:
+                raise _error(errno.ENOSPC, "")
+            disk.room_bytes -= taken
+        file.data += data[:taken]
+        file.modified_s = disk.now
+        return taken
+
+    def sync(self, handle: int) -> None:
+        disk = self._enter("sync", "")
+        file = disk._handles[handle]
+        file.synced = bytes(file.data)
+
+    def close(self, handle: int) -> None:
+        disk = self._enter("close", "")
+        del disk._handles[handle]
+
+    def link(self, source: str, target: str) -> None:
+        disk = self._enter("link", target)
+        file = disk._file(source)
+        if target in disk._names:
+            raise _error(errno.EEXIST, target)
+        disk._names[target] = file
+        disk._change(os.path.dirname(target), adds=target)
+
+    def rename(self, source: str, target: str) -> None:
+        disk = self._enter("rename", target)
+        disk._names[target] = disk._file(source)
+        del disk._names[source]
+        disk._change(os.path.dirname(source), os.path.dirname(target), adds=target, removes=source)
+
+    def remove(self, path: str) -> None:
+        disk = self._enter("remove", path)
+        file = disk._file(path)
+        del disk._names[path]
+        disk._change(os.path.dirname(path), removes=path)
+        if disk.room_bytes is not None and file not in disk._names.values():
+            disk.room_bytes += len(file.data)
+
+    def make_folder(self, path: str) -> None:
+        disk = self._enter("make_folder", path)
+        if path in disk._names:
+            raise _error(errno.EEXIST, path)
+        if disk._names.get(os.path.dirname(path), 0) is not _FOLDER:
+            raise _error(errno.ENOENT, path)
+        disk._names[path] = _FOLDER
+        disk._change(os.path.dirname(path), adds=path)
+
+    def remove_folder(self, path: str) -> None:
+        disk = self._enter("remove_folder", path)
+        if any(name.startswith(f"{path}/") for name in disk._names):
+            raise _error(errno.ENOTEMPTY, path)
+        del disk._names[path]
+        disk._change(os.path.dirname(path), removes=path)
+
+    def sync_folder(self, path: str) -> None:
+        disk = self._enter("sync_folder", path)
+        left: list[_Change] = []
+        for change in disk._changes:
+            if path in change.folders:
+                change.apply(disk._durable)
+            else:
+                left.append(change)
+        disk._changes = left
+
+    def exists(self, path: str) -> bool:
+        return path in self._enter("exists", path)._names
+
+    def is_folder(self, path: str) -> bool:
+        return self._enter("is_folder", path)._names.get(path, 0) is _FOLDER
+
+    def modified_s(self, path: str) -> float:
+        return self._enter("modified_s", path)._file(path).modified_s
+
+    def now_s(self) -> float:
+        return self._disk.now
+
+    def names(self, path: str) -> list[str]:
+        disk = self._enter("names", path)
+        if path not in disk._names:
+            raise _error(errno.ENOENT, path)
+        return [os.path.basename(name) for name in disk._names if os.path.dirname(name) == path != name]
+
+    def read(self, path: str, limit_bytes: int | None = None) -> bytes:
+        return bytes(self._enter("read", path)._file(path).data[:limit_bytes])
+
+    def _enter(self, call: str, path: str) -> SimulatedDisk:
+        if self._gate is not None:
+            self._gate(call, path)
+        return self._disk
+
+
+def _error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)
