@@ -20,7 +20,14 @@ from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.files_options import CLEAN_SOURCE, SOURCE_ARCHIVE_DIR
 from flip27_source.enumerators.listing import is_hidden
 from flip27_source.errors import ActionError, OptionError
-from flip27_source.file_systems import host_of, is_object_store, local_path, open_file_system
+from flip27_source.file_systems import (
+    disk_path,
+    given_name,
+    host_of,
+    is_object_store,
+    local_path,
+    open_listed,
+)
 from flip27_source.options import Options
 from flip27_source.segment import content_digest
 
@@ -134,13 +141,13 @@ def _whole_path(path: str) -> str:
 
 
 def _clean_local(action: CleanFile, files: DurableFiles) -> None:
-    path = local_path(action.path) or action.path
+    path = disk_path(action.path) or action.path
     if not _is_unchanged(path, action):
         return
     if action.archive is None:
         files.remove(path)
         return
-    target = local_path(action.archive) or action.archive
+    target = disk_path(action.archive) or action.archive
     if os.path.lexists(target) and not _is_copy(target, action):
         # An earlier file of the same path is never written over.
         target = _name_beside(target, action.modified_us)
@@ -185,7 +192,7 @@ def _name_beside(target: str, modified_us: int) -> str:
 
 
 def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None:
-    file_system, path = open_file_system(action.path, storage_options, what="path", error_type=ActionError)
+    file_system, path = open_listed(action.path, storage_options)
     found = _info(file_system, path)
     if found is None:
         return
@@ -193,7 +200,7 @@ def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None
         _left_alone(action)
         return
     if action.archive is not None:
-        target = file_system._strip_protocol(action.archive)
+        target = given_name(action.archive)
         there = _info(file_system, target)
         if there is not None and not _is_equal(there, found):
             target = f"{target}.{action.modified_us}"
@@ -287,4 +294,5 @@ def _would_read(path: str, archive: str) -> bool:
 
 
 def _parts(path: str) -> list[str]:
-    return [part for part in path.partition("://")[2 if "://" in path else 0].split("/") if part]
+    name = path if local_path(path) is not None else path.partition("://")[2]
+    return [part for part in name.split("/") if part]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flip27_source.file_ids import FileSplitId
 from flip27_source.split import SplitSize
 
 
@@ -35,23 +36,10 @@ class FileSplit:
     @property
     def split_id(self) -> str:
         """The path, its version where there may be others, and the range where it is not the whole file."""
-        name = self.path if self.version is None else f"{self.path}@{self.version}"
-        if self.start == 0 and self.end is None:
-            return name
-        return f"{name}#{self.start}-{'' if self.end is None else self.end}"
+        return str(FileSplitId(path=self.path, version=self.version, start=self.start, end=self.end))
 
     @property
     def size(self) -> SplitSize:
         """One file (counted at its first range only) and the bytes of the range."""
         end = self.length if self.end is None else self.end
         return SplitSize(files=1 if self.start == 0 else 0, bytes=max(0, end - self.start))
-
-
-def path_forms(split_id: str) -> list[str]:
-    """The paths that a split of this id can be of: as it is, without a range, without a version."""
-    forms = [split_id]
-    for mark in ("#", "@"):
-        path, found, _ = forms[-1].rpartition(mark)
-        if found and path:
-            forms.append(path)
-    return forms

@@ -18,7 +18,7 @@ from flip27_source.enumerators.file_cleaning import CleanFile, Cleaning, Finishe
 from flip27_source.enumerators.file_globs import any_name, name_test
 from flip27_source.enumerators.file_order import merged_latest_first, put_in_order
 from flip27_source.enumerators.file_sample import sample_files
-from flip27_source.enumerators.file_split import FileSplit, path_forms
+from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.files_options import (
     CLEAN_SOURCE,
     FILE_NAME_ONLY,
@@ -39,6 +39,7 @@ from flip27_source.enumerators.listing import FileInfo, open_listers
 from flip27_source.enumerators.seen_strategies import check_move, chosen_strategy, strategy_named
 from flip27_source.enumerators.seen_strategy import FilesPosition, Look, switched
 from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.file_ids import FileSplitId
 from flip27_source.inference import SamplesSplits, SplitSample
 from flip27_source.options import Option, Options
 from flip27_source.path_rewrite import PathRewrite, RewritesPaths
@@ -186,7 +187,7 @@ class FilesEnumerator(
     @classmethod
     def concerned(cls, actions: Sequence[CleanFile], split_ids: Collection[str]) -> Sequence[bool]:
         """Whether a file that is to be cleaned is read again."""
-        paths = {path for split_id in split_ids for path in path_forms(split_id)}
+        paths = {FileSplitId.parse(split_id).path for split_id in split_ids}
         return [action.path in paths for action in actions]
 
     @classmethod

@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flip27_source.errors import OptionError
+from flip27_source.file_systems import location
 from flip27_source.options import Option, Options, boolean, duration_s, one_of, optional, text
 from flip27_source.source_options import PATH, TIME_ZONE
 
@@ -159,7 +160,7 @@ CLEAN_SOURCE: Option[str] = Option(
 )
 SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
     name="sourceArchiveDir",
-    parse=optional(text),
+    parse=optional(location),
     default=None,
     doc="Where cleanSource=archive moves files: below this directory by their whole path. On the same "
     "kind of file system as the path, and not in a directory that the source reads.",

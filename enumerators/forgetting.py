@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from flip27_source.enumerators.file_split import path_forms
 from flip27_source.enumerators.seen_exact import ExactFiles
 from flip27_source.enumerators.seen_files import SeenFiles, path_hash
 from flip27_source.enumerators.seen_strategy import FilesPosition
 from flip27_source.errors import EditError
+from flip27_source.file_ids import FileSplitId
 from flip27_source.path_rewrite import before_moves
 
 NOT_KNOWN = "is not known: no such file was found"
@@ -33,7 +33,9 @@ def forgotten(
     kept: dict[str, str] = {}
     paths: dict[str, bytes] = {}
     for split_id in split_ids:
-        forms = {path: _hash_of(path, position, name_only=name_only) for path in path_forms(split_id)}
+        # People may also give the path of a file whose id has more to it than that.
+        named = (FileSplitId.parse(split_id).path, split_id)
+        forms = {path: _hash_of(path, position, name_only=name_only) for path in named}
         known = [path for path, hashed in forms.items() if hashed in seen]
         if not known:
             kept[split_id] = NOT_KNOWN

@@ -25,13 +25,16 @@ from flip27_source.enumerators.listing_errors import (
     unreachable,
 )
 from flip27_source.enumerators.unchanged_directories import UnchangedDirectories
-from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.errors import OptionError
 from flip27_source.file_systems import (
-    host_before,
+    checked_location,
+    disk_path,
+    host_of,
     is_object_store,
-    local_path,
+    listed_path,
     names_a_user,
     open_file_system,
+    path_text,
     redacted,
     says_gone,
 )
@@ -114,7 +117,7 @@ def open_listers(paths: Sequence[str], storage_options: Mapping[str, Any], **how
 def _open_one(
     path: str, storage_options: Mapping[str, Any], ignore_missing: bool, may_be_emptied: bool
 ) -> Lister:
-    local = local_path(path)
+    local = disk_path(checked_location(path, what="path", error_type=OptionError))
     if local is not None:
         # A directory whose own name looks like a glob is meant as it is written.
         folder, pattern = (local, []) if os.path.isdir(local) else split_glob(local)
@@ -122,7 +125,7 @@ def _open_one(
     if names_a_user(path):
         raise has_a_user(path)
     file_system, root = open_file_system(path, storage_options, what="path", error_type=OptionError)
-    host = host_before(path, root)
+    host = host_of(path)
     root, pattern = split_glob(root) if has_glob(root) else (root, [])
     ignore_missing = ignore_missing or (may_be_emptied and is_object_store(file_system))
     kind: type[FsspecLister] = FsspecLister
@@ -225,13 +228,12 @@ class LocalLister(Lister):
                     if matches is not None or recursive or is_partition(entry.name):
                         below.append(entry.path)
                 elif level + 1 >= len(self._tests):
-                    _check_unicode(entry.path)
-                    yield entry.path, entry_info(entry)
+                    yield path_text(entry.path), entry_info(entry)
             self._unchanged.listed(folder, below)
             folders += [(path, level + 1) for path in below]
 
     def remember(self, unsettled: Collection[str]) -> None:
-        self._unchanged.remember(unsettled)
+        self._unchanged.remember([disk_path(path) or path for path in unsettled])
 
     def forget(self) -> None:
         self._unchanged.forget()
@@ -335,7 +337,7 @@ class FsspecLister(Lister):
 
     def _found(self, info: Mapping[str, Any]) -> FileFound:
         name = info["name"]
-        path = self._host + name if self._host else self._fs.unstrip_protocol(name)
+        path = listed_path(self._fs, self._host, name)
         return path, lambda: self._asked(name) if info.get("size") is None else _file_info(info)
 
     def _asked(self, name: str) -> FileInfo | None:
@@ -363,16 +365,6 @@ class FsspecLister(Lister):
 
 def _file_info(info: Mapping[str, Any]) -> FileInfo:
     return FileInfo(int(info["size"]), modified_us(info), etag_of(info))
-
-
-def _check_unicode(path: str) -> None:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise DiscoveryError(
-            f"the file name {os.fsencode(path)!r} is not UTF-8 and cannot be stored",
-            remedy="rename the file; nothing else in its directory is read before that",
-        ) from None
 
 
 def is_partition(name: str) -> bool:

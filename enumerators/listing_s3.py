@@ -14,6 +14,7 @@ from flip27_source.enumerators.listing import (
     is_hidden,
     is_partition,
 )
+from flip27_source.file_systems import listed_name
 
 _THREADS = 8
 _MOST_PREFIXES = 64
@@ -33,7 +34,7 @@ class S3Lister(FsspecLister):
         # Inside a partition the start would also leave out the folders that come before it.
         if self._tests or (not recursive and "=" in path):
             return super().files_after(path, recursive=recursive)
-        return self._files_of(self._root, recursive=recursive, after=self._fs._strip_protocol(path))
+        return self._files_of(self._root, recursive=recursive, after=listed_name(path))
 
     def _files_of(self, folder: str, *, recursive: bool, after: str | None = None) -> Iterator[FileFound]:
         bucket, _, key = folder.partition("/")

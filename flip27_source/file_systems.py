@@ -1,30 +1,86 @@
-"""File systems by URL: what is local, how others are opened through fsspec, what may be shown."""
+"""What a path or URL means: local or not, which fsspec file system, which name in it, what may be shown.
+
+The one place that decides it (R14). An absolute path is never a URL, and nothing inside a path has a
+meaning: ``/landing/a::b``, ``/landing/http://x`` and ``/landing/#?*~$`` are names of files like any other.
+
+Paths as text: the state is JSON, so a name that is not UTF-8 is written with each of the bytes in question
+as NUL and two hex digits. No file system allows a NUL in a name, so no other name reads like it.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from .errors import Flip27Error
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
+_S3 = frozenset({"s3", "s3a"})
+_VERSION_ID = "?versionId="
 _WEB = frozenset({"http", "https"})
 _GONE = frozenset({404, 410})
 
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_CHAIN = re.compile(r"::[A-Za-z][A-Za-z0-9+.-]*://")
+_CREDENTIALS = re.compile(r"((?:^|::)[A-Za-z][A-Za-z0-9+.-]*://)[^/]*@")
+_NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
+_ESCAPED = re.compile(r"\0([0-9a-f]{2})")
+
 
 def local_path(url: str) -> str | None:
-    """The path on local disk, or None when the URL is of another file system."""
+    """The path on local disk, as text, or None when the URL is of another file system."""
     if url.startswith("file:"):
         rest = url.removeprefix("file:")
         return "/" + rest.lstrip("/") if rest.startswith("//") else rest
-    return url if "://" not in url and "::" not in url else None
+    return url if _URL.match(url) is None else None
+
+
+def disk_path(path: str) -> str | None:
+    """What the operating system calls a local path that is given as text; None as :func:`local_path`."""
+    local = local_path(path)
+    if local is None or "\0" not in local:
+        return local
+    return _ESCAPED.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), local)
+
+
+def path_text(path: str) -> str:
+    """A path of the operating system as text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return _NOT_UTF8.sub(lambda byte: f"\0{ord(byte[0]) - 0xDC00:02x}", path)
+    return path
+
+
+def with_percents(path: str) -> str:
+    """A path as text with the bytes that are not UTF-8 as URIs have them."""
+    return _ESCAPED.sub(lambda byte: f"%{byte[1].upper()}", path)
+
+
+def shown_path(path: str) -> str:
+    """A path as people see it: what cannot be printed is written as an escape."""
+    if path.isprintable():
+        return path
+    text = _ESCAPED.sub(lambda byte: f"\\x{byte[1]}", path)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+class _Names(Enum):
+    """What the names in a file system are, beside the URLs of its files."""
+
+    AFTER_PROTOCOL = "s3://bucket/a is bucket/a"
+    AFTER_HOST = "sftp://host/a is /a"
+    URLS = "https://host/a is https://host/a"
 
 
 def open_file_system(
     url: str, storage_options: Mapping[str, Any], *, what: str, error_type: type[Flip27Error]
 ) -> tuple[Any, str]:
-    """The fsspec file system of a URL that is not local, and the path in it.
+    """The fsspec file system of a path or URL that a user gave, and the name of the place in it.
 
     Args:
         what: what the URL is, for the message: ``path`` or ``stateLocation``.
@@ -33,17 +89,87 @@ def open_file_system(
         Flip27Error: an ``error_type``; the protocol is unknown, its package is missing, or the
             server cannot be reached.
     """
-    import fsspec
-
+    checked_location(url, what=what, error_type=error_type)
     try:
-        file_system, root = fsspec.core.url_to_fs(url, **storage_options)
+        file_system = _file_system(url, storage_options)
+        name = given_name(url)
     except Exception as error:
         raise error_type(
             f"{what} {redacted(url)} cannot be opened: {error_text(error, url)}",
             remedy="check the URL's protocol, and install what it needs "
             "(for example pip install 'flip27-source[s3]')",
         ) from error
-    return file_system, root
+    return file_system, name
+
+
+def open_listed(path: str, storage_options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The fsspec file system of a file that a listing has named, and the file's name in it.
+
+    Raises:
+        Exception: what fsspec and the file system raise.
+    """
+    return _file_system(path, storage_options), listed_name(path)
+
+
+def listed_name(path: str) -> str:
+    """What a file of another file system is called there, from its URL as listings give it.
+
+    Raises:
+        OSError: the file system would take the name for another one.
+    """
+    protocol, _, rest = path.partition("://")
+    if protocol in _S3 and _VERSION_ID in rest:
+        raise OSError(
+            f"{path}: s3fs takes what comes after {_VERSION_ID} in a key for the version of another object"
+        )
+    names = _names_of(protocol)
+    if names is _Names.URLS:
+        return path
+    return rest if names is _Names.AFTER_PROTOCOL else "/" + rest.partition("/")[2]
+
+
+def given_name(url: str) -> str:
+    """What the place that a user gave is called in its file system; an absolute path on local disk."""
+    local = local_path(url)
+    if local is not None:
+        return os.path.abspath(local)
+    protocol = url.partition("://")[0]
+    if _names_of(protocol) is _Names.AFTER_HOST:
+        return listed_name(url).rstrip("/") or "/"
+    return str(_class_of(protocol)._strip_protocol(url))
+
+
+def location(value: str) -> str:
+    """What an option or argument that names a place may hold: a path or a URL; the value itself.
+
+    Raises:
+        ValueError: it is empty or no path, or names several file systems at once, as
+            ``simplecache::s3://...`` of fsspec does.
+    """
+    if not value.strip():
+        raise ValueError("a path or URL is expected, and the value is empty")
+    if "\0" in value:
+        raise ValueError("a path or URL has no NUL character in it")
+    if not value.startswith("/") and _CHAIN.search(value) is not None:
+        raise ValueError(
+            "a URL that names several file systems, one through the other, is not supported: give the URL of "
+            "the file system itself (write a local path that looks like this as an absolute path)"
+        )
+    return value
+
+
+def checked_location(value: str, *, what: str, error_type: type[Flip27Error]) -> str:
+    """As :func:`location`, for places that come by other ways than an option.
+
+    Raises:
+        Flip27Error: an ``error_type``.
+    """
+    try:
+        return location(value)
+    except ValueError as error:
+        raise error_type(
+            f"{what} {shown_path(redacted(value))!r} cannot be used: {error}", remedy="give another one"
+        ) from None
 
 
 def canonical_path(url: str) -> str:
@@ -52,50 +178,78 @@ def canonical_path(url: str) -> str:
     if local is not None:
         return os.path.abspath(local)
     shown = redacted(url).rstrip("/")
-    if "::" in shown or shown.startswith(("http://", "https://")):
-        return shown
-    import fsspec
-
+    protocol = shown.partition("://")[0]
     try:
-        kind = fsspec.get_filesystem_class(shown.partition("://")[0])
+        kind, names = _class_of(protocol), _names_of(protocol)
     except (ImportError, ValueError):
         return shown  # what was moved away from need not be installed any more
-    protocols = _protocols(kind)
-    name = str(kind._strip_protocol(shown))
-    if name.startswith(tuple(f"{p}://" for p in protocols)):
-        return name
-    return f"{host_before(shown, name) or f'{protocols[0]}://'}{name}"
-
-
-def host_before(url: str, name: str) -> str:
-    """``sftp://host:22`` where ``name``, what is left of ``url`` in its file system, lacks it; else empty."""
-    shown = redacted(url).rstrip("/")
-    protocol, _, rest = shown.partition("://")
-    host, _, path = rest.partition("/")
-    return f"{protocol}://{host}" if host and name.strip("/") == path.strip("/") else ""
+    if names is not _Names.AFTER_PROTOCOL:
+        return shown
+    return f"{_protocols(kind)[0]}://{kind._strip_protocol(shown)}"
 
 
 def host_of(url: str) -> str:
     """``sftp://host:22`` where the file system is one of a host; empty for buckets and local paths."""
-    import fsspec
-
     if local_path(url) is not None:
         return ""
-    shown = redacted(url)
+    protocol, _, rest = redacted(url).partition("://")
     try:
-        kind = fsspec.get_filesystem_class(shown.partition("://")[0])
+        names = _names_of(protocol)
     except (ImportError, ValueError):
         return ""  # whoever opens it says what to install
-    return host_before(shown, str(kind._strip_protocol(shown)))
+    host = rest.partition("/")[0]
+    return f"{protocol}://{host}" if host and names is _Names.AFTER_HOST else ""
+
+
+def listed_path(file_system: Any, host: str, name: str) -> str:
+    """The URL of a file of this name, as listings give it; ``host``: of their root (:func:`host_of`)."""
+    match _names_of(_protocols(file_system)[0]):
+        case _Names.URLS:
+            return name
+        case _Names.AFTER_HOST:
+            return host + name
+        case _Names.AFTER_PROTOCOL:
+            return f"{_protocols(file_system)[0]}://{name}"
+
+
+def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
+    import fsspec
+
+    found = _URL.match(url)
+    protocol = "file" if found is None or local_path(url) is not None else found[1]
+    kind = _class_of(protocol)
+    # What is said of the server only: a path may hold whatever has a meaning in URLs.
+    server = "" if found is None else f"{protocol}://{url[found.end() :].partition('/')[0]}/"
+    of_url = kind._get_kwargs_from_urls(server) if server else {}
+    given = {name: value for name, value in storage_options.items() if name not in _NOT_OF_FILE_SYSTEMS}
+    return fsspec.filesystem(protocol, **{**of_url, **given})
+
+
+_NOT_OF_FILE_SYSTEMS = frozenset(
+    {"compression", "encoding", "errors", "expand", "mode", "name_function", "newline", "num"}
+)
+"""Arguments of fsspec.open that users copy along with those of the file system."""
+
+
+def _class_of(protocol: str) -> Any:
+    import fsspec
+
+    return fsspec.get_filesystem_class(protocol)
+
+
+@functools.cache
+def _names_of(protocol: str) -> _Names:
+    """Found out by a file that is not asked for: fsspec has no word for it."""
+    kind = _class_of(protocol)
+    name = str(kind._strip_protocol(f"{protocol}://flip27-host/file"))
+    if name.startswith(tuple(f"{one}://" for one in _protocols(kind))):
+        return _Names.URLS
+    return _Names.AFTER_PROTOCOL if "flip27-host" in name else _Names.AFTER_HOST
 
 
 def redacted(url: str) -> str:
     """The URL without user name and password."""
-    protocol, mark, rest = url.partition("://")
-    if not mark:
-        return url
-    host, slash, path = rest.partition("/")
-    return f"{protocol}://{host.rpartition('@')[2]}{slash}{path}"
+    return url if url.startswith(("/", "file:")) else _CREDENTIALS.sub(r"\1", url)
 
 
 def names_a_user(url: str) -> bool:
@@ -104,7 +258,7 @@ def names_a_user(url: str) -> bool:
 
 
 def is_web(url: str) -> bool:
-    """Whether a URL is one of HTTP, perhaps through a cache of fsspec."""
+    """Whether a URL is one of HTTP."""
     return _kind(url) in _WEB
 
 
@@ -134,7 +288,8 @@ def _cause(error: Exception) -> BaseException:
 
 
 def _kind(url: str) -> str:
-    return url.partition("://")[0].rpartition("::")[2] if "://" in url else ""
+    found = _URL.match(url)
+    return "" if found is None else found[1]
 
 
 def error_text(error: Exception, url: str) -> str:
@@ -152,7 +307,7 @@ def is_object_store(file_system: Any) -> bool:
 
 
 def is_web_server(file_system: Any) -> bool:
-    """Whether an fsspec file system is that of HTTP itself, not a cache of it."""
+    """Whether an fsspec file system is that of HTTP."""
     return not _WEB.isdisjoint(_protocols(file_system))
 
 

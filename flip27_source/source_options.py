@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .file_systems import location
 from .options import Option, boolean, duration_s, integer, one_of, optional, size_bytes, text
 from .path_rewrite import PathRewrite, path_rewrite
 
@@ -32,7 +33,7 @@ UID: Option[str | None] = Option(
 )
 STATE_LOCATION: Option[str | None] = Option(
     name="stateLocation",
-    parse=optional(text),
+    parse=optional(location),
     default=None,
     doc="Directory (any fsspec URL) for the source's state, best inside the query's checkpoint "
     "location. Without it the state must fit into Spark's offset log (see inlineStateLimit).",
@@ -208,7 +209,7 @@ ACTION_OPTIONS: tuple[Option[Any], ...] = (MAX_ACTION_ATTEMPTS, ON_ACTION_ERROR)
 
 SAVEPOINT: Option[str | None] = Option(
     name="savepoint",
-    parse=optional(text),
+    parse=optional(location),
     default=None,
     doc="Savepoint (its directory, any fsspec URL) that a new query begins with; looked at only as long as "
     "the query has no checkpoint of its own.",

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.file_systems import local_path
+from flip27_source.file_systems import local_path, with_percents
 from flip27_source.options import Options
 from flip27_source.readers.file_columns import with_metadata
 from flip27_source.readers.file_input import Fetched, read_whole
@@ -103,4 +103,4 @@ class BinaryReader(FileReader):
 
 def _path_as_spark_shows_it(path: str) -> str:
     local = local_path(path)
-    return path if local is None else f"file:{local}"
+    return path if local is None else f"file:{with_percents(local)}"

@@ -6,7 +6,6 @@ schema that are called so; typed by the schema, as in Spark. Nothing here knows 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,10 +18,9 @@ from pyarrow import types
 from flip27_source.enumerators.file_globs import expand_paths, split_glob
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.file_systems import local_path
-from flip27_source.options import Option, Options, boolean, optional, text
+from flip27_source.file_systems import given_name, listed_name, local_path, location, with_percents
+from flip27_source.options import Option, Options, boolean, optional
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.file_input import file_system
 from flip27_source.readers.text_values import converter
 from flip27_source.source_options import PATH, TIME_ZONE
 
@@ -35,7 +33,7 @@ INCLUDE_METADATA = Option(
 )
 BASE_PATH: Option[str | None] = Option(
     name="basePath",
-    parse=optional(text),
+    parse=optional(location),
     default=None,
     default_text="the path",
     doc="Directories named key=value below it are partition columns.",
@@ -58,7 +56,7 @@ _METADATA_DDL = (
 )
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
-_NOT_IN_URIS = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
+_NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f]')
 
 
 def with_metadata(schema: pa.Schema, options: Options) -> pa.Schema:
@@ -127,7 +125,7 @@ class FileColumns:
 
     def _values(self, split: FileSplit, folder: str) -> dict[str, pa.Scalar]:
         values: dict[str, pa.Scalar] = {}
-        for name in _parts(folder, self._options)[self._depth_of_base() :]:
+        for name in _parts_of_listed(folder)[self._depth_of_base() :]:
             key, is_partition, raw = name.partition("=")
             field = self._fields.get(_unescaped(key).lower()) if is_partition else None
             if field is None:
@@ -153,7 +151,7 @@ def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[st
     if not options.get("recursiveFileLookup", False):
         depth = _depth_of_base(options)
         for folder in folders:
-            for name in _parts(folder, options)[depth:]:
+            for name in _parts_of_listed(folder)[depth:]:
                 key, is_partition, raw = name.partition("=")
                 if is_partition:
                     column = spelled.setdefault(_unescaped(key).lower(), _unescaped(key))
@@ -166,13 +164,16 @@ def _depth_of_base(options: Options) -> int:
     # A glob stands for as many names as it is written with, unless its braces hold slashes.
     if base is not None and expand_paths(base) != [base]:
         base = split_glob(base)[0]
-    return 0 if base is None else len(_parts(base, options))
+    return 0 if base is None else len(_parts(given_name(base)))
 
 
-def _parts(path: str, options: Options) -> list[str]:
-    """The names that a path is made of."""
+def _parts_of_listed(path: str) -> list[str]:
     local = local_path(path)
-    name = file_system(path, options)[1] if local is None else os.path.abspath(local)
+    return _parts(listed_name(path) if local is None else local)
+
+
+def _parts(name: str) -> list[str]:
+    """The names that a path is made of."""
     return [part for part in name.split("/") if part]
 
 
@@ -227,7 +228,7 @@ def _check_metadata(schema: pa.Schema) -> None:
 
 def _metadata(split: FileSplit) -> dict[str, Any]:
     local = local_path(split.path)
-    path = _NOT_IN_URIS.sub(_percent, split.path if local is None else f"file:{local}")
+    path = with_percents(_NOT_IN_URIS.sub(_percent, split.path if local is None else f"file:{local}"))
     end = split.length if split.end is None else split.end
     return {
         "file_path": path,

@@ -20,7 +20,16 @@ import pyarrow as pa
 
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.errors import SplitReadError
-from flip27_source.file_systems import answer_text, is_object_store, is_web_server, local_path, says_gone
+from flip27_source.file_systems import (
+    answer_text,
+    disk_path,
+    is_object_store,
+    is_web_server,
+    listed_name,
+    local_path,
+    open_listed,
+    says_gone,
+)
 from flip27_source.options import Options
 from flip27_source.readers.file_errors import CorruptFileError, FileMissingError
 from flip27_source.readers.web_files import downloaded, gives_parts
@@ -96,7 +105,7 @@ def open_raw(
     if fetched is not None:
         return io.BytesIO(fetched.result())
     with reading(path, options):
-        local = local_path(path)
+        local = disk_path(path)
         if local is not None:
             return cast(BinaryIO, open(local, "rb", buffering=0))
         fs, name = file_system(path, options)
@@ -139,13 +148,13 @@ def opened_by_arrow(split: FileSplit, options: Options, fetched: Fetched | None 
     Raises:
         SplitReadError: the file cannot be opened, or is not as long as it was when it was discovered.
     """
-    local = local_path(split.path)
+    local = disk_path(split.path)
     if fetched is not None:
         with pa.BufferReader(fetched.result()) as source:
             yield source
         return
     if local is not None:
-        with pa.OSFile(local, "rb") as source:
+        with pa.OSFile(os.fsencode(local), "rb") as source:
             check_length(split, source.size())
             yield source
         return
@@ -163,7 +172,7 @@ def read_whole(split: FileSplit, options: Options) -> bytes:
         SplitReadError: the file cannot be read, or is not as long as it was when it was discovered.
     """
     path = split.path
-    local = local_path(path)
+    local = disk_path(path)
     with reading(path, options):
         if local is None:
             fs, name = file_system(path, options)
@@ -211,13 +220,10 @@ def file_system(path: str, options: Options) -> tuple[Any, str]:
     key = (os.getpid(), protocol, rest.partition("/")[0], json.dumps(storage, sort_keys=True, default=str))
     fs = _file_systems.get(key)
     if fs is None:
-        import fsspec
-
-        fs, name = fsspec.core.url_to_fs(path, **storage)
-        if "::" not in path:
-            _file_systems[key] = fs
-        return fs, cast(str, name)
-    return fs, cast(str, fs._strip_protocol(path))
+        fs, name = open_listed(path, storage)
+        _file_systems[key] = fs
+        return fs, name
+    return fs, listed_name(path)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class _Fetcher:
 
     def begin(self, split: FileSplit) -> Fetched | None:
         """Begin to fetch a file; None where it is better read in its turn."""
-        if "://" not in split.path or split.start or split.end is not None:
+        if local_path(split.path) is not None or split.start or split.end is not None:
             return None
         if not 0 < split.length <= self._small_bytes or not _answers_many(split.path, self._options):
             return None
@@ -77,8 +77,6 @@ class _Fetcher:
 
 def _answers_many(path: str, options: Options) -> bool:
     """Whether its file system does; it is made here, since each of the threads would make one of its own."""
-    if "::" in path or local_path(path) is not None:
-        return False
     try:
         with reading(path, options):
             return answers_many(file_system(path, options)[0])

@@ -24,7 +24,7 @@ from ..durable_files import (
     NoExclusiveCreateError,
 )
 from ..errors import MissingStateError, StateError, StateLocationError
-from ..file_systems import is_object_store, local_path, open_file_system, redacted
+from ..file_systems import checked_location, disk_path, is_object_store, open_file_system, redacted
 
 
 class Store(ABC):
@@ -359,7 +359,8 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
     Raises:
         StateLocationError: the URL's file system is unknown or cannot be reached.
     """
-    local = local_path(location)
+    checked_location(location, what="the location", error_type=StateLocationError)
+    local = disk_path(location)
     if local is not None:
         return LocalStore(os.path.abspath(local))
     file_system, root = open_file_system(

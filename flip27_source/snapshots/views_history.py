@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ..errors import CorruptStateError, Flip27Error, MissingStateError
+from ..file_ids import FileSplitId
 from . import layout
 from .documents import CheckpointDocument, SegmentFinder, SourceIdentity, decode_document
 from .drivers import DriverRecord
@@ -315,8 +316,9 @@ def _split_id(fields: Mapping[str, Any], text: str) -> str:
     if not isinstance(path, str):
         return text
     start, end, version = fields.get("start", 0), fields.get("end"), fields.get("version")
-    name = path if version is None else f"{path}@{version}"
-    return name if start == 0 and end is None else f"{name}#{start}-{'' if end is None else end}"
+    if not (isinstance(version, str | None) and isinstance(start, int) and isinstance(end, int | None)):
+        return text
+    return str(FileSplitId(path=path, version=version, start=start, end=end))
 
 
 def _ids_with_several(names: Collection[CheckpointName]) -> set[int]:
