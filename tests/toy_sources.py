@@ -15,7 +15,8 @@ from flip27_source.coordination.planning import UNLIMITED, Limits, Plan
 from flip27_source.enumerator import Boundedness, RetryPolicy, SplitEnumerator
 from flip27_source.options import Option, Options, text
 from flip27_source.reader import SplitReader
-from flip27_source.runtime.holder import CoordinatorHolder, Surroundings
+from flip27_source.runtime.environment import Environment
+from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.runtime.subtask import PlannedSubtask
 from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import SnapshotCodec
@@ -222,7 +223,7 @@ def holder_of(
 ) -> CoordinatorHolder:
     """A holder whose clock stands still."""
     return CoordinatorHolder(
-        source, boundedness, store=store, surroundings=Surroundings(now_ms=lambda: 0, cores=cores)
+        source, boundedness, store=store, environment=Environment(now_ms=lambda: 0, cores=cores)
     )
 
 

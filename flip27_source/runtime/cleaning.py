@@ -12,6 +12,7 @@ from ..snapshots.cleanup import Cleaner
 from ..snapshots.layout import CheckpointName
 from ..snapshots.offsets import Offset
 from ..snapshots.storage import CheckpointStorage
+from .environment import Environment
 
 _log = logging.getLogger("flip27_source")
 
@@ -26,10 +27,17 @@ class BackgroundCleaner:
         storage_options: of the file system that a claimed savepoint lies on.
     """
 
-    def __init__(self, storage: CheckpointStorage, retained: int, storage_options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        storage: CheckpointStorage,
+        retained: int,
+        storage_options: dict[str, Any],
+        environment: Environment,
+    ) -> None:
         self._storage = storage
         self._retained = retained
         self._storage_options = storage_options
+        self._environment = environment
         self._cleaner: Cleaner | None = None
         self._thread: threading.Thread | None = None
         self._cleaned_at = 0
@@ -46,13 +54,8 @@ class BackgroundCleaner:
         self._cleaned_at = name.checkpoint_id
         if self._cleaner is None or self._cleaner.lineage != lineage:
             self._cleaner = Cleaner(store, lineage, self._retained, self._storage.in_use)
-        self._thread = threading.Thread(
-            target=_clean_up,
-            args=(self._cleaner, name, self._storage_options),
-            name="flip27-clean-up",
-            daemon=True,
-        )
-        self._thread.start()
+        cleaner = self._cleaner
+        self._thread = self._environment.run_beside(lambda: self._clean_up(cleaner, name))
 
     def wait(self) -> None:
         """Block until no clean-up is under way."""
@@ -60,11 +63,16 @@ class BackgroundCleaner:
             self._thread.join()
             self._thread = None
 
-
-def _clean_up(cleaner: Cleaner, committed: CheckpointName, storage_options: dict[str, Any]) -> None:
-    try:
-        cleaner.clean(committed)
-        delete_subsumed(cleaner.store, cleaner.lineage, committed, cleaner.retained, storage_options)
-    except StateError as error:
-        # Clean-up is no part of the guarantee: what is left over is found again next time.
-        _log.warning("clean-up of the state location failed, tried again later: %s", error)
+    def _clean_up(self, cleaner: Cleaner, committed: CheckpointName) -> None:
+        try:
+            cleaner.clean(committed)
+            delete_subsumed(
+                cleaner.store,
+                cleaner.lineage,
+                committed,
+                cleaner.retained,
+                lambda parent: self._environment.open_store(parent, self._storage_options),
+            )
+        except StateError as error:
+            # Clean-up is no part of the guarantee: what is left over is found again next time.
+            _log.warning("clean-up of the state location failed, tried again later: %s", error)

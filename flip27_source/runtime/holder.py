@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import secrets
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from .._version import __version__
@@ -29,7 +25,7 @@ from ..snapshots.drivers import RENEWED_EVERY_MS, DriverEpoch
 from ..snapshots.identity import identity_of
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..snapshots.storage import CheckpointStorage
-from ..snapshots.store import Store, open_store
+from ..snapshots.store import Store
 from ..source import Source
 from ..source_options import (
     INLINE_STATE_LIMIT,
@@ -43,6 +39,7 @@ from .background import BackgroundRunner
 from .checkpoint_log import CheckpointLog
 from .cleaning import BackgroundCleaner
 from .edit_desk import EditDesk
+from .environment import Environment
 from .request_desk import RequestDesk
 from .restoring import Beginning, begin
 from .rewinding import state_after
@@ -51,15 +48,6 @@ from .settings import limits_of, settings_of
 from .subtask import PlannedSubtask
 
 _log = logging.getLogger("flip27_source")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a holder takes from the world; tests hand in their own."""
-
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    new_random: Callable[[], str] = lambda: secrets.token_hex(8)
-    cores: int = os.cpu_count() or 1
 
 
 class CoordinatorHolder:
@@ -71,22 +59,22 @@ class CoordinatorHolder:
         boundedness: Boundedness,
         *,
         store: Store | None = None,
-        surroundings: Surroundings | None = None,
+        environment: Environment | None = None,
         one_batch: bool = False,
     ) -> None:
         """``one_batch``: nothing follows the first checkpoint, so nobody has to report."""
         self._source = source
         self._one_batch = one_batch
-        self._surroundings = surroundings or Surroundings()
+        self._environment = environment or Environment()
         reports = ReportDemand.NONE if one_batch else report_demand(source)
         self._settings = settings_of(
-            source, boundedness, reports=reports, one_batch=one_batch, cores=self._surroundings.cores
+            source, boundedness, reports=reports, one_batch=one_batch, cores=self._environment.cores
         )
-        self._checkpoint_log = CheckpointLog(source.uid, self._surroundings.now_ms)
+        self._checkpoint_log = CheckpointLog(source.uid, self._environment.now_ms)
         options = source.options
         location, storage_options = options[STATE_LOCATION], options.with_prefix("storage.")
         if store is None and location is not None:
-            store = open_store(location, storage_options)
+            store = self._environment.open_store(location, storage_options)
         if store is None and reports is not ReportDemand.NONE:
             raise StateLocationError(
                 f"the tasks of source {source.uid} write reports, and option stateLocation is not set",
@@ -100,17 +88,19 @@ class CoordinatorHolder:
             self._identity,
             store=store,
             inline_limit_bytes=options[INLINE_STATE_LIMIT],
-            new_random=self._surroundings.new_random,
+            new_random=self._environment.new_random,
         )
         self._coordinator: SourceCoordinator[Any] | None = None
-        self._runner = BackgroundRunner()
+        self._runner = self._environment.new_runner()
         self._acknowledgements = None if store is None else Acknowledgements(source, store, codec)
         self._actions = self._new_actions()
         self._epoch: DriverEpoch | None = None
         self._codec = codec
         self._beginning: Beginning | None = None
         self._at = INITIAL_OFFSET
-        self._cleaner = BackgroundCleaner(self._storage, options[RETAINED_CHECKPOINTS], storage_options)
+        self._cleaner = BackgroundCleaner(
+            self._storage, options[RETAINED_CHECKPOINTS], storage_options, self._environment
+        )
         editing = Editing(
             enumerator_type=source.enumerator_type,
             options=options,
@@ -118,7 +108,7 @@ class CoordinatorHolder:
         )
         self._edits = EditDesk(editing, self._storage, codec)
         asked_in = None if one_batch else store
-        self._savepoints = SavepointDesk(asked_in, storage_options)
+        self._savepoints = SavepointDesk(asked_in, storage_options, self._environment.open_store)
         self._requests = RequestDesk(asked_in, self._edits, self._savepoints)
         self._look_every_s = 0.0 if asked_in is None else options[REQUEST_INTERVAL]
 
@@ -210,7 +200,7 @@ class CoordinatorHolder:
         coordinator = self._edited(self._coordinator)
         metadata = CheckpointMetadata(
             checkpoint_id=coordinator.last_checkpoint_id + 1,
-            timestamp_ms=self._surroundings.now_ms(),
+            timestamp_ms=self._environment.now_ms(),
             edits=self._edits.applied,
             answered=self._edits.answered,
         )
@@ -272,7 +262,7 @@ class CoordinatorHolder:
 
     def _start_over(self) -> None:
         self._put_down()
-        self._runner = BackgroundRunner()
+        self._runner = self._environment.new_runner()
         self._actions = self._new_actions()
 
     def _new_actions(self) -> ActionRunner:
@@ -282,7 +272,7 @@ class CoordinatorHolder:
                 raise ProtocolError("there is nobody to perform the action")
             enumerator.perform(action)
 
-        return ActionRunner(perform)
+        return self._environment.new_actions(perform)
 
     def _complete(self, coordinator: SourceCoordinator[Any], offset: Offset) -> None:
         """The batch of ``offset`` is in the commit log: fold its reports in, once (R4, R7)."""
@@ -304,7 +294,7 @@ class CoordinatorHolder:
             return
         if self._epoch is None or self._epoch.lineage != lineage:
             is_renewed = self._look_every_s > 0
-            self._epoch = DriverEpoch(store, lineage, self._surroundings.now_ms(), is_renewed=is_renewed)
+            self._epoch = DriverEpoch(store, lineage, self._environment.now_ms(), is_renewed=is_renewed)
 
     def _coordinator_at(self, offset: Offset) -> SourceCoordinator[Any]:
         """The coordinator, standing at ``offset``: made or reset (R8) where it is not."""
@@ -348,13 +338,18 @@ class CoordinatorHolder:
 
     def _renew_epoch(self) -> None:
         if self._epoch is not None:
-            self._epoch.renew(self._surroundings.now_ms())
+            self._epoch.renew(self._environment.now_ms())
 
     def _restored(self, offset: Offset) -> Snapshot[Any] | None:
         if not offset.is_initial:
             return self._storage.restore(offset, with_plan=self._wants_finished_splits())
         self._beginning = begin(
-            self._source, self._identity, self._storage, self._codec, one_batch=self._one_batch
+            self._source,
+            self._identity,
+            self._storage,
+            self._codec,
+            self._environment.open_store,
+            one_batch=self._one_batch,
         )
         return None if self._beginning is None else self._beginning.snapshot
 

@@ -7,6 +7,7 @@ enumerator is told of no completion. Flink: CheckpointCoordinator.restoreSavepoi
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
 from ..snapshots.identity import as_lines, savepoint_differences
 from ..snapshots.offsets import Offset
-from ..snapshots.savepoints import Savepoint, open_savepoint_at
+from ..snapshots.savepoints import Savepoint, open_savepoint
 from ..snapshots.storage import CheckpointStorage
 from ..snapshots.store import Store
 from ..source import Source
@@ -81,6 +82,7 @@ def begin(
     identity: SourceIdentity,
     storage: CheckpointStorage,
     codec: SnapshotCodec,
+    open_store: Callable[[str, Mapping[str, Any]], Store],
     *,
     one_batch: bool = False,
 ) -> Beginning | None:
@@ -96,7 +98,8 @@ def begin(
     if location is None:
         _check_unused(source)
         return None
-    savepoint = open_savepoint_at(location, options.with_prefix("storage."))
+    storage_options = options.with_prefix("storage.")
+    savepoint = open_savepoint(location, lambda parent: open_store(parent, storage_options))
     if _claims(source) and not one_batch:
         _check_claim(source, savepoint, storage.store)
     if not _is_restorable(source, identity, savepoint):

@@ -7,7 +7,7 @@ once it is complete it is copied to its target. The request is deleted after tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..snapshots.documents import CheckpointDocument
 from ..snapshots.offsets import Offset
 from ..snapshots.requests import RequestFolder, SavepointRequest
 from ..snapshots.savepoints import METADATA, savepoint_folder, write_savepoint
-from ..snapshots.store import Store, open_store
+from ..snapshots.store import Store
 
 _log = logging.getLogger("flip27_source")
 
@@ -29,9 +29,15 @@ class SavepointDesk:
         requests: where they are asked for; None as long as the source has no lineage.
     """
 
-    def __init__(self, store: Store | None, storage_options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        store: Store | None,
+        storage_options: Mapping[str, Any],
+        open_store: Callable[[str, Mapping[str, Any]], Store],
+    ) -> None:
         self._store = store
         self._storage_options = storage_options
+        self._open_store = open_store
         self.requests: RequestFolder | None = None
         self._due: list[SavepointRequest] = []
         self._under_way: set[str] = set()
@@ -63,7 +69,7 @@ class SavepointDesk:
             return
         folder = savepoint_folder(offset.name)
         try:
-            place = open_store(target, self._storage_options)
+            place = self._open_store(target, self._storage_options)
             # A restart completes the newest checkpoint once more.
             if METADATA not in place.list(folder):
                 write_savepoint(

@@ -8,8 +8,8 @@ lineage, and is created once; ``claim.json`` in the lineage says what is to be d
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from ..errors import CorruptStateError, MissingStateError, StateLocationError
 from . import layout
 from .layout import CheckpointName
 from .savepoints import METADATA, Savepoint, read_savepoint
-from .store import Store, open_store
+from .store import Store
 
 CLAIM = "_claim"
 _log = logging.getLogger("flip27_source")
@@ -88,11 +88,14 @@ def delete_subsumed(
     lineage: str,
     committed: CheckpointName,
     retained: int,
-    storage_options: Mapping[str, Any],
+    open_at: Callable[[str], Store],
 ) -> bool:
     """Delete the savepoint that a lineage owns once it is none of the ``retained`` newest checkpoints.
 
     May be killed at any step and called again. Whatever lies in the directory besides stays.
+
+    Args:
+        open_at: the store at a place.
 
     Returns:
         Whether it was deleted by this call.
@@ -100,7 +103,7 @@ def delete_subsumed(
     record = _record(mine, lineage)
     if record is None or committed.checkpoint_id - record.first + 1 < retained:
         return False
-    store, folder = open_store(record.parent, storage_options), record.folder
+    store, folder = open_at(record.parent), record.folder
     mark = mark_of(store, folder)
     is_mine = mark is not None and mark.lineage == lineage
     if is_mine:

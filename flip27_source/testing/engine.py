@@ -18,7 +18,7 @@ import pyarrow as pa
 from ..coordination.planning import Limits
 from ..enumerator import Boundedness, SplitEnumerator
 from ..reader import SourceReaderContext, SplitReader
-from ..runtime.holder import Surroundings
+from ..runtime.holder import CoordinatorHolder
 from ..runtime.reading import Item
 from ..runtime.subtask import PlannedSubtask, read_subtask
 from ..snapshots.store import MemoryStore, Store, open_store
@@ -29,7 +29,7 @@ from ..source_options import (
     STATE_LOCATION,
     TIME_ZONE,
 )
-from .inline_holder import InlineHolder
+from .inline_environment import inline_environment
 from .spark_side import Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
 from .steps import Crashed, CrashPoint, Itinerary, Killed, Passing, Step, Victim
 from .tasks import Speculation, TaskRunner
@@ -42,7 +42,7 @@ _lineages = itertools.count(1)
 class _Driver:
     """The driver-side process of one run: dies and leaves nothing."""
 
-    def __init__(self, holder: InlineHolder, view: WatchedStore | None) -> None:
+    def __init__(self, holder: CoordinatorHolder, view: WatchedStore | None) -> None:
         self.holder = holder
         self.view = view
         self.is_alive = True
@@ -134,7 +134,7 @@ class MicroBatchEngine:
         return self._driver.is_alive
 
     @property
-    def holder(self) -> InlineHolder:
+    def holder(self) -> CoordinatorHolder:
         """The coordinator's holder of this run."""
         return self._driver.holder
 
@@ -333,19 +333,14 @@ class MicroBatchEngine:
 
     def _new_driver(self) -> _Driver:
         view = self._view(lambda: self._pass(Step.STATE_WRITE), lambda: self._pass(Step.STATE_WRITTEN))
-        surroundings = Surroundings(
+        environment = inline_environment(
             now_ms=lambda: self.now_ms,
             new_random=lambda: f"{next(_lineages):016x}",
             cores=self.parallelism,
-        )
-        boundedness = Boundedness.BOUNDED if self.available_now else Boundedness.CONTINUOUS_UNBOUNDED
-        holder = InlineHolder(
-            self.source,
-            boundedness,
-            store=view,
-            surroundings=surroundings,
             performs_actions=self.performs_actions,
         )
+        boundedness = Boundedness.BOUNDED if self.available_now else Boundedness.CONTINUOUS_UNBOUNDED
+        holder = CoordinatorHolder(self.source, boundedness, store=view, environment=environment)
         return _Driver(holder, view)
 
     def _view(self, before: Any, after: Any) -> WatchedStore | None:

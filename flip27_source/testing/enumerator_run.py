@@ -27,7 +27,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import decode_document
 from ..snapshots.identity import identity_of
 from ..source import Source
-from .inline_holder import AsyncCall
+from .inline_environment import AsyncCall
 from .law import Disagreement
 
 MOST_ASKS = 100_000

@@ -12,12 +12,12 @@ from ..enumerator import Boundedness, SplitEnumerator
 from ..errors import ContractError
 from ..events import ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
-from ..runtime.holder import Surroundings
+from ..runtime.holder import CoordinatorHolder
 from ..runtime.subtask import read_subtask
 from ..snapshots.offsets import INITIAL_OFFSET
 from ..snapshots.store import MemoryStore
 from ..source_options import ON_SPLIT_ERROR
-from .inline_holder import InlineHolder
+from .inline_environment import inline_environment
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
 from .source_run import SourceCheck, rows_of_splits
 from .spark_side import Row, rows_of
@@ -62,8 +62,8 @@ def _a_batch_read(check: SourceCheck) -> None:
     if check.takes_events or source.options[ON_SPLIT_ERROR] == "quarantine":
         return  # a batch read has one batch and no reports: nothing can be told, nothing set aside
     store = MemoryStore()
-    holder = InlineHolder(
-        source, Boundedness.BOUNDED, store=store, surroundings=Surroundings(now_ms=lambda: 0), one_batch=True
+    holder = CoordinatorHolder(
+        source, Boundedness.BOUNDED, store=store, environment=inline_environment(), one_batch=True
     )
     start = INITIAL_OFFSET.to_json()
     rows: list[Row] = []

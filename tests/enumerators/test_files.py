@@ -17,7 +17,7 @@ from flip27_source.enumerator import Boundedness
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.files import FilesEnumerator, FilesPosition
 from flip27_source.enumerators.listing import FileFound, FileInfo, Lister
-from flip27_source.errors import DiscoveryError, Flip27Error, OptionError
+from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges, SplitReader
 from flip27_source.runtime.holder import identity_of
@@ -352,14 +352,6 @@ def test_a_range_is_named_after_its_file_and_its_bytes() -> None:
     assert whole.split_id == "/a"
     assert FileSplit(path="/a", length=10, modified_us=0, start=0, end=5).split_id == "/a#0-5"
     assert FileSplit(path="/a", length=10, modified_us=0, start=5).split_id == "/a#5-"
-
-
-def test_a_file_whose_name_is_no_unicode_is_an_error_that_shows_the_name(tmp_path: Path) -> None:
-    """It cannot be stored; skipping it would be loss, and a bare UnicodeEncodeError names no file."""
-    with open(os.fsencode(tmp_path) + b"/bad\xff.json", "wb"):
-        pass
-    with pytest.raises(Flip27Error, match="bad"):
-        Run(files_source(tmp_path, discoveryRetries=0)).names()
 
 
 class Paths(Lister):

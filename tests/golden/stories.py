@@ -14,10 +14,10 @@ from flip27_source.coordination.planning import Limits
 from flip27_source.enumerators.files import FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
 from flip27_source.readers.text import TextReader
-from flip27_source.runtime.holder import Surroundings
+from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.runtime.subtask import PlannedSubtask
 from flip27_source.snapshots.store import LocalStore
-from flip27_source.testing.inline_holder import InlineHolder
+from flip27_source.testing.inline_environment import inline_environment
 from tests.runtime.batches import Batches
 from tests.runtime.test_actions import Archives
 from tests.runtime.test_reports import SERVER, Endpoints, Flaky, Pages, Talker, Tells
@@ -35,9 +35,9 @@ class Query(Batches):
         options = {**story.options, "stateLocation": str(state), "requestInterval": "0s", **more}
         super().__init__(story.enumerator, story.reader, options, store=LocalStore(str(state)))
 
-    def new_holder(self) -> InlineHolder:
-        surroundings = Surroundings(now_ms=lambda: self.now_ms, new_random=lambda: "27" * 8, cores=2)
-        return InlineHolder(self.source, self.boundedness, store=self.store, surroundings=surroundings)
+    def new_holder(self) -> CoordinatorHolder:
+        environment = inline_environment(now_ms=lambda: self.now_ms, new_random=lambda: "27" * 8, cores=2)
+        return CoordinatorHolder(self.source, self.boundedness, store=self.store, environment=environment)
 
     def batch(self, limits: Limits | None = None) -> list[Any] | None:
         self.now_ms += 1_000

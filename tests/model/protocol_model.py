@@ -49,7 +49,8 @@ from flip27_source.errors import (
 )
 from flip27_source.reader import SourceReaderContext
 from flip27_source.runtime.acknowledgements import Acknowledgements
-from flip27_source.runtime.holder import CoordinatorHolder, Surroundings
+from flip27_source.runtime.environment import Environment
+from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
@@ -203,8 +204,8 @@ class ModelHolder(CoordinatorHolder):
     """The real holder, its threads replaced by calls."""
 
     def __init__(self, source: Source, store: ModelStore, cores: int, valves: list[str]) -> None:
-        surroundings = Surroundings(now_ms=_no_time, new_random=store.new_random, cores=cores)
-        super().__init__(source, Boundedness.CONTINUOUS_UNBOUNDED, store=store, surroundings=surroundings)
+        environment = Environment(now_ms=_no_time, new_random=store.new_random, cores=cores)
+        super().__init__(source, Boundedness.CONTINUOUS_UNBOUNDED, store=store, environment=environment)
         codec = SnapshotCodec(source.enumerator_type, source.reader_type)
         self._acknowledgements = WatchedAcknowledgements(source, store, codec, valves)
 

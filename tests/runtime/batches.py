@@ -12,7 +12,8 @@ from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.planning import Limits
 from flip27_source.enumerator import Boundedness, SplitEnumerator
 from flip27_source.reader import SourceReaderContext, SplitReader
-from flip27_source.runtime.holder import CoordinatorHolder, Surroundings, identity_of
+from flip27_source.runtime.environment import Environment
+from flip27_source.runtime.holder import CoordinatorHolder, identity_of
 from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
@@ -50,7 +51,7 @@ class Batches:
             self.source,
             self.boundedness,
             store=self.store,
-            surroundings=Surroundings(now_ms=lambda: self.now_ms, cores=2),
+            environment=Environment(now_ms=lambda: self.now_ms, cores=2),
         )
 
     def enumerator(self) -> Any:

@@ -149,7 +149,7 @@ def test_a_claimed_savepoint_of_a_whole_query_goes_as_a_whole(query: Query) -> N
     paged(state, savepoint=made, savepointClaim="claim").batch()
     (lineage,) = [path.name for path in state.iterdir()]
     committed = CheckpointName(9, "0" * 32)
-    assert delete_subsumed(LocalStore(str(state)), lineage, committed, 2, {})
+    assert delete_subsumed(LocalStore(str(state)), lineage, committed, 2, LocalStore)
     assert not Path(made).exists()
 
 

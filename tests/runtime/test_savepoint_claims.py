@@ -49,7 +49,7 @@ def run(batches: Batches, count: int) -> list[str]:
 def clean_up(state: Path, checkpoint_id: int, retained: int) -> bool:
     (lineage,) = [path.name for path in state.iterdir()]
     committed = CheckpointName(checkpoint_id, "0" * 32)
-    return delete_subsumed(LocalStore(str(state)), lineage, committed, retained, {})
+    return delete_subsumed(LocalStore(str(state)), lineage, committed, retained, LocalStore)
 
 
 def test_a_claimed_savepoint_is_gone_once_it_is_subsumed_S81(tmp_path: Path, savepoint: str) -> None:

@@ -22,7 +22,8 @@ from flip27_source.errors import (
 from flip27_source.events import Progress, ReturnSplit, SourceEvent
 from flip27_source.options import Options
 from flip27_source.reader import SplitReader, YieldsProgress
-from flip27_source.runtime.holder import CoordinatorHolder, Surroundings
+from flip27_source.runtime.environment import Environment
+from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.store import MemoryStore
 from tests.runtime.batches import Batches
@@ -271,7 +272,7 @@ def test_a_batch_read_plans_once_from_the_beginning_and_its_tasks_report_nothing
         source_of(Remembers, {}),
         Boundedness.BOUNDED,
         store=store,
-        surroundings=Surroundings(now_ms=lambda: 0, cores=2),
+        environment=Environment(now_ms=lambda: 0, cores=2),
         one_batch=True,
     )
     enumerator: Any = holder.coordinator_at(INITIAL).enumerator

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from flip27_source.coordination.planning import Limits
 from flip27_source.enumerator import Boundedness
-from flip27_source.runtime.holder import CoordinatorHolder, Surroundings
+from flip27_source.runtime.environment import Environment
+from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.snapshots.locations import Lineage, find_lineages
 from flip27_source.snapshots.views import VIEWS
 from flip27_source.snapshots.views_asked import EVERYTHING, Asked
@@ -69,7 +70,7 @@ class FileQuery:
     def batch(self, *, now_ms: int = 0, committed: bool = True) -> dict[str, Any]:
         """Plan a batch, in a new process, and log it; its offset."""
         holder = CoordinatorHolder(
-            self.source, Boundedness.BOUNDED, surroundings=Surroundings(now_ms=lambda: now_ms, cores=2)
+            self.source, Boundedness.BOUNDED, environment=Environment(now_ms=lambda: now_ms, cores=2)
         )
         self._at = holder.latest_offset(self._at, self.limits)
         holder.close()

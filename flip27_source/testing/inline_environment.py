@@ -1,4 +1,4 @@
-"""InlineHolder: a CoordinatorHolder without threads, so that every run of a test is the same.
+"""An environment without threads, so that every run of a test is the same.
 
 Asynchronous work runs on the caller's thread: one round of each call whenever the holder looks at
 its mailbox, that is at every ``latestOffset``. Retries follow at once; actions are performed when
@@ -8,17 +8,15 @@ they are due.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..coordination.context import Handler
-from ..enumerator import Boundedness, RetryPolicy
+from ..enumerator import RetryPolicy
 from ..errors import kept_text
 from ..runtime.actions import ActionRunner
 from ..runtime.background import BackgroundRunner, Deliver
-from ..runtime.holder import CoordinatorHolder, Surroundings
-from ..snapshots.store import Store
-from ..source import Source
+from ..runtime.environment import Environment
 
 
 @dataclass(slots=True, eq=False)
@@ -94,35 +92,36 @@ class InlineActions(ActionRunner):
                 self._ended.put((number, None))
 
 
-class InlineHolder(CoordinatorHolder):
-    """A holder that does everything inside the calls that it answers."""
+def inline_environment(
+    *,
+    now_ms: Callable[[], int] = lambda: 0,
+    new_random: Callable[[], str] | None = None,
+    cores: int = 2,
+    performs_actions: bool = True,
+) -> Environment:
+    """An environment without threads: a holder in it does everything inside the calls that it answers.
 
-    def __init__(
-        self,
-        source: Source,
-        boundedness: Boundedness,
-        *,
-        store: Store | None,
-        surroundings: Surroundings,
-        one_batch: bool = False,
-        performs_actions: bool = True,
-    ) -> None:
-        self._performs_actions = performs_actions
-        super().__init__(source, boundedness, store=store, surroundings=surroundings, one_batch=one_batch)
-        self._runner = InlineRunner()
+    Args:
+        performs_actions: False: actions are taken to be done, and none is performed.
+    """
+    given = Environment(
+        now_ms=now_ms,
+        cores=cores,
+        new_runner=InlineRunner,
+        new_actions=InlineActions if performs_actions else _without_performing,
+        run_beside=_at_once,
+    )
+    return given if new_random is None else replace(given, new_random=new_random)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """As its base, and no clean-up is under way afterwards."""
-        super().commit(end)
-        self.wait_for_clean_up()
 
-    def _start_over(self) -> None:
-        super()._start_over()
-        self._runner = InlineRunner()
+def _at_once(work: Callable[[], None]) -> None:
+    work()
 
-    def _new_actions(self) -> ActionRunner:
-        return InlineActions(super()._new_actions()._perform if self._performs_actions else _leave_undone)
+
+def _without_performing(_perform: Callable[[Any], None]) -> ActionRunner:
+    """For who only looks: performing an action would change what is looked at."""
+    return InlineActions(_leave_undone)
 
 
 def _leave_undone(action: Any) -> None:
-    """Taken to be done, for who only looks: it would change what is looked at."""
+    pass
