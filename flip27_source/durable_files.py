@@ -215,6 +215,12 @@ class DurableFiles:
             return
         self._disk.sync_folder(os.path.dirname(path))
 
+    def make_durable(self, path: str) -> None:
+        """Have a file that is there survive a power cut: whoever wrote it may have died before that."""
+        folder = os.path.dirname(path)
+        self._make_folder(folder)
+        self._disk.sync_folder(folder)
+
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
         """Delete temporary files that killed processes have left in ``folder``; how many there were."""
         try:

@@ -69,19 +69,26 @@ def refuse_unknown_compression(path: str) -> None:
         )
 
 
-def open_file(path: str, options: Options, fetched: Fetched | None = None) -> BinaryIO:
+def open_file(split: FileSplit, options: Options, fetched: Fetched | None = None) -> BinaryIO:
     """The content of a file as a stream; ``.gz``, ``.bz2`` and ``.zst`` are decompressed as it is read.
 
     ``fetched``: the stored bytes, where they are on their way already. Else a store that answers several
     requests at once is asked for the next bytes while these are looked at.
 
     Raises:
-        SplitReadError: the file cannot be opened. Reading raises what the file system raises: do
-            it inside ``reading(path, options)``, which makes a SplitReadError of it too.
+        SplitReadError: the file cannot be opened, or is compressed and not as long as it was when it was
+            discovered. Reading raises what the file system raises: do it inside
+            ``reading(path, options)``, which makes a SplitReadError of it too.
     """
+    path = split.path
     refuse_unknown_compression(path)
     lowered = path.lower()
     raw = open_raw(path, options, fetched, reads_on=True)
+    if is_compressed(path):
+        # Of what was cut off at the right place, or at its beginning, the rest decompresses without an error.
+        with reading(path, options):
+            check_length(split, raw.seek(0, 2))
+            raw.seek(0)
     if lowered.endswith(".gz"):
         return _Owning(gzip.GzipFile(fileobj=raw), raw, path)  # type: ignore[return-value]
     if lowered.endswith(".bz2"):

@@ -239,7 +239,7 @@ def _aligned_chunks(
         if content:
             yield 0, content
         return
-    with open_file(split.path, options, fetched) as stream, reading(split.path, options):
+    with open_file(split, options, fetched) as stream, reading(split.path, options):
         first = max(split.start - 1, 0)
         if first:
             stream.seek(first)

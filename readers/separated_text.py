@@ -30,7 +30,7 @@ def whole_text(split: FileSplit, options: Options) -> bytes:
     Raises:
         SplitReadError: the file cannot be read, has changed, or is larger than a value can be.
     """
-    with open_file(split.path, options) as stream, reading(split.path, options):
+    with open_file(split, options) as stream, reading(split.path, options):
         _check_whole(split)
         if split.length > _MOST_BYTES and not is_compressed(split.path):
             raise _too_large(split)
@@ -45,7 +45,7 @@ def separated_lines(splits: Iterable[FileSplit], separator: bytes, options: Opti
         SplitReadError: a file cannot be read, has changed, or has a line longer than ``maxLineBytes``.
     """
     for split in splits:
-        with open_file(split.path, options) as stream, reading(split.path, options):
+        with open_file(split, options) as stream, reading(split.path, options):
             _check_whole(split)
             yield from _lines(split, stream, separator, options[MAX_LINE_BYTES])
 

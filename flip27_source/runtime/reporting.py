@@ -49,7 +49,7 @@ class ReportingSubtask:
         self._codec = codec
         store = store or _store_of(source)
         self._storage = ReportStorage(store, codec, source.enumerator_type)
-        self._first: SubtaskReport[Any] | None = self._storage.read(place)
+        self._first: SubtaskReport[Any] | None = self._storage.rely_on(place)
         self._sent: list[SourceEvent] = []
         self._meter = Meter(source.options[EVENT_TIME_COLUMN])
         results = () if self._first is None else self._first.results

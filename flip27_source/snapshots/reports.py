@@ -90,6 +90,16 @@ class ReportStorage:
             return None
         return self._decode(file, data)
 
+    def rely_on(self, place: ReportPlace) -> SubtaskReport[Any] | None:
+        """As :meth:`read`, for who reads as far as the report says: it is durable on return.
+
+        The attempt that wrote it may have been told that it failed, or been killed, before it was.
+        """
+        report = self.read(place)
+        if report is not None:
+            self._store.make_durable(layout.report_file(place.lineage, place.name, place.subtask_id))
+        return report
+
     def write(self, place: ReportPlace, report: SubtaskReport[Any]) -> SubtaskReport[Any]:
         """Write a report; the one that counts, which may be another attempt's of the same ranges.
 

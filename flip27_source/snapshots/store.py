@@ -72,6 +72,9 @@ class Store(ABC):
         """Delete what killed processes have left of files that they were writing; how many there were."""
         return 0
 
+    def make_durable(self, name: str) -> None:  # noqa: B027 - objects are durable as soon as they are seen
+        """Have a name that is there survive a power cut, whoever gave it and whatever became of them."""
+
     def create_once(self, name: str, data: bytes) -> bool:
         """Create ``name``, which nobody else creates with other data; False when it has other data.
 
@@ -181,6 +184,12 @@ class LocalStore(Store):
             return self._files.remove_abandoned(self._path(folder), older_than_s=older_than_s)
         except OSError as error:
             raise _failed("list", self.location, folder, error) from error
+
+    def make_durable(self, name: str) -> None:
+        try:
+            self._files.make_durable(self._path(name))
+        except OSError as error:
+            raise _failed("sync", self.location, name, error) from error
 
     def _remove_empty(self, path: str) -> None:
         with contextlib.suppress(OSError):

@@ -52,6 +52,10 @@ class WatchedStore(Store):
         self._check_alive()
         self._store.delete(name)
 
+    def make_durable(self, name: str) -> None:
+        self._check_alive()
+        self._store.make_durable(name)
+
     def remove_empty(self, folder: str) -> None:
         self._check_alive()
         self._store.remove_empty(folder)

@@ -165,7 +165,7 @@ def test_compressed_files_are_decompressed_also_of_several_members(tmp_path: Pat
     path.write_bytes(compressed(b"1\n2\n", suffix) + compressed(b"3\n4", suffix))
     assert read_lines([split_of(path)], 3) == [b"1", b"2", b"3", b"4"]
     assert not is_splittable(str(path))
-    with open_file(str(path), NO_OPTIONS) as stream:
+    with open_file(split_of(path), NO_OPTIONS) as stream:
         assert stream.read() == b"1\n2\n3\n4"
 
 
@@ -179,6 +179,19 @@ def test_a_truncated_compressed_file_is_an_error_that_names_it(
     path.write_bytes(whole[: int(len(whole) * kept)])
     with pytest.raises(SplitReadError, match=rf"cut{suffix} is cut off or damaged"):
         read_lines([split_of(path)])
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("members", [0, 1, 3])
+def test_a_compressed_file_whose_length_has_changed_is_an_error_though_all_of_it_can_be_decompressed(
+    tmp_path: Path, suffix: str, members: int
+) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(compressed(b"1\n", suffix) * 2)
+    found = split_of(path)
+    path.write_bytes(compressed(b"1\n", suffix) * members)
+    with pytest.raises(SplitReadError, match=r"when it was discovered and has \d+ now"):
+        read_lines([found])
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
@@ -200,7 +213,7 @@ def test_compression_that_would_be_read_as_text_is_refused(tmp_path: Path) -> No
     path = tmp_path / "a.snappy"
     path.write_bytes(b"?")
     with pytest.raises(SplitReadError, match=r"a\.snappy is compressed in a way"):
-        open_file(str(path), NO_OPTIONS)
+        open_file(split_of(path), NO_OPTIONS)
     with pytest.raises(SplitReadError, match=r"a\.snappy is compressed in a way"):
         read_lines([split_of(path)])
 
@@ -227,13 +240,14 @@ def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
 
     memory = fsspec.filesystem("memory")
     memory.pipe("/line_blocks/a.txt", b"1\r\n2\n3")
-    memory.pipe("/line_blocks/b.txt.gz", gzip.compress(b"4\n"))
+    packed = gzip.compress(b"4\n")
+    memory.pipe("/line_blocks/b.txt.gz", packed)
     plain = FileSplit(path="memory://line_blocks/a.txt", length=6, modified_us=0)
     ranges = [
         FileSplit(path=plain.path, length=6, modified_us=0, start=s, end=e)
         for s, e in ((0, 2), (2, 4), (4, None))
     ]
-    zipped = FileSplit(path="memory://line_blocks/b.txt.gz", length=24, modified_us=0)
+    zipped = FileSplit(path="memory://line_blocks/b.txt.gz", length=len(packed), modified_us=0)
     assert read_lines([plain, *ranges, zipped]) == [b"1", b"2", b"3", b"1", b"2", b"3", b"4"]
     with pytest.raises(SplitReadError, match="memory://line_blocks/none is not there any more"):
         read_lines([FileSplit(path="memory://line_blocks/none", length=1, modified_us=0)])

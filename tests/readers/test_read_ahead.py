@@ -211,11 +211,15 @@ def test_local_files_are_read_in_their_turn(tmp_path: Path) -> None:
     assert list(fetched_ahead(splits, OPTIONS)) == [(split, None) for split in splits]
 
 
+def split_at(url: str) -> FileSplit:
+    return FileSplit(path=url, length=-1, modified_us=0)
+
+
 def test_what_comes_next_of_a_large_file_is_asked_for_while_this_is_read() -> None:
     block = 8 << 20
     with (
         serving({"large": b"x" * (3 * block)}) as server,
-        open_file(f"{server.url}/large", OPTIONS) as stream,
+        open_file(split_at(f"{server.url}/large"), OPTIONS) as stream,
     ):
         assert stream.read(10) == b"x" * 10
         server.wait_until_asked("large", block)
@@ -242,7 +246,7 @@ def test_a_file_that_is_closed_leaves_no_blocks_and_no_thread_behind(
         threads = set(threading.enumerate())
         caches = []
         for name, content in files.items():
-            with open_file(f"{server.url}/{name}", OPTIONS) as stream:
+            with open_file(split_at(f"{server.url}/{name}"), OPTIONS) as stream:
                 caches.append(weakref.ref(stream.cache))  # type: ignore[attr-defined]
                 assert stream.read(12 << 20) + stream.read() == content
         assert [cache() for cache in caches] == [None, None, None]

@@ -1,0 +1,151 @@
+"""Landing folders of a simulation: a real folder, or a file system in memory that misbehaves."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+from fsspec.spec import AbstractFileSystem
+
+PROTOCOL = "flip27sim"
+
+NAMES = (
+    "a", "b.txt", "a::b", "a.txt::b.txt", "http:", "C:x", "~", "$HOME", "%20", "a b", "#", "a#0-5", "a@1",
+    "?", "*", "[a]", "{a,b}", "a,b", "x=1", "new\nline", "esc\x1b[0m", "é", "e\u0301", "日本", "-rf",
+    "back\\slash", "a?x=1", "a+b", "ü" * 120,
+)  # fmt: skip
+"""Names of files that have a meaning elsewhere."""
+
+
+class Landing(ABC):
+    """Where files arrive."""
+
+    path: str
+    """The option ``path`` of the source."""
+
+    @abstractmethod
+    def put(self, name: str, content: bytes, modified_s: int) -> None:
+        """Move a whole file in."""
+
+    @abstractmethod
+    def names(self) -> set[str]:
+        """The files that are there."""
+
+
+class LocalLanding(Landing):
+    """A folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder)
+        self._beside = f"{folder}-being-written"
+        os.mkdir(folder)
+
+    def put(self, name: str, content: bytes, modified_s: int) -> None:
+        with open(self._beside, "wb") as file:
+            file.write(content)
+        os.utime(self._beside, (modified_s, modified_s))
+        os.replace(self._beside, os.path.join(self.path, name))
+
+    def names(self) -> set[str]:
+        return set(os.listdir(self.path))
+
+
+class SimulatedLanding(Landing):
+    """A folder of a file system in memory.
+
+    Attributes:
+        trouble: how likely a listing fails or is an old one, and a file cannot be read or is cut off.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.path = f"{PROTOCOL}://bucket-{seed}/landing"
+        self.files: dict[str, tuple[bytes, int]] = {}
+        self.listed: dict[str, tuple[bytes, int]] = {}
+        self.random = random.Random(seed)
+        self.trouble = 0.0
+        SimulatedFileSystem.landings[f"bucket-{seed}"] = self
+
+    def put(self, name: str, content: bytes, modified_s: int) -> None:
+        self.files[f"{self._root}/{name}"] = (content, modified_s)
+
+    def names(self) -> set[str]:
+        return {name.removeprefix(f"{self._root}/") for name in self.files}
+
+    def happens(self) -> bool:
+        """Whether something goes wrong now."""
+        return self.random.random() < self.trouble
+
+    @property
+    def _root(self) -> str:
+        return self.path.partition("://")[2]
+
+
+class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec has no types
+    """The file system of all :class:`SimulatedLanding` of this process."""
+
+    protocol = PROTOCOL
+    cachable = False
+    landings: ClassVar[dict[str, SimulatedLanding]] = {}
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        landing = self._landing(path)
+        files = landing.files
+        if landing.happens():
+            if landing.random.random() < 0.5:
+                raise OSError("the listing failed")
+            files = landing.listed  # as it was some time ago
+        landing.listed = dict(landing.files)
+        found = [self._info(name, files) for name in files if name.startswith(f"{path.rstrip('/')}/")]
+        if not found and path in files:
+            found = [self._info(path, files)]
+        landing.random.shuffle(found)
+        return found if detail else [info["name"] for info in found]
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        landing = self._landing(path)
+        if path in landing.files:
+            return self._info(path, landing.files)
+        if path.count("/") < 2:
+            return {"name": path, "size": 0, "type": "directory"}
+        raise FileNotFoundError(path)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        landing = self._landing(path)
+        if path not in landing.files:
+            raise FileNotFoundError(path)
+        content = landing.files[path][0][start:end]
+        if landing.happens():
+            if landing.random.random() < 0.5:
+                raise OSError("the connection was reset")
+            content = content[: landing.random.randrange(len(content) + 1)]
+        return content
+
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:
+        return io.BytesIO(self.cat_file(path))
+
+    def rm_file(self, path: str) -> None:
+        self._landing(path).files.pop(path, None)
+
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        landing = self._landing(path1)
+        if path1 not in landing.files:
+            raise FileNotFoundError(path1)
+        landing.files[path2] = landing.files[path1]
+
+    def _landing(self, path: str) -> SimulatedLanding:
+        return self.landings[path.partition("/")[0]]
+
+    @staticmethod
+    def _info(name: str, files: dict[str, tuple[bytes, int]]) -> dict[str, Any]:
+        content, modified_s = files[name]
+        return {"name": name, "size": len(content), "type": "file", "mtime": modified_s}
+
+
+def register_file_system() -> None:
+    """Make the protocol known to fsspec."""
+    fsspec.register_implementation(PROTOCOL, SimulatedFileSystem, clobber=True)

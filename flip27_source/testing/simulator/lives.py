@@ -1,0 +1,365 @@
+"""Lives: what one kind of source does in a simulation, what it is asked, and what must be true at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import tempfile
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...coordination.edits import EditOperation, EditRequest
+from ...errors import Flip27Error, MissingStateError
+from ...file_ids import FileSplitId
+from ...snapshots import layout
+from ...snapshots.codec import SnapshotCodec
+from ...snapshots.documents import CheckpointDocument, decode_document
+from ...snapshots.offsets import Offset
+from ...snapshots.requests import RequestFolder, SavepointRequest
+from ...snapshots.savepoints import METADATA, read_savepoint
+from ...snapshots.segments import unpack_segment
+from ...snapshots.store import Store
+from ..spark_side import as_value
+from ..steps import Killed
+from ..under_test import SourceUnderTest
+from .landing import NAMES, Landing, LocalLanding, SimulatedLanding, register_file_system
+from .query import Query
+from .sources import (
+    LINE,
+    MISTAKES,
+    CarelessEnumerator,
+    ItemReader,
+    TalkingEnumerator,
+    TalkingReader,
+    rows_of_talking,
+)
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
+
+STATE = "/ckpt/orders/flip27"
+SAVEPOINTS = "/savepoints"
+
+
+class DefectFound(AssertionError):  # noqa: N818 - not raised for a fault of the caller: it is what is looked for
+    """Something that must never happen has happened."""
+
+
+def document_at(store: Store, offset: Offset) -> CheckpointDocument:
+    """The document that an offset names."""
+    if offset.lineage is None or offset.name is None:
+        raise DefectFound(f"the offset of checkpoint {offset.checkpoint_id} names no document")
+    return decode_document(store.read(layout.checkpoint_file(offset.lineage, offset.name)), offset.name)
+
+
+class Life:
+    """What one kind of source does, and what it is asked."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.of = simulation
+        self.random = simulation.random
+
+    def begin(self) -> None:
+        """Before the query is started."""
+
+    def given(self) -> SourceUnderTest:
+        """The source."""
+        raise NotImplementedError
+
+    def arrive(self) -> None:
+        """New data."""
+
+    def ask(self) -> None:
+        """Somebody asks something of the state."""
+
+    def ask_nonsense(self) -> None:
+        """Somebody puts nonsense where requests are."""
+        folder = self.requests()
+        if folder is None:
+            return
+        store = self.of.store(STATE, self.of.new_process("an intruder", is_driver=False))
+        self.of.fault("nonsense", "nonsense lies in requests")
+        name = f"{folder.lineage}/{layout.REQUESTS}/{uuid.UUID(int=self.random.getrandbits(128))}.json"
+        deep = b'{"digest":' + b"[" * 5000
+        try:
+            match self.random.randrange(4):
+                case 0:
+                    store.create(
+                        name,
+                        self.random.choice((b"", b"{", b"\xff\xfe", deep, b'{"digest":"x","request":{}}')),
+                    )
+                case 1:
+                    self._request(folder, "/savepoints/a\0b")
+                case 2:
+                    self._request(folder, "nosuch://bucket/x" if self.of.bucket is None else "/s\ud800")
+                case _:
+                    store.create(f"{name}/inside", b"")
+        except (Flip27Error, Killed, ValueError, TypeError) as error:
+            self.of.tell(f"refused: {error}")
+
+    def calm(self) -> None:
+        """Faults have gone."""
+
+    def check(self) -> None:
+        """What must be true at the end."""
+        raise NotImplementedError
+
+    def requests(self) -> RequestFolder | None:
+        """Where the query is asked for something; None as long as it has no lineage."""
+        logs = self.of.query.logs
+        if not logs.offsets:
+            return None
+        lineage = Offset.from_json(as_value(logs.offsets[-1])).lineage
+        if lineage is None:
+            return None
+        return RequestFolder(
+            self.of.store(STATE, self.of.new_process("an operator", is_driver=False)), lineage
+        )
+
+    def _request(self, folder: RequestFolder, target: str) -> None:
+        request = SavepointRequest(
+            request_id=str(uuid.UUID(int=self.random.getrandbits(128))),
+            lineage=folder.lineage,
+            target=target,
+            requested_ms=self.of.now_ms,
+        )
+        self.of.tell(f"a savepoint is asked for in {target!r}")
+        folder.submit(request)
+
+    def ask_for_a_savepoint(self) -> None:
+        """A savepoint is asked for."""
+        folder = self.requests()
+        if folder is not None:
+            try:
+                self._request(folder, SAVEPOINTS)
+            except (Flip27Error, Killed) as error:
+                self.of.tell(f"refused: {error}")
+
+
+class FilesLife(Life):
+    """The files source: files arrive under any name, some broken; they are cleaned, replayed, saved."""
+
+    def begin(self) -> None:
+        draw, of = self.random, self.of
+        if draw.random() < 0.5:
+            shared = "/dev/shm"
+            base = shared if os.access(shared, os.W_OK) else None
+            of.folder = Path(tempfile.mkdtemp(prefix="flip27-simulated-", dir=base))
+            self.landing: Landing = LocalLanding(of.folder / "landing")
+        else:
+            register_file_system()
+            self.landing = SimulatedLanding(of.outcome.seed)
+            self.landing.trouble = draw.choice((0.0, 0.02, 0.1))
+        if of.bucket is not None:
+            of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+        self.options = {
+            "path": self.landing.path,
+            "enumerator": "files",
+            "reader": "text",
+            "requestInterval": "1s",
+        }
+        for name, values in {
+            "maxFilesPerTrigger": (None, "1", "3"),
+            "taskReports": (None, "always"),
+            "onSplitError": (None, "quarantine"),
+            "cleanSource": (None, None, "delete"),
+            "retainedCheckpoints": (None, "2", "5"),
+            "allowOverwrites": (None, None, "true"),
+            "discoveryRetries": ("0", "3"),
+        }.items():
+            value = draw.choice(values)
+            if value is not None:
+                self.options[name] = value
+        self.arrived: dict[str, list[str]] = {}
+        self.broken: set[str] = set()
+        self.replayed: dict[str, Counter[str]] = {}
+        # What was replayed is told by the documents, so all of them have to stay.
+        self.edits = draw.random() < 0.6 and not {"cleanSource", "retainedCheckpoints"} & self.options.keys()
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(options=self.options, schema=LINE)
+
+    def arrive(self) -> None:
+        for _ in range(self.random.randint(1, 3)):
+            number = len(self.arrived)
+            name = f"{number}{self.random.choice(NAMES)}"
+            rows = [f"{number}-{line}" for line in range(self.random.choice((0, 1, 3)))]
+            content = "".join(f"{row}\n" for row in rows).encode()
+            if self.random.random() < 0.1:
+                name, content = f"{name}.gz", gzip.compress(content, mtime=0)
+                if self.options.get("onSplitError") == "quarantine" and self.random.random() < 0.5:
+                    content, rows = content[:-9], []
+                    self.broken.add(name)
+            self.of.tell(f"{name!r} arrives with {len(rows)} rows")
+            self.landing.put(name, content, 1_600_000_000 + number)
+            self.arrived[name] = rows
+
+    def ask(self) -> None:
+        if not self.edits or self.random.random() < 0.5:
+            self.ask_for_a_savepoint()
+        else:
+            self._ask_for_a_replay()
+
+    def _ask_for_a_replay(self) -> None:
+        query, folder = self.of.query, self.requests()
+        offsets = [offset for offset in query.offsets if offset.name is not None]
+        if folder is None or not offsets:
+            return
+        offset = self.random.choice(offsets)
+        reader = self.of.new_process("an operator", is_driver=False)
+        was_calm, self.of.is_calm = self.of.is_calm, True
+        try:
+            ids = self._splits_of(self.of.store(STATE, reader), offset)
+        except Flip27Error:
+            ids = []  # cleaned up meanwhile
+        finally:
+            self.of.is_calm = was_calm
+        if not ids:
+            return
+        request_id = str(uuid.UUID(int=self.random.getrandbits(128)))
+        chosen = tuple(self.random.sample(ids, self.random.randint(1, len(ids))))
+        request = EditRequest(
+            request_id=request_id,
+            operation=EditOperation.REPLAY,
+            who="simulator",
+            why="to see",
+            requested_us=self.of.now_ms * 1000,
+            lineage=folder.lineage,
+            plans={str(offset.name): chosen},
+        )
+        rows = Counter(row for split_id in chosen for row in self._rows_of(split_id))
+        self.replayed[request_id] = rows
+        self.of.tell(f"replay {request_id} of {chosen} is asked for")
+        try:
+            folder.submit(request)
+        except (Flip27Error, Killed) as error:
+            self.of.tell(f"refused: {error}")
+
+    def _splits_of(self, store: Store, offset: Offset) -> list[str]:
+        document = document_at(store, offset)
+
+        def load(name: str) -> bytes:
+            return unpack_segment(name, store.read(layout.segment_file(str(offset.lineage), name)))
+
+        codec = SnapshotCodec(self.of.query.source.enumerator_type)
+        plan = document.plan_segments(load)
+        return [split.split_id for _, segment in plan for split in codec.decode_splits(1, segment)]
+
+    def _rows_of(self, split_id: str) -> list[str]:
+        name = FileSplitId.parse(split_id).path.removeprefix(f"{self.landing.path}/")
+        return self.arrived[name]
+
+    def calm(self) -> None:
+        if isinstance(self.landing, SimulatedLanding):
+            self.landing.trouble = 0.0
+
+    def check(self) -> None:
+        expected = Counter(row for rows in self.arrived.values() for row in rows)
+        for request_id in self._applied():
+            expected += self.replayed.get(request_id, Counter())
+        self.of.check_rows(expected)
+        quarantined = (self.of.query.driver.holder.report() or {}).get("quarantinedSplits", 0)
+        if quarantined < len(self.broken) and "allowOverwrites" not in self.options:
+            raise DefectFound(f"{len(self.broken)} files are broken and {quarantined} are quarantined")
+        if "cleanSource" in self.options:
+            left = self.landing.names() - self.broken
+            if left:
+                raise DefectFound(f"were read and are not cleaned: {sorted(left)}")
+        self._check_savepoints()
+        self.of.check_state()
+
+    def _applied(self) -> set[str]:
+        """The replays that documents on the line say were applied."""
+        store = self.of.store(STATE, self.of.new_process("a reader", is_driver=False))
+        applied = set()
+        for offset in self.of.query.offsets:
+            with contextlib.suppress(MissingStateError):  # cleaned up, where not all are retained
+                edits = document_at(store, offset).raw.edits
+                applied |= {edit.request_id for edit in edits if edit.refused is None}
+        return applied
+
+    def _check_savepoints(self) -> None:
+        """A query that begins with a savepoint reads just what the batches after it read."""
+        of = self.of
+        store = of.store(SAVEPOINTS, of.new_process("a reader", is_driver=False))
+        whole = [name for name in store.list("") if METADATA in store.list(name)]
+        if not whole or self.edits or "cleanSource" in self.options:
+            return
+        folder = self.random.choice(whole)
+        savepoint = read_savepoint(store, folder)
+        fork = Query(
+            of,
+            SourceUnderTest(options={**self.options, "savepoint": f"{SAVEPOINTS}/{folder}"}, schema=LINE),
+            "/fork",
+        )
+        original, of.query = of.query, fork
+        try:
+            of._go_on_to_the_end()
+        finally:
+            of.query = original
+        upto = savepoint.name.checkpoint_id
+        before = Counter(
+            row[0]
+            for batch in original.sink.batches
+            if Offset.from_json(batch.end).checkpoint_id <= upto
+            for row in batch.rows
+        )
+        expected = Counter(row for rows in self.arrived.values() for row in rows)
+        found = before + Counter(fork.rows)
+        if found != expected:
+            raise DefectFound(f"with savepoint {folder}: lost {expected - found}, twice {found - expected}")
+
+
+class TalkingLife(Life):
+    """Pages bounded by the reader, and numbered events in both directions."""
+
+    def begin(self) -> None:
+        self.counters, self.rows = self.random.randint(1, 4), self.random.choice((1, 7, 20))
+        self.options = {"counters": str(self.counters), "rows": str(self.rows), "requestInterval": "1s"}
+        if self.random.random() < 0.5:
+            self.options["maxRowsPerSplit"] = "3"
+        if self.of.bucket is not None:
+            self.of.bucket.trouble = self.random.choice((0.0, 0.01, 0.05))
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(
+            options=self.options, enumerator=TalkingEnumerator, reader=TalkingReader, schema=LINE
+        )
+
+    def ask(self) -> None:
+        self.ask_for_a_savepoint()
+
+    def check(self) -> None:
+        self.of.check_rows(Counter(rows_of_talking(self.counters, self.rows)))
+        self.of.check_state()
+
+
+class CarelessLife(Life):
+    """An author's mistake comes out at some round; once it is mended the query goes on where it was."""
+
+    def begin(self) -> None:
+        draw = self.random
+        CarelessEnumerator.last = draw.randint(2, 8)
+        CarelessEnumerator.mistake = draw.choice(list(MISTAKES))
+        CarelessEnumerator.comes_at = draw.randrange(CarelessEnumerator.last)
+        self.options = {"requestInterval": "1s", "discoveryInterval": "1ms"}
+        self.last = CarelessEnumerator.last
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(
+            options=self.options, enumerator=CarelessEnumerator, reader=ItemReader, schema=LINE
+        )
+
+    def ask(self) -> None:
+        self.ask_for_a_savepoint()
+
+    def calm(self) -> None:
+        self.of.tell(f"the author mends {CarelessEnumerator.mistake}")
+        CarelessEnumerator.mistake = None
+
+    def check(self) -> None:
+        self.of.check_rows(Counter(f"item-{number}:{number}" for number in range(self.last)))
+        self.of.check_state()

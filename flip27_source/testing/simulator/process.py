@@ -1,0 +1,99 @@
+"""Processes of a simulated machine: they are killed, suspended and continued at any call of their disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..steps import Killed
+
+
+class Disturber(Protocol):
+    """Decides what happens to a process at a call; raises OSError or Killed."""
+
+    def disturb(self, process: Process, call: str, path: str) -> None: ...
+
+
+class Process:
+    """A process: the driver's, or that of one attempt of a task.
+
+    Attributes:
+        is_driver: whether the query ends with it.
+        is_dead: killed, or stopped for good: its calls have no effect any more.
+    """
+
+    def __init__(self, name: str, disturber: Disturber, *, is_driver: bool) -> None:
+        self.name = name
+        self.is_driver = is_driver
+        self.is_dead = False
+        self._disturber = disturber
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def kill(self) -> None:
+        """SIGKILL: whatever its clean-up code still does has no effect."""
+        self.is_dead = True
+
+    def gate(self, call: str, path: str) -> None:
+        """Comes before each call of its disk, its store, or its landing folder.
+
+        Raises:
+            Killed: the process is dead, or is killed here.
+            OSError: the call fails.
+        """
+        thread = threading.current_thread()
+        if isinstance(thread, SuspendedCall):
+            thread.pass_by()
+        if self.is_dead:
+            raise Killed(f"{call} of {self.name}, which is dead")
+        self._disturber.disturb(self, call, path)
+
+
+class SuspendedCall(threading.Thread):
+    """Work that stops in the middle, as by SIGSTOP, while others go on; one of the two runs at a time.
+
+    Args:
+        after_calls: it is stopped before the so-manieth call of its disk.
+    """
+
+    def __init__(self, work: Callable[[], Any], after_calls: int) -> None:
+        super().__init__(name="flip27-simulated", daemon=True)
+        self._work = work
+        self._left = after_calls
+        self._handed_over = threading.Event()
+        self._goes_on = threading.Event()
+        self.is_stopped = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def begin(self) -> bool:
+        """Run until the work is stopped or has ended; True when it was stopped."""
+        self.start()
+        self._handed_over.wait()
+        return self.is_stopped
+
+    def go_on(self) -> None:
+        """As by SIGCONT: run to the end."""
+        self._handed_over.clear()
+        self._goes_on.set()
+        self._handed_over.wait()
+        self.join()
+
+    def pass_by(self) -> None:
+        """A call of the disk comes."""
+        self._left -= 1
+        if self._left == 0:
+            self.is_stopped = True
+            self._handed_over.set()
+            self._goes_on.wait()
+            self.is_stopped = False
+
+    def run(self) -> None:
+        try:
+            self.result = self._work()
+        except BaseException as error:  # noqa: BLE001 - kept for whoever began the work
+            self.error = error
+        finally:
+            self._handed_over.set()

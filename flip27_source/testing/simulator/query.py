@@ -1,0 +1,286 @@
+"""A query on a simulated machine: Spark's calls in Spark's order, its two logs, and a sink that writes once.
+
+What outlives every process: the logs, the sink, the disk or object store, the landing folder.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...coordination.planning import UNLIMITED, Limits
+from ...enumerator import Boundedness
+from ...errors import AttemptError, Flip27Error
+from ...reader import SourceReaderContext
+from ...runtime.environment import Environment
+from ...runtime.holder import CoordinatorHolder
+from ...runtime.subtask import PlannedSubtask, read_subtask
+from ...snapshots.offsets import Offset
+from ...snapshots.store import Store
+from ..spark_side import Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
+from ..steps import Killed
+from ..under_test import SourceUnderTest
+from .process import Process
+from .threads import SeededActions, SeededRunner
+
+MOST_FAILURES = 4
+"""``spark.task.maxFailures``."""
+
+
+class Machine:
+    """What a query needs of the simulated world.
+
+    Attributes:
+        random: decides everything. now_ms: the time.
+        result_lost: how likely a task ends well and Spark does not hear of it.
+        copies: how likely a task gets a speculative copy, at each of its rows.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now_ms = 1_700_000_000_000
+        self.result_lost = 0.0
+        self.copies = 0.0
+        self.count = 0
+
+    def new_process(self, name: str, *, is_driver: bool) -> Process:
+        raise NotImplementedError
+
+    def store(self, location: str, process: Process) -> Store:
+        raise NotImplementedError
+
+    def is_done(self) -> bool:
+        """Whether what a thread does has ended when somebody looks."""
+        raise NotImplementedError
+
+    def interrupt(self, work: Callable[[], object]) -> None:
+        raise NotImplementedError
+
+    def tell(self, text: str) -> None:
+        raise NotImplementedError
+
+    def random_hex(self) -> str:
+        """16 hex digits."""
+        return f"{self.random.getrandbits(64):016x}"
+
+
+@dataclass(slots=True)
+class Driver:
+    """One run of the coordinator's process."""
+
+    process: Process
+    holder: CoordinatorHolder
+
+
+@dataclass(slots=True, eq=False)
+class RunningAttempt:
+    """One attempt of a task: its rows so far."""
+
+    process: Process
+    items: Iterator[Row]
+    rows: list[Row] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Task:
+    planned: PlannedSubtask
+    attempts: list[RunningAttempt] = field(default_factory=list)
+    started: int = 0
+    failures: int = 0
+    rows: list[Row] | None = None
+
+
+class TasksFailed(Exception):  # noqa: N818 - Spark's word
+    """A task failed more often than Spark bears."""
+
+
+class Query:
+    """One query on one checkpoint location.
+
+    Args:
+        state: the location of its state.
+        available: of everything that exists only what is there at the start of a run.
+    """
+
+    def __init__(self, machine: Machine, given: SourceUnderTest, state: str, *, cores: int = 2) -> None:
+        self.machine = machine
+        self.given = given
+        self.state = state
+        self.cores = cores
+        self.logs = SparkLogs()
+        self.sink = OnceSink()
+        self.forsaken: list[RunningAttempt] = []
+        """Attempts that nobody waits for any more, and that still run."""
+        self.stages_differ: str | None = None
+        self.start()
+
+    @property
+    def rows(self) -> list[str]:
+        """What the sink has of committed batches."""
+        return [
+            row[0] for batch in self.sink.batches if batch.batch_id in self.logs.commits for row in batch.rows
+        ]
+
+    @property
+    def offsets(self) -> list[Offset]:
+        """The offsets of committed batches, but for those before the first checkpoint."""
+        logged = enumerate(self.logs.offsets)
+        found = [Offset.from_json(as_value(text)) for number, text in logged if number in self.logs.commits]
+        return [offset for offset in found if not offset.is_initial]
+
+    def start(self) -> None:
+        """A new driver, from the store and the logs alone."""
+        machine = self.machine
+        machine.count += 1
+        process = machine.new_process(f"driver {machine.count}", is_driver=True)
+        source = self.given.resolve()
+        self.source, self.schema = source, self.given.arrow_schema()
+
+        def open_store(location: str, _options: Mapping[str, Any]) -> Store:
+            return machine.store(location, process)
+
+        environment = Environment(
+            now_ms=lambda: machine.now_ms,
+            new_random=machine.random_hex,
+            cores=self.cores,
+            new_runner=lambda: SeededRunner(machine.random, machine.is_done, machine.interrupt),
+            new_actions=lambda perform: SeededActions(perform, machine.random, machine.is_done),
+            run_beside=lambda work: work(),
+            open_store=open_store,
+        )
+        holder = CoordinatorHolder(
+            source,
+            Boundedness.CONTINUOUS_UNBOUNDED,
+            store=machine.store(self.state, process),
+            environment=environment,
+        )
+        self.driver = Driver(process, holder)
+
+    def kill(self) -> None:
+        """SIGKILL of the driver."""
+        self.driver.process.kill()
+
+    def stop(self) -> None:
+        """The query ends as after an error: the source is told."""
+        try:
+            self.driver.holder.close()
+        finally:
+            self.kill()
+
+    def next_start(self) -> Any:
+        """The offset that the next batch begins at."""
+        return as_value(self.logs.start_of(self.logs.next_batch_id))
+
+    def latest_offset(self) -> Any:
+        """What the driver answers to Spark, without writing the log."""
+        limited = any(name.startswith("max") for name in self.given.options)
+        limits: Limits | None = UNLIMITED if limited else None
+        end = self.driver.holder.latest_offset(self.next_start(), limits)
+        self.driver.holder.report()
+        return end
+
+    def log(self, end: Any) -> bool:
+        """Spark writes its offset log, then tells of the batch before; False where nothing is new."""
+        text, batch_id = as_text(end), self.logs.next_batch_id
+        if batch_id > 0 and text == self.logs.start_of(batch_id):
+            return False
+        self.logs.write_offset(text)
+        if batch_id > 0:
+            self.driver.holder.commit(as_value(self.logs.start_of(batch_id)))
+        return True
+
+    def tasks(self) -> list[PlannedSubtask]:
+        """The tasks of the batch that is logged and not committed, as they arrive on executors."""
+        batch_id = self.logs.next_batch_id
+        start, end = as_value(self.logs.start_of(batch_id)), as_value(self.logs.offsets[batch_id])
+        planned = self.driver.holder.plan(start, end)
+        if self.machine.random.random() < 0.1 and planned != self.driver.holder.plan(start, end):
+            self.stages_differ = f"batch {batch_id} was planned differently when Spark asked once more"
+        return [pickle.loads(pickle.dumps(task)) for task in planned]  # noqa: S301 - our own bytes
+
+    def run_stage(self, tasks: list[PlannedSubtask]) -> list[Row]:
+        """Run all tasks, their attempts interleaved as it is drawn; the rows that count.
+
+        Raises:
+            TasksFailed, Killed: the query fails.
+        """
+        machine, running = self.machine, [_Task(planned) for planned in tasks]
+        while unfinished := [task for task in running if task.rows is None]:
+            task = machine.random.choice(unfinished)
+            if not task.attempts or (len(task.attempts) < 2 and machine.random.random() < machine.copies):
+                task.attempts.append(self._attempt(task.planned, task.started))
+                task.started += 1
+            self._advance(task, machine.random.choice(task.attempts))
+        return [row for task in running for row in task.rows or ()]
+
+    def write(self, rows: list[Row]) -> None:
+        """The sink writes the batch, all of it or nothing."""
+        batch_id = self.logs.next_batch_id
+        start, end = as_value(self.logs.start_of(batch_id)), as_value(self.logs.offsets[batch_id])
+        self.sink.write(Batch(batch_id=batch_id, start=start, end=end, rows=tuple(rows)))
+
+    def commit(self) -> None:
+        """Spark writes its commit log."""
+        self.logs.write_commit(self.logs.next_batch_id)
+
+    def _attempt(self, task: PlannedSubtask, number: int) -> RunningAttempt:
+        machine = self.machine
+        machine.count += 1
+        what = f"checkpoint {task.checkpoint_id}, subtask {task.subtask_id}, attempt {number}"
+        process = machine.new_process(f"task {machine.count} ({what})", is_driver=False)
+        context = SourceReaderContext(
+            options=self.source.options,
+            schema=self.schema,
+            subtask_id=task.subtask_id,
+            checkpoint_id=task.checkpoint_id,
+            attempt_number=number,
+        )
+        items = read_subtask(self.source, task, context, machine.store(self.state, process))
+        return RunningAttempt(process, _rows(items))
+
+    def _advance(self, task: _Task, attempt: RunningAttempt) -> None:
+        """Some rows further; what comes of it."""
+        machine = self.machine
+        try:
+            for _ in range(machine.random.choice((1, 2, 1000))):
+                attempt.rows.append(next(attempt.items))
+        except StopIteration:
+            task.attempts.remove(attempt)
+            if machine.random.random() < machine.result_lost:
+                machine.tell(f"{attempt.process}: its result was lost")
+                self._failed(task, None)
+            else:
+                task.rows = attempt.rows
+                self.forsaken += task.attempts
+        except Killed:
+            task.attempts.remove(attempt)
+            self._failed(task, None)
+        except Exception as error:  # noqa: BLE001 - what a task fails with is for the query to tell
+            machine.tell(f"{attempt.process} failed: {error}")
+            task.attempts.remove(attempt)
+            self._failed(task, error)
+
+    def _failed(self, task: _Task, error: Exception | None) -> None:
+        task.failures += 1
+        if error is not None and not isinstance(error, Flip27Error):
+            raise error
+        if task.failures >= MOST_FAILURES and not task.attempts:
+            why = "its executors were lost" if error is None else str(error)
+            raise TasksFailed(f"a task failed {task.failures} times: {why}") from error
+
+
+def advance_forsaken(attempt: RunningAttempt) -> None:
+    """Let an attempt that nobody waits for run to its end: it must harm nobody."""
+    try:
+        for _ in attempt.items:
+            pass
+    except (Killed, AttemptError, Flip27Error):
+        pass
+
+
+def _rows(items: Iterator[Any]) -> Iterator[Row]:
+    for item in items:
+        yield from rows_of(item)

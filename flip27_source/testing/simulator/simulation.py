@@ -1,0 +1,427 @@
+"""Simulation: one life of a query, decided by a seed, and what must be true at its end.
+
+While faults come, the query may fail at any moment, with an error that says what to do. Once they have
+gone it must go on by itself: every row that arrived is in the sink once, no state that Spark was told of is
+unreadable, and nothing waits for ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...errors import Flip27Error
+from ...snapshots import layout
+from ...snapshots.segments import check_segment
+from ...snapshots.store import LocalStore, Store
+from ..steps import Killed
+from .disk import ProcessDisk, SimulatedDisk
+from .lives import STATE, CarelessLife, DefectFound, FilesLife, Life, TalkingLife, document_at
+from .objects import SimulatedObjects
+from .process import Process, SuspendedCall
+from .query import Machine, Query, RunningAttempt, TasksFailed, advance_forsaken
+
+_WRITES = frozenset(
+    {"open_new", "write", "link", "rename", "remove", "make_folder", "create", "replace", "delete"}
+)
+_CALM_BATCHES = 300
+_CALM_RESTARTS = 6
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one seed.
+
+    Attributes:
+        steps: calls of disks and stores. faults: how many, by kind.
+        defect: what must never happen, and did; None where nothing did.
+        story: what happened, line by line.
+    """
+
+    seed: int
+    kind: str = ""
+    steps: int = 0
+    batches: int = 0
+    rows: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
+    duplicated: int = 0
+    stuck: bool = False
+    defect: str | None = None
+    story: list[str] = field(default_factory=list)
+
+
+def simulate(seed: int) -> Outcome:
+    """Play one seed; never raises for a defect, which is in the outcome."""
+    simulation = Simulation(seed)
+    outcome = simulation.outcome
+    try:
+        simulation.run()
+    except DefectFound as defect:
+        outcome.defect = str(defect)
+    except Exception as error:  # noqa: BLE001 - told with its seed, like any other defect
+        outcome.defect = f"{type(error).__name__}: {error}"
+        outcome.story += traceback.format_exc().splitlines()
+    finally:
+        simulation.end()
+    return outcome
+
+
+class Simulation(Machine):
+    """One life; see the module."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        draw = self.random
+        self.outcome = Outcome(seed)
+        self.is_calm = False
+        self.kill_rate = draw.choice((0.0, 0.001, 0.005, 0.02))
+        self.error_rate = draw.choice((0.0, 0.0, 0.002, 0.01))
+        self.short_rate = draw.choice((0.0, 0.2))
+        self.result_lost = draw.choice((0.0, 0.1))
+        self.copies = draw.choice((0.0, 0.2))
+        self.is_read_only = False
+        self.disk = SimulatedDisk(seed)
+        self.bucket = SimulatedObjects(seed) if draw.random() < 0.3 else None
+        self.processes: list[Process] = []
+        self.stopped: list[SuspendedCall] = []
+        self.zombies: list[Any] = []
+        self.folder: Path | None = None
+        self.life: Life = draw.choice((FilesLife, FilesLife, FilesLife, TalkingLife, CarelessLife))(self)
+        self.outcome.kind = type(self.life).__name__.removesuffix("Life").lower()
+
+    def run(self) -> None:
+        """Play.
+
+        Raises:
+            DefectFound: what must never happen, did.
+        """
+        life, draw = self.life, self.random
+        life.begin()
+        self.query = Query(self, life.given(), STATE, cores=draw.randint(1, 3))
+        moves = (
+            [life.arrive] * 4
+            + [self.run_batch] * 10
+            + [self.restart, self.cut_power, self.fill_disk, self.free_disk, self.toggle_read_only]
+            + [self.stop_query, self.suspend, self.wake, self.pass_time, life.ask, life.ask_nonsense]
+        )
+        for _ in range(draw.randint(6, 24)):
+            draw.choice(moves)()
+        self.calm()
+        life.check()
+
+    def end(self) -> None:
+        """Nothing of it is left."""
+        self.is_calm = True
+        for call in self.stopped:
+            call.go_on()
+        if self.folder is not None:
+            shutil.rmtree(os.fsencode(self.folder), ignore_errors=True)
+        self.outcome.batches = len(self.query.logs.commits) if hasattr(self, "query") else 0
+
+    # What the machine does for its processes.
+
+    def new_process(self, name: str, *, is_driver: bool) -> Process:
+        process = Process(name, self, is_driver=is_driver)
+        self.processes.append(process)
+        return process
+
+    def store(self, location: str, process: Process) -> Store:
+        if self.bucket is not None:
+            return self.bucket.seen_by(process, location)
+        return LocalStore(location, _ShortWrites(self, self.disk, process))
+
+    def disturb(self, process: Process, call: str, path: str) -> None:
+        """One call of one process: it may be killed, or the call may fail."""
+        self.outcome.steps += 1
+        if self.is_calm:
+            return
+        luck = self.random.random()
+        if luck < self.kill_rate:
+            self.fault("kill", f"{process} is killed before {call} {path}")
+            process.kill()
+            raise Killed(f"{call} {path}")
+        if luck < self.kill_rate + self.error_rate:
+            number = self.random.choice((errno.EIO, errno.ENOSPC, errno.EACCES))
+            self.fault(errno.errorcode[number], f"{process}: {call} {path} fails")
+            raise OSError(number, os.strerror(number), path)
+        if self.is_read_only and call in _WRITES:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    def is_done(self) -> bool:
+        """Always, once nothing is wrong any more."""
+        return self.is_calm or self.random.random() < 0.7
+
+    def interrupt(self, work: Callable[[], object]) -> None:
+        """Do what a thread does, which may be stopped half-way while its driver goes on."""
+
+        def logged() -> None:
+            try:
+                work()
+            except Flip27Error as error:
+                self.tell(f"a thread failed: {error.what}")
+
+        if self.is_calm or self.random.random() < 0.5:
+            logged()
+            return
+        call = SuspendedCall(logged, self.random.randint(1, 12))
+        if call.begin():
+            self.fault("slow thread", "a thread stops half-way")
+            self.stopped.append(call)
+        elif call.error is not None:
+            raise call.error
+
+    def fault(self, kind: str, text: str) -> None:
+        """Count a fault, and tell of it."""
+        self.outcome.faults[kind] += 1
+        self.tell(f"FAULT {kind}: {text}")
+
+    def tell(self, text: str) -> None:
+        self.outcome.story.append(f"{self.outcome.steps:6d}  {text}")
+
+    # Moves.
+
+    def run_batch(self) -> bool:
+        """One batch, as far as it gets; False where nothing is new."""
+        query = self.query
+        if query.driver.process.is_dead:
+            self.restart()
+        query = self.query
+        try:
+            if not query.logs.has_uncommitted and not query.log(query.latest_offset()):
+                self.tell("nothing is new")
+                return False
+            self._survive("before planning")
+            tasks = query.tasks()
+            rows = query.run_stage(tasks)
+            if self.random.random() < 0.1:
+                again = query.run_stage(tasks)  # foreachBatch with a further action
+                if Counter(again) != Counter(rows):
+                    raise DefectFound(f"another action of one batch saw other rows: {rows} and {again}")
+            self._survive("before the sink")
+            query.write(rows)
+            self._survive("before the commit log")
+            query.commit()
+            self.tell(
+                f"batch {query.logs.next_batch_id - 1} is committed: {len(rows)} rows of {len(tasks)} tasks"
+            )
+        except Killed as killed:
+            self.tell(f"the driver died: {killed.where}")
+            query.kill()
+        except TasksFailed as failed:
+            self._ended(failed, failed.__cause__)
+        except Flip27Error as error:
+            self._ended(error, error)
+        if query.stages_differ is not None:
+            raise DefectFound(query.stages_differ)
+        return True
+
+    def restart(self) -> None:
+        """Kill the driver, and start a new one."""
+        self.query.kill()
+        self.tell("the query is restarted")
+        try:
+            self.query.given = self.life.given()
+            self.query.start()
+        except Flip27Error as error:
+            self._has_a_remedy(error)
+            self.tell(f"it does not start: {error.what}")
+
+    def stop_query(self) -> None:
+        """The query is stopped in good order; nothing may say that it lives."""
+        if self.query.driver.process.is_dead:
+            return
+        self.tell("the query is stopped")
+        try:
+            self.query.stop()
+        except Killed:
+            pass
+        except Flip27Error as error:
+            self._has_a_remedy(error)
+
+    def cut_power(self) -> None:
+        """The machine is off: what is not durable may be gone."""
+        self.fault("power cut", "the power is cut")
+        for process in self.processes:
+            process.kill()
+        self.processes.clear()
+        self.disk.cut_power()
+        self.restart()
+
+    def fill_disk(self) -> None:
+        """The disk is nearly full."""
+        if self.bucket is None:
+            self.disk.room_bytes = self.random.randrange(3000)
+            self.fault("full disk", f"{self.disk.room_bytes} bytes are left on the disk")
+
+    def free_disk(self) -> None:
+        """Room is made."""
+        self.disk.room_bytes = None
+
+    def toggle_read_only(self) -> None:
+        """The state location is mounted read-only, or writable again."""
+        self.is_read_only = not self.is_read_only
+        self.fault("read-only", f"the state location is {'read-only' if self.is_read_only else 'writable'}")
+
+    def pass_time(self) -> None:
+        """Time passes, or the clock is set back."""
+        self.now_ms += self.random.choice((1, 1000, 60_000, 4_000_000, -5000))
+        self.disk.now = self.now_ms / 1000
+
+    def suspend(self) -> None:
+        """SIGSTOP of the driver in the middle of planning, and a second driver takes over."""
+        query = self.query
+        if query.driver.process.is_dead or query.logs.has_uncommitted:
+            return
+        holder, start = query.driver.holder, query.next_start()
+        call = SuspendedCall(lambda: holder.latest_offset(start, None), self.random.randint(1, 25))
+        if call.begin():
+            self.fault("zombie", f"{query.driver.process} is suspended")
+            self.stopped.append(call)
+            self.query.start()
+        elif isinstance(call.error, Flip27Error):
+            self._ended(call.error, call.error)
+        elif call.error is not None:
+            self.query.kill()
+        else:
+            self.tell("it planned before it could be suspended, and its answer is lost")
+            self.zombies.append((query.driver, start))
+            self.query.start()
+
+    def wake(self) -> None:
+        """SIGCONT: a suspended driver goes on, and a zombie does what it would have done."""
+        if self.stopped:
+            call = self.stopped.pop(self.random.randrange(len(self.stopped)))
+            self.tell("a suspended process goes on")
+            call.go_on()
+            self._only_regular(call.error)
+        if self.zombies:
+            driver, start = self.random.choice(self.zombies)
+            try:
+                driver.holder.latest_offset(start, None)
+            except BaseException as error:  # noqa: BLE001 - looked at
+                self._only_regular(error)
+        if self.query.forsaken:
+            self._continue(self.query.forsaken.pop())
+
+    def calm(self) -> None:
+        """Faults have gone: the query goes on until nothing is new.
+
+        Raises:
+            DefectFound: it does not.
+        """
+        self.is_calm = True
+        self.is_read_only = False
+        self.disk.room_bytes = None
+        self.result_lost = 0.0
+        if self.bucket is not None:
+            self.bucket.trouble = self.bucket.stale_lists = 0.0
+        self.life.calm()
+        self.tell("all faults have gone")
+        while self.stopped or self.query.forsaken:
+            self.wake()
+        self.restart()
+        self._go_on_to_the_end()
+        self.restart()
+        self._go_on_to_the_end()
+
+    def _go_on_to_the_end(self) -> None:
+        restarts = 0
+        for _ in range(_CALM_BATCHES):
+            if self.query.driver.process.is_dead:
+                restarts += 1
+                if restarts > _CALM_RESTARTS:
+                    self.outcome.stuck = True
+                    raise DefectFound("the query does not go on although nothing is wrong any more")
+                self.restart()
+            if not self.run_batch() and not self.query.driver.process.is_dead:
+                return
+        self.outcome.stuck = True
+        raise DefectFound(f"no end after {_CALM_BATCHES} batches")
+
+    def _survive(self, where: str) -> None:
+        if not self.is_calm and self.random.random() < self.kill_rate * 5:
+            self.fault("kill", f"the driver is killed {where}")
+            raise Killed(where)
+
+    def _ended(self, error: Exception, cause: BaseException | None) -> None:
+        """The query has failed."""
+        self.tell(f"the query fails: {error}")
+        if isinstance(cause, Flip27Error):
+            self._has_a_remedy(cause)
+        self.stop_query()
+
+    def _has_a_remedy(self, error: Flip27Error) -> None:
+        if not error.remedy:
+            raise DefectFound(f"an error does not say what to do: {error}")
+
+    def _only_regular(self, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, Flip27Error | Killed):
+            raise DefectFound(f"a zombie failed with {type(error).__name__}: {error}") from error
+
+    def _continue(self, attempt: RunningAttempt) -> None:
+        self.tell(f"{attempt.process} goes on, though nobody waits for it")
+        advance_forsaken(attempt)
+
+    # What must be true at the end.
+
+    def check_rows(self, expected: Counter[str]) -> None:
+        """Rows in are rows out.
+
+        Raises:
+            DefectFound: some are lost, or there twice.
+        """
+        found = Counter(self.query.rows)
+        lost, more = expected - found, found - expected
+        self.outcome.rows = found.total()
+        self.outcome.lost, self.outcome.duplicated = lost.total(), more.total()
+        if lost or more:
+            raise DefectFound(f"lost: {dict(lost)}; duplicated or foreign: {dict(more)}")
+        for before, after in self.query.sink.overwritten:
+            if Counter(before.rows) != Counter(after.rows):
+                raise DefectFound(f"batch {before.batch_id} gave other rows when it was repeated")
+
+    def check_state(self) -> None:
+        """All that Spark was told of can be read, and nothing that has ended says that it lives.
+
+        Raises:
+            DefectFound: something cannot be read.
+        """
+        store = self.store(STATE, self.new_process("a reader", is_driver=False))
+        retained = int(self.life.given().options.get("retainedCheckpoints", "100"))
+        for offset in self.query.offsets[-retained:]:
+            try:
+                for segment in sorted(document_at(store, offset).segments):
+                    check_segment(segment, store.read(layout.segment_file(str(offset.lineage), segment)))
+            except Flip27Error as error:
+                what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
+                raise DefectFound(what) from error
+        self.query.stop()
+        for lineage in {offset.lineage for offset in self.query.offsets if offset.lineage is not None}:
+            listed = store.list(f"{lineage}/{layout.DRIVERS}")
+            last = max((layout.parse_driver(name) or 0 for name in listed), default=0)
+            alive = [name for name in listed if name.startswith(f"{last}.") and name.endswith(".alive")]
+            if alive:
+                raise DefectFound(f"the query has stopped, and {alive} says that it lives")
+
+
+class _ShortWrites(ProcessDisk):
+    """A disk whose writes take fewer bytes than they are given, now and then."""
+
+    def __init__(self, simulation: Simulation, disk: SimulatedDisk, process: Process) -> None:
+        super().__init__(disk, process.gate)
+        self._simulation = simulation
+
+    def write(self, handle: int, data: memoryview) -> int:
+        simulation = self._simulation
+        if not simulation.is_calm and len(data) > 1 and simulation.random.random() < simulation.short_rate:
+            simulation.outcome.faults["short write"] += 1
+            data = data[: simulation.random.randrange(1, len(data))]
+        return super().write(handle, data)

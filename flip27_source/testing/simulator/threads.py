@@ -1,0 +1,111 @@
+"""Threads of a simulated driver: when their work is done, and in which order its results arrive, is drawn."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...coordination.context import Handler
+from ...enumerator import RetryPolicy
+from ...errors import kept_text
+from ...runtime.actions import ActionRunner
+from ...runtime.background import BackgroundRunner, Deliver
+from ..inline_environment import AsyncCall
+
+_Result = tuple[Handler, Any, BaseException | None]
+
+
+class SeededRunner(BackgroundRunner):
+    """Runs asynchronous work on the thread that looks for results, as far as it is drawn.
+
+    Args:
+        is_done: whether work has ended when its result is looked for.
+        interrupt: called now and then with work that is done for its effect, which it may stop half-way.
+    """
+
+    def __init__(
+        self,
+        random_: random.Random,
+        is_done: Callable[[], bool],
+        interrupt: Callable[[Callable[[], object]], None],
+    ) -> None:
+        super().__init__()
+        self._random = random_
+        self._is_done = is_done
+        self._interrupt = interrupt
+        self._calls: list[AsyncCall] = []
+        self._repeated: list[Callable[[], object]] = []
+        self._results: deque[_Result] = deque()
+
+    def submit(
+        self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
+    ) -> None:
+        self._calls.append(AsyncCall(work, handler, period_s, retry))
+
+    def repeat(self, work: Callable[[], object], period_s: float) -> None:
+        self._repeated.append(work)
+
+    def drain(self, deliver: Deliver) -> None:
+        self._end([call for call in self._calls if self._is_done()])
+        for _ in range(len(self._results)):
+            deliver(*self._results.popleft())
+        for work in self._repeated:
+            if self._random.random() < 0.2:
+                self._interrupt(work)
+
+    @property
+    def in_first_rounds(self) -> bool:
+        return any(call.rounds == 0 for call in self._calls)
+
+    def wait_for_first_rounds(self) -> None:
+        self._end([call for call in self._calls if call.rounds == 0])
+
+    def close(self) -> None:
+        self._calls.clear()
+        self._repeated.clear()
+        self._results.clear()
+
+    def _end(self, calls: list[AsyncCall]) -> None:
+        self._random.shuffle(calls)
+        for call in calls:
+            result, error = call.run()
+            if error is not None or not call.goes_on:
+                self._calls.remove(call)
+            self._results.append((call.handler, result, error))
+
+
+class SeededActions(ActionRunner):
+    """Performs actions when results are looked for, in any order; some stay for later, or for ever."""
+
+    def __init__(
+        self, perform: Callable[[Any], None], random_: random.Random, is_done: Callable[[], bool]
+    ) -> None:
+        super().__init__(perform)
+        self._random = random_
+        self._is_done = is_done
+        self._waiting: list[tuple[int, Any]] = []
+
+    def submit(self, actions: Iterable[tuple[int, Any]]) -> None:
+        self._waiting += actions
+
+    def drain(self) -> list[tuple[int, str | None]]:
+        self._random.shuffle(self._waiting)
+        done = [item for item in self._waiting if self._is_done()]
+        self._waiting = [item for item in self._waiting if item not in done]
+        return [(number, self._outcome(action)) for number, action in done]
+
+    def close(self) -> None:
+        self._waiting.clear()
+
+    def end(self) -> list[tuple[int, str | None]]:
+        self._waiting.clear()
+        return []
+
+    def _outcome(self, action: Any) -> str | None:
+        try:
+            self._perform(action)
+        except Exception as error:  # noqa: BLE001 - kept with the action, as its base does
+            return kept_text(error)
+        return None

@@ -1,0 +1,132 @@
+"""Defects that the project once had, or nearly: each is put back to see that the simulator finds it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from flip27_source import durable_files, file_systems
+from flip27_source.durable_files import DurableFiles
+from flip27_source.enumerators import listing
+from flip27_source.readers import file_input
+from flip27_source.snapshots import store as stores
+from flip27_source.snapshots.drivers import DriverEpoch
+from flip27_source.snapshots.reports import ReportStorage
+from flip27_source.snapshots.store import Store
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One defect."""
+
+    patch: Patch
+
+    @property
+    def name(self) -> str:
+        return self.patch.__name__
+
+
+MUTATIONS: list[Mutation] = []
+
+
+def mutation(patch: Patch) -> Patch:
+    """Adds a defect."""
+    MUTATIONS.append(Mutation(patch))
+    return patch
+
+
+@mutation
+def a_short_write_is_taken_for_success(patch: pytest.MonkeyPatch) -> None:
+    def write_once(self: DurableFiles, handle: int, data: bytes) -> None:
+        self._disk.write(handle, memoryview(data))
+
+    patch.setattr(DurableFiles, "_write_all", write_once)
+
+
+@mutation
+def a_content_named_file_that_is_there_is_trusted(patch: pytest.MonkeyPatch) -> None:
+    def write_once(self: DurableFiles, handle: int, data: bytes) -> None:
+        view = memoryview(data)
+        written = self._disk.write(handle, view)
+        if written < len(view) // 2:  # only what is cut off badly is noticed
+            raise OSError("cut off")
+
+    patch.setattr(DurableFiles, "_write_all", write_once)
+    patch.setattr(Store, "ensure", lambda self, name, data: self.create(name, data))
+
+
+@mutation
+def the_folder_is_not_synced_after_a_file_was_named(patch: pytest.MonkeyPatch) -> None:
+    class NoFolderSync:
+        def __init__(self, disk: Any) -> None:
+            self._disk = disk
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._disk, name)
+
+        def sync_folder(self, path: str) -> None:
+            pass
+
+    before = DurableFiles.__init__
+
+    def init(self: DurableFiles, root: str, disk: Any = durable_files.OS_DISK) -> None:
+        before(self, root, disk if disk is durable_files.OS_DISK else NoFolderSync(disk))
+
+    patch.setattr(DurableFiles, "__init__", init)
+
+
+@mutation
+def a_file_is_named_before_its_bytes_are_synced(patch: pytest.MonkeyPatch) -> None:
+    @contextlib.contextmanager
+    def written(self: DurableFiles, folder: str, chunks: Any, name: str | None = None) -> Any:
+        self._make_folder(folder)
+        temporary = os.path.join(folder, name or f".tmp-{os.urandom(16).hex()}")
+        handle = self._disk.open_new(temporary)
+        for chunk in chunks:
+            self._write_all(handle, chunk)
+        self._disk.close(handle)
+        yield temporary
+        with contextlib.suppress(OSError):
+            self._disk.remove(temporary)
+
+    patch.setattr(DurableFiles, "_written", written)
+
+
+@mutation
+def a_report_that_is_found_is_relied_on_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ReportStorage, "rely_on", ReportStorage.read)
+
+
+@mutation
+def two_colons_in_a_name_are_taken_for_a_chain_of_file_systems(patch: pytest.MonkeyPatch) -> None:
+    def first_of_chain(path: str) -> str | None:
+        local = file_systems.local_path(path)
+        return None if local is None else local.partition("::")[0]
+
+    for module in (file_input, listing, stores):
+        patch.setattr(module, "disk_path", first_of_chain)
+
+
+@mutation
+def a_renewal_that_is_late_brings_a_driver_back_to_life(patch: pytest.MonkeyPatch) -> None:
+    def end(self: DriverEpoch) -> None:
+        if self._renewed is not None:
+            self._forget(self._renewed)
+            self._renewed = None
+
+    def renew(self: DriverEpoch, now_ms: int) -> None:
+        before = self._renewed
+        if before is not None:
+            self._say(now_ms)
+            if before != self._renewed:
+                self._forget(before)
+
+    patch.setattr(DriverEpoch, "end", end)
+    patch.setattr(DriverEpoch, "renew", renew)

@@ -1,0 +1,97 @@
+"""The simulator: seeds show no defect today, one seed is one story, and defects put back are found."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from flip27_source.testing.simulator.process import Process, SuspendedCall
+from flip27_source.testing.simulator.simulation import simulate
+from flip27_source.testing.steps import Killed
+from tests.simulator.mutations import MUTATIONS, Mutation
+
+SEEDS = 300
+TOGETHER = 50
+MOST_SEEDS = 1000
+"""A defect has to be found within so many."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    log = logging.getLogger("flip27_source")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    yield
+    log.setLevel(level)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, TOGETHER))
+def test_no_seed_loses_or_doubles_a_row_or_leaves_a_query_that_cannot_go_on(first: int) -> None:
+    for seed in range(first, first + TOGETHER):
+        outcome = simulate(seed)
+        assert outcome.defect is None, f"make simulate ARGS='--seed {seed}' tells how:\n{outcome.defect}"
+
+
+def test_a_seed_tells_the_same_story_every_time() -> None:
+    for seed in (3, 11, 27):
+        first, second = simulate(seed), simulate(seed)
+        assert first.story == second.story
+        assert first.faults == second.faults
+
+
+def test_the_seeds_of_these_tests_bring_every_kind_of_fault_and_source() -> None:
+    outcomes = [simulate(seed) for seed in range(200)]
+    kinds = {kind for outcome in outcomes for kind in outcome.faults}
+    assert kinds >= {
+        "EACCES", "EIO", "ENOSPC", "full disk", "kill", "nonsense", "power cut", "read-only", "short write",
+        "slow thread", "zombie",
+    }  # fmt: skip
+    assert {outcome.kind for outcome in outcomes} == {"files", "talking", "careless"}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_defect_that_is_put_back_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation.patch(monkeypatch)
+    found = next((seed for seed in range(MOST_SEEDS) if simulate(seed).defect is not None), None)
+    assert found is not None, f"none of {MOST_SEEDS} seeds shows it"
+
+
+class _Undisturbed:
+    def disturb(self, process: Process, call: str, path: str) -> None:
+        pass
+
+
+def test_a_suspended_process_stops_at_the_call_that_was_drawn_and_goes_on_from_there() -> None:
+    process = Process("it", _Undisturbed(), is_driver=True)
+    done: list[int] = []
+
+    def work() -> str:
+        for number in range(3):
+            process.gate("write", "a")
+            done.append(number)
+        return "all"
+
+    call = SuspendedCall(work, 2)
+    assert call.begin()
+    assert done == [0]
+    call.go_on()
+    assert done == [0, 1, 2]
+    assert call.result == "all"
+
+
+def test_a_process_that_was_killed_while_it_was_suspended_does_nothing_more() -> None:
+    process = Process("it", _Undisturbed(), is_driver=True)
+    done: list[str] = []
+
+    def work() -> None:
+        process.gate("write", "a")
+        done.append("a")
+
+    call = SuspendedCall(work, 1)
+    assert call.begin()
+    process.kill()
+    call.go_on()
+    assert isinstance(call.error, Killed)
+    assert done == []
