@@ -217,10 +217,22 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
             splits = page.splits.values(cls.resolve_split_type())
             page.splits.forget()
             return Page(splits, taken=page.taken, segment=page.splits)
-        upgraded = (
-            cls.upgrade_split(page.split_version, raw) for raw in page.splits.values(Any)[page.taken :]
-        )
-        return Page([msgspec.convert(raw, cls.resolve_split_type()) for raw in upgraded])
+        raws = page.splits.values(Any)[page.taken :]
+        return Page([cls._upgraded(raw, page.split_version) for raw in raws])
+
+    @classmethod
+    def _upgraded(cls, raw: Any, version: int) -> SplitT:
+        upgraded = cls.upgrade_split(version, raw)
+        try:
+            split: SplitT = msgspec.convert(upgraded, cls.resolve_split_type())
+        except msgspec.ValidationError as error:
+            raise ContractError(
+                f"upgrade_split of {cls.__qualname__} made of version {version} what does not fit the type of "
+                f"its splits: {error} ({upgraded!r:.200})",
+                remedy="mend upgrade_split and restart the query; nothing was changed",
+            ) from error
+        stored_splits(cls).check_split(split)
+        return split
 
     def _discovered(self, found: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
         if isinstance(error, ContractError | StateError):
