@@ -227,8 +227,8 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
             split: SplitT = msgspec.convert(upgraded, cls.resolve_split_type())
         except msgspec.ValidationError as error:
             raise ContractError(
-                f"upgrade_split of {cls.__qualname__} made of version {version} what does not fit the type of "
-                f"its splits: {error} ({upgraded!r:.200})",
+                f"upgrade_split of {cls.__qualname__} made what does not fit the type of "
+                f"its splits, of version {version}: {error} ({upgraded!r:.200})",
                 remedy="mend upgrade_split and restart the query; nothing was changed",
             ) from error
         stored_splits(cls).check_split(split)

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingStateError, StateLocationError
+from ..errors import CorruptStateError, MissingStateError, StateLocationError
 from ..file_systems import is_object_store, local_path, open_file_system, redacted
+from .regular_files import UnreadableFileError, read_regular_file
 
 
 class Store(ABC):
@@ -27,11 +28,15 @@ class Store(ABC):
     """For messages; holds no secret."""
 
     @abstractmethod
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         """The whole content of ``name``.
+
+        Args:
+            limit: most bytes that it may have; None for any number.
 
         Raises:
             MissingStateError: there is no such name.
+            CorruptStateError: it has more bytes than ``limit``, or is no file.
         """
 
     @abstractmethod
@@ -70,11 +75,11 @@ class MemoryStore(Store):
         self.files: dict[str, bytes] = {}
         self._creating = threading.Lock()
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         data = self.files.get(name)
         if data is None:
             raise _missing(self.location, name)
-        return data
+        return _within(limit, data, self.location, name)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         with self._creating:
@@ -108,11 +113,13 @@ class LocalStore(Store):
         self._root = Path(root)
         self._known_folders: set[Path] = set()
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         try:
-            return (self._root / name).read_bytes()
+            return read_regular_file(self._root / name, limit)
         except FileNotFoundError:
             raise _missing(self.location, name) from None
+        except UnreadableFileError as error:
+            raise _no_state(self.location, name, error) from None
         except OSError as error:
             raise _failed("read", self.location, name, error) from error
 
@@ -196,11 +203,17 @@ class FsspecStore(Store):
         self._root = root.rstrip("/")
         self._has_objects = is_object_store(file_system) or file_system.protocol == "memory"
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         try:
-            return bytes(self._fs.cat_file(self._path(name)))
+            if limit is None:
+                return bytes(self._fs.cat_file(self._path(name)))
+            return _within(limit, self._beginning(self._path(name), limit), self.location, name)
         except FileNotFoundError:
             raise _missing(self.location, name) from None
+        except UnreadableFileError as error:
+            raise _no_state(self.location, name, error) from None
+        except CorruptStateError:
+            raise
         except Exception as error:
             raise _failed("read", self.location, name, error) from error
 
@@ -265,6 +278,22 @@ class FsspecStore(Store):
             return
         except Exception as error:
             raise _failed("delete", self.location, folder, error) from error
+
+    def _beginning(self, path: str, limit: int) -> bytes:
+        """The content, or more than ``limit`` bytes of it."""
+        if is_object_store(self._fs):
+            try:
+                return bytes(self._fs.cat_file(path, start=0, end=limit + 1))
+            except FileNotFoundError:
+                raise
+            except Exception:  # noqa: BLE001 - an empty object has no range that could be asked for
+                self._fs.invalidate_cache(path)
+        found = self._fs.info(path)
+        if found["type"] != "file":
+            raise UnreadableFileError(f"is a {found['type']}, not a file")
+        if found["size"] > limit:
+            raise UnreadableFileError(f"has more than {limit} bytes")
+        return bytes(self._fs.cat_file(path))
 
     def _make_folder(self, path: str) -> None:
         # Object stores have no folders; asked for one, some make a bucket of a misspelled name.
@@ -369,6 +398,19 @@ def _missing(location: str, name: str) -> MissingStateError:
         f"{name} is missing from the state location {location}",
         remedy="restore it from a backup (the state location belongs to the query's checkpoint: "
         "copy, move and restore both together), or start afresh with a new checkpoint location",
+    )
+
+
+def _within(limit: int | None, data: bytes, location: str, name: str) -> bytes:
+    if limit is not None and len(data) > limit:
+        raise _no_state(location, name, f"has more than {limit} bytes")
+    return data
+
+
+def _no_state(location: str, name: str, why: object) -> CorruptStateError:
+    return CorruptStateError(
+        f"{name} in the state location {location} {why}",
+        remedy="move it away, and restore the file of that name from a backup if the query needs it",
     )
 
 
