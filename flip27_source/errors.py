@@ -42,6 +42,11 @@ def kept_text(error: BaseException) -> str:
     return said.encode("utf-8", "backslashreplace").decode()
 
 
+def said_of(error: BaseException) -> str:
+    """What people are told of an error: our own say what to do, of others the type says most."""
+    return str(error) if isinstance(error, Flip27Error) else kept_text(error)
+
+
 class OptionError(Flip27Error):
     """An option is unknown, missing, or has a value that cannot be used."""
 

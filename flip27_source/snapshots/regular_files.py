@@ -1,4 +1,4 @@
-"""Reading regular files of local disk, and nothing else, up to a number of bytes.
+"""Reading regular files and nothing else, up to a number of bytes.
 
 A FIFO or a device may lie where a file is looked for: opening one can block for ever, reading one may
 never end.
@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import CorruptStateError
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -47,6 +51,33 @@ def read_regular_file(path: str | os.PathLike[str], limit: int | None = None) ->
     if not left:
         raise UnreadableFileError(f"has more than {limit} bytes")
     return b"".join(chunks)
+
+
+def check_regular(info: Mapping[str, Any], limit: int) -> None:
+    """Refuse what a file system of fsspec says is no file, or a longer one.
+
+    Raises:
+        UnreadableFileError: with what it is.
+    """
+    if info["type"] != "file":
+        raise UnreadableFileError(f"is a {info['type']}, not a file")
+    if info["size"] > limit:
+        raise UnreadableFileError(f"has more than {limit} bytes")
+
+
+def within(limit: int | None, data: bytes, name: str, location: str) -> bytes:
+    """The data, which may have no more than ``limit`` bytes."""
+    if limit is not None and len(data) > limit:
+        raise no_state(name, location, f"has more than {limit} bytes")
+    return data
+
+
+def no_state(name: str, location: str, why: object) -> CorruptStateError:
+    """What is there under the name of a state file is none."""
+    return CorruptStateError(
+        f"{name} in the state location {location} {why}",
+        remedy="move it away, and restore the file of that name from a backup if the query needs it",
+    )
 
 
 def _check_regular(mode: int) -> None:

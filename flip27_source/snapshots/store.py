@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import CorruptStateError, MissingStateError, StateLocationError
+from ..errors import MissingStateError, StateLocationError
 from ..file_systems import is_object_store, local_path, open_file_system, redacted
-from .regular_files import UnreadableFileError, read_regular_file
+from .regular_files import UnreadableFileError, check_regular, no_state, read_regular_file, within
 
 
 class Store(ABC):
@@ -29,10 +29,7 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, name: str, limit: int | None = None) -> bytes:
-        """The whole content of ``name``.
-
-        Args:
-            limit: most bytes that it may have; None for any number.
+        """The whole content of ``name``; ``limit``: most bytes that it may have, None for any number.
 
         Raises:
             MissingStateError: there is no such name.
@@ -79,7 +76,7 @@ class MemoryStore(Store):
         data = self.files.get(name)
         if data is None:
             raise _missing(self.location, name)
-        return _within(limit, data, self.location, name)
+        return within(limit, data, name, self.location)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         with self._creating:
@@ -119,7 +116,7 @@ class LocalStore(Store):
         except FileNotFoundError:
             raise _missing(self.location, name) from None
         except UnreadableFileError as error:
-            raise _no_state(self.location, name, error) from None
+            raise no_state(name, self.location, error) from None
         except OSError as error:
             raise _failed("read", self.location, name, error) from error
 
@@ -204,18 +201,16 @@ class FsspecStore(Store):
         self._has_objects = is_object_store(file_system) or file_system.protocol == "memory"
 
     def read(self, name: str, limit: int | None = None) -> bytes:
+        path = self._path(name)
         try:
-            if limit is None:
-                return bytes(self._fs.cat_file(self._path(name)))
-            return _within(limit, self._beginning(self._path(name), limit), self.location, name)
+            data = bytes(self._fs.cat_file(path)) if limit is None else self._beginning(path, limit)
         except FileNotFoundError:
             raise _missing(self.location, name) from None
         except UnreadableFileError as error:
-            raise _no_state(self.location, name, error) from None
-        except CorruptStateError:
-            raise
+            raise no_state(name, self.location, error) from None
         except Exception as error:
             raise _failed("read", self.location, name, error) from error
+        return within(limit, data, name, self.location)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         path = self._path(name)
@@ -288,11 +283,7 @@ class FsspecStore(Store):
                 raise
             except Exception:  # noqa: BLE001 - an empty object has no range that could be asked for
                 self._fs.invalidate_cache(path)
-        found = self._fs.info(path)
-        if found["type"] != "file":
-            raise UnreadableFileError(f"is a {found['type']}, not a file")
-        if found["size"] > limit:
-            raise UnreadableFileError(f"has more than {limit} bytes")
+        check_regular(self._fs.info(path), limit)
         return bytes(self._fs.cat_file(path))
 
     def _make_folder(self, path: str) -> None:
@@ -398,19 +389,6 @@ def _missing(location: str, name: str) -> MissingStateError:
         f"{name} is missing from the state location {location}",
         remedy="restore it from a backup (the state location belongs to the query's checkpoint: "
         "copy, move and restore both together), or start afresh with a new checkpoint location",
-    )
-
-
-def _within(limit: int | None, data: bytes, location: str, name: str) -> bytes:
-    if limit is not None and len(data) > limit:
-        raise _no_state(location, name, f"has more than {limit} bytes")
-    return data
-
-
-def _no_state(location: str, name: str, why: object) -> CorruptStateError:
-    return CorruptStateError(
-        f"{name} in the state location {location} {why}",
-        remedy="move it away, and restore the file of that name from a backup if the query needs it",
     )
 
 
