@@ -36,6 +36,18 @@ def annotation_of(cls: type, method: str, name: str, attribute: str) -> Any:
     return Any
 
 
+def type_argument_of(cls: type, base: type) -> type | None:
+    """The class that a subclass of ``base`` was given as its type argument; None where it was given none."""
+    for klass in cls.__mro__:
+        for generic in klass.__dict__.get("__orig_bases__", ()):
+            origin = get_origin(generic)
+            if isinstance(origin, type) and issubclass(origin, base):
+                for argument in get_args(generic):
+                    if isinstance(argument, type):
+                        return argument
+    return None
+
+
 def handled_events(cls: type, base: type) -> tuple[type[SourceEvent], ...]:
     """The events that ``cls`` takes, none when it leaves ``handle_source_event`` to ``base``.
 

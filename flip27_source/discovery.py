@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -20,11 +20,12 @@ from .enumerator import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from .errors import DiscoveryError
+from .errors import ContractError, DiscoveryError, StateError
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES
 from .split import SplitT
+from .stored_values import StoredValues, stored_splits
 
 PositionT = TypeVar("PositionT")
 
@@ -79,6 +80,10 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         restored: DiscoveringState[Any] | None = state
         self._pages: deque[Page[SplitT]] = deque()
         self._ahead: Any = None
+        self._stored_splits = stored_splits(type(self))
+        self._stored_positions = StoredValues(
+            self._resolve_position_type(), f"the position of {type(self).__qualname__}", holds_segments=True
+        )
         self._position: Any = None
         if restored is not None:
             self._position = self._ahead = restored.position
@@ -88,7 +93,8 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     def discover(self, position: Any) -> Discovery[SplitT, Any]:
         """Find what is new since ``position`` (None the first time). Runs on a thread.
 
-        May raise: the round is tried again, up to ``discoveryRetries`` times in a row.
+        May raise: the round is tried again, up to ``discoveryRetries`` times in a row. What it returns
+        is checked at once: splits and a position that cannot be stored stop the query (ContractError).
         """
 
     def start(self) -> None:
@@ -106,7 +112,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         while self._pages:
             page = self._pages[0]
             if page.taken < len(page.splits):
-                self.context.assign_split(page.splits[page.taken], subtask_id)
+                self.context._assign_checked(page.splits[page.taken], subtask_id)
                 page.taken += 1
                 return
             self._pages.popleft()
@@ -148,19 +154,53 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     @classmethod
     def resolve_state_type(cls) -> Any:
         """DiscoveringState of the position type."""
-        position_type = cls.position_type
-        if position_type is None:
-            position_type = annotation_of(cls, "discover", "position", "position_type")
         # A type made at run time, which static checkers cannot follow.
         generic: Any = DiscoveringState
-        return generic[position_type]
+        return generic[cls._resolve_position_type()]
+
+    @classmethod
+    def _resolve_position_type(cls) -> Any:
+        if cls.position_type is not None:
+            return cls.position_type
+        return annotation_of(cls, "discover", "position", "position_type")
 
     def _discover_next(self) -> Discovery[SplitT, Any]:
-        found = self.discover(self._ahead)
+        found = self._checked_type(self._discovery())
         # A generator is run here, on the thread, and before the position is taken to be reached.
-        found = Discovery(list(found.splits), found.position)
+        splits = list(self._iterated(found.splits))
+        for split in splits:
+            self._stored_splits.check_split(split)
+        if found.position is not self._ahead:
+            self._stored_positions.check(found.position)
         self._ahead = found.position
+        return Discovery(splits, found.position)
+
+    def _discovery(self) -> Discovery[SplitT, Any]:
+        try:
+            return self.discover(self._ahead)
+        except TypeError as error:
+            # Python's own error of a call with wrong arguments: the author's class is to be mended.
+            if str(error).startswith(f"{Discovery.__name__}.__init__()"):
+                raise self._misused(f"made a Discovery that is not whole: {error}") from error
+            raise
+
+    def _checked_type(self, found: Discovery[SplitT, Any]) -> Discovery[SplitT, Any]:
+        if not isinstance(found, Discovery):
+            raise self._misused(f"returned a {type(found).__name__}: {found!r:.200}")
         return found
+
+    def _iterated(self, splits: Iterable[SplitT]) -> Iterator[SplitT]:
+        try:
+            return iter(splits)
+        except TypeError as error:
+            raise self._misused(f"returned a Discovery whose splits cannot be iterated: {error}") from error
+
+    def _misused(self, what: str) -> ContractError:
+        return ContractError(
+            f"discover of {type(self).__qualname__} {what}",
+            remedy="return Discovery(splits, position): a list of splits, and what the next round needs to "
+            "find only what is new",
+        )
 
     @classmethod
     def with_splits_changed(
@@ -177,12 +217,26 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
             splits = page.splits.values(cls.resolve_split_type())
             page.splits.forget()
             return Page(splits, taken=page.taken, segment=page.splits)
-        upgraded = (
-            cls.upgrade_split(page.split_version, raw) for raw in page.splits.values(Any)[page.taken :]
-        )
-        return Page([msgspec.convert(raw, cls.resolve_split_type()) for raw in upgraded])
+        raws = page.splits.values(Any)[page.taken :]
+        return Page([cls._upgraded(raw, page.split_version) for raw in raws])
+
+    @classmethod
+    def _upgraded(cls, raw: Any, version: int) -> SplitT:
+        upgraded = cls.upgrade_split(version, raw)
+        try:
+            split: SplitT = msgspec.convert(upgraded, cls.resolve_split_type())
+        except msgspec.ValidationError as error:
+            raise ContractError(
+                f"upgrade_split of {cls.__qualname__} made what does not fit the type of "
+                f"its splits, of version {version}: {error} ({upgraded!r:.200})",
+                remedy="mend upgrade_split and restart the query; nothing was changed",
+            ) from error
+        stored_splits(cls).check_split(split)
+        return split
 
     def _discovered(self, found: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
+        if isinstance(error, ContractError | StateError):
+            raise error
         if found is None:
             raise DiscoveryError(
                 f"{type(self).__name__} could not discover splits: {error}",
@@ -216,7 +270,7 @@ class Page(Generic[SplitT]):
         if self.segment is None:
             self.splits = self.splits[self.taken :]
             self.taken = 0
-            self.segment = Segment.of_values("splits", self.splits)
+            self.segment = Segment._of_values("splits", self.splits)
         return PendingPage(splits=self.segment, taken=self.taken, split_version=split_version)
 
 

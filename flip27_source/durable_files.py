@@ -20,6 +20,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from .regular_files import read_regular_file
+
 TEMPORARY_PREFIX = ".tmp-"
 """Names of files that are being written begin so; whoever lists a folder passes over them."""
 
@@ -37,7 +39,10 @@ class NoExclusiveCreateError(OSError):
 
 
 class Disk(Protocol):
-    """The calls of an operating system that durable files need; raises OSError as it does."""
+    """The calls of an operating system that durable files need; they raise OSError as it does.
+
+    ``read`` also raises UnreadableFileError, as :func:`flip27_source.regular_files.read_regular_file`.
+    """
 
     def open_new(self, path: str) -> int: ...
     def write(self, handle: int, data: memoryview) -> int: ...
@@ -54,7 +59,7 @@ class Disk(Protocol):
     def modified_s(self, path: str) -> float: ...
     def now_s(self) -> float: ...
     def names(self, path: str) -> list[str]: ...
-    def read(self, path: str, limit_bytes: int | None = None) -> bytes: ...
+    def read(self, path: str, limit: int | None = None) -> bytes: ...
 
 
 class OsDisk:
@@ -115,9 +120,8 @@ class OsDisk:
     def names(self, path: str) -> list[str]:
         return os.listdir(path)
 
-    def read(self, path: str, limit_bytes: int | None = None) -> bytes:
-        with open(path, "rb", buffering=0) as file:
-            return file.read(-1 if limit_bytes is None else limit_bytes)
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        return read_regular_file(path, limit)
 
 
 OS_DISK = OsDisk()

@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
-from .annotations import annotation_of, handled_events
+from .annotations import annotation_of, handled_events, type_argument_of
 from .errors import ContractError
 from .events import SourceEvent
 from .options import Option, Options
@@ -132,6 +132,10 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         batch; a split assigned unasked stays with its subtask.
         """
 
+    def _assign_checked(self, split: SplitT, subtask_id: int) -> None:
+        """``assign_split`` of a split that was checked when it was found, and need not be once more."""
+        self.assign_split(split, subtask_id)
+
     @abstractmethod
     def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
         """``assign_split`` for many splits, by subtask."""
@@ -153,8 +157,9 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
         ``work`` must not touch what coordinator code touches. With ``period_s`` it is run again,
         so long after the end of the round before. A failed round is tried again as ``retry``
-        says; then the handler is given the error, and raising it fails the query. A run of the
-        query does not report "nothing new" before the first round of each call has ended.
+        says, unless trying again cannot help (ContractError, damaged or missing state); then the
+        handler is given the error, and raising it fails the query. A run of the query does not
+        report "nothing new" before the first round of each call has ended.
         """
 
     @abstractmethod
@@ -292,12 +297,9 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """``split_type``, or the type argument given to SplitEnumerator."""
         if cls.split_type is not None:
             return cls.split_type
-        for base in _generic_bases(cls):
-            origin = get_origin(base)
-            if isinstance(origin, type) and issubclass(origin, SplitEnumerator):
-                for argument in get_args(base):
-                    if isinstance(argument, type):
-                        return argument
+        found = type_argument_of(cls, SplitEnumerator)
+        if found is not None:
+            return found
         raise ContractError(
             f"the split type of {cls.__qualname__} is not known",
             remedy=f"write class {cls.__name__}(SplitEnumerator[YourSplit]), "
@@ -386,10 +388,6 @@ class ForgetsSplits(Protocol):
         Raises:
             EditError: this state cannot forget single splits, with the remedy.
         """
-
-
-def _generic_bases(cls: type) -> list[Any]:
-    return [base for klass in cls.__mro__ for base in klass.__dict__.get("__orig_bases__", ())]
 
 
 def _no_upgrade(cls: type, what: str, version: int, current: int) -> ContractError:

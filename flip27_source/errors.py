@@ -37,7 +37,14 @@ LONGEST_KEPT = 2000
 
 def kept_text(error: BaseException) -> str:
     """What is kept of an error in the state: its type, and the beginning of what it says."""
-    return f"{type(error).__name__}: {error}"[:LONGEST_KEPT]
+    said = f"{type(error).__name__}: {error}"[:LONGEST_KEPT]
+    # File names of other bytes than UTF-8 hold surrogates, which cannot be stored.
+    return said.encode("utf-8", "backslashreplace").decode()
+
+
+def said_of(error: BaseException) -> str:
+    """What people are told of an error: our own say what to do, of others the type says most."""
+    return str(error) if isinstance(error, Flip27Error) else kept_text(error)
 
 
 class OptionError(Flip27Error):
@@ -135,3 +142,11 @@ class MissingReportError(StateError):
 
 class StaleDriverError(StateError):
     """Another driver has taken over; this one must not go on."""
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether trying the same again cannot help."""
+    return isinstance(error, _FINAL) or not isinstance(error, Exception)
+
+
+_FINAL = (ContractError, CorruptStateError, MissingStateError, IncompatibleStateError)

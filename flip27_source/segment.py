@@ -55,7 +55,20 @@ class Segment:
 
     @classmethod
     def of_values(cls, kind: str, values: Sequence[Any]) -> Segment:
-        """A segment that holds ``values`` as JSON; read back with :meth:`values`."""
+        """A segment that holds ``values`` as JSON; read back with :meth:`values`.
+
+        Raises:
+            ContractError: one of them holds NaN or infinity, which would come back as None.
+        """
+        segment = cls._of_values(kind, values)
+        # JSON says null for both; most values hold neither, and to look for that is cheap.
+        if b"null" in segment.data:
+            _check_finite(values)
+        return segment
+
+    @classmethod
+    def _of_values(cls, kind: str, values: Sequence[Any]) -> Segment:
+        """The same for values that are known to come back."""
         _check_kind(kind)
         data = msgspec.json.encode(values, order="deterministic")
         return cls(f"{content_digest(data)}.{kind}.json", data=data)
@@ -108,6 +121,17 @@ class Segment:
 
     def __repr__(self) -> str:
         return f"Segment({self.name})"
+
+
+def _check_finite(values: Sequence[Any]) -> None:
+    from .value_differences import non_finite
+
+    found = non_finite(values)
+    if found is not None:
+        raise ContractError(
+            f"the values of a segment cannot be stored as JSON: {found}, and comes back as None",
+            remedy="leave such numbers out, or store them as text",
+        )
 
 
 def _check_kind(kind: str) -> None:

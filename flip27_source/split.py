@@ -24,6 +24,17 @@ class SplitSize:
     rows: int | None = None
     bytes: int | None = None
 
+    @property
+    def has_counts(self) -> bool:
+        """Whether all that is known are whole numbers, 0 or more."""
+        files, rows, size = self.files, self.rows, self.bytes
+        return (
+            type(files) is int
+            and files >= 0
+            and (rows is None or (type(rows) is int and rows >= 0))
+            and (size is None or (type(size) is int and size >= 0))
+        )
+
 
 @runtime_checkable
 class SourceSplit(Protocol):

@@ -13,7 +13,7 @@ from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.planning import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator import Boundedness
-from flip27_source.errors import DiscoveryError
+from flip27_source.errors import ContractError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshots.codec import EncodedDocument, SnapshotCodec
 from flip27_source.snapshots.documents import SourceIdentity, decode_document
@@ -242,6 +242,7 @@ def test_the_backlog_is_published() -> None:
 class NewPage:
     split_id: str
     region: str
+    weight: float | None = None
 
 
 class NewPages(DiscoveringEnumerator[NewPage]):
@@ -268,6 +269,25 @@ def test_waiting_splits_of_an_older_version_go_through_the_upgrade_hook_S67() ->
         NewPage("b", "from version 1"),
         NewPage("c", "from version 1"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [({"region": 5}, r"got `int` - at `\$\.region`"), ({"weight": float("nan")}, "weight is nan")],
+)
+def test_an_upgrade_of_waiting_splits_that_gives_something_else_is_refused(
+    made: dict[str, Any], named: str
+) -> None:
+    class Wrong(NewPages):
+        @classmethod
+        def upgrade_split(cls, version: int, raw: Any) -> Any:
+            return {**raw, "region": "r", **made}
+
+    Pages.rounds[:] = [["a", "b"]]
+    coordinator, works = started()
+    works.run(coordinator)
+    with pytest.raises(ContractError, match=named):
+        restored(stored(frozen(coordinator, Limits(files=1)).snapshot), Wrong)
 
 
 def test_upgraded_splits_that_still_wait_are_stored_in_their_new_form() -> None:

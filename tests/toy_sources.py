@@ -245,9 +245,9 @@ class CountingStore(MemoryStore):
         self.created: list[tuple[str, int]] = []
         self.calls = 0
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         self.calls += 1
-        return super().read(name)
+        return super().read(name, limit)
 
     def create(self, name: str, data: bytes) -> bool:
         self.calls += 1

@@ -1,70 +1,7 @@
-"""Hiding: what may not be printed, whatever a command or the error of a library says."""
+"""Hiding for commands: the same as for what is stored."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from ..hiding import Hidden
 
-_CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@'\"]+@")
-_CREDENTIAL_ENDINGS = (
-    "key", "secret", "token", "password", "passphrase", "passwd", "pwd", "credential", "credentials", "auth",
-    "authorization", "cookie", "signature", "connection_string", "connectionstring", "headers",
-)  # fmt: skip
-_SHORTEST = 3
-
-
-class Hidden:
-    """Takes secrets out of texts.
-
-    Args:
-        values: what the command line gave, by name: the values of credentials among them, at any
-            depth, are secrets, whole and in their parts.
-    """
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        found = {text for text in _secrets_in(values) if len(text) >= _SHORTEST}
-        self._secrets = sorted(found, key=len, reverse=True)
-
-    def in_text(self, text: str) -> str:
-        """The text with ``***`` for each secret, and without user and password in its URLs."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return _CREDENTIALS_IN_URL.sub("", text)
-
-    def in_data(self, value: Any) -> Any:
-        """The same for every text in a value of JSON."""
-        if isinstance(value, str):
-            return self.in_text(value)
-        if isinstance(value, Mapping):
-            return {self.in_text(str(name)): self.in_data(item) for name, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.in_data(item) for item in value]
-        return value
-
-
-def _secrets_in(values: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in values.items():
-        if name.lower().endswith(_CREDENTIAL_ENDINGS):
-            yield from _texts(value)
-        elif isinstance(found := _decoded(value), Mapping):
-            yield from _secrets_in(found)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(found := _decoded(value), Mapping | list | tuple):
-        for item in found.values() if isinstance(found, Mapping) else found:
-            yield from _texts(item)
-    if value is not None:
-        yield str(value)
-
-
-def _decoded(value: Any) -> Any:
-    """A value that was given as JSON text, decoded; any other as it is."""
-    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
+__all__ = ["Hidden"]

@@ -26,6 +26,7 @@ Checkpoint = Annotated[
         "--checkpoint", help="The query's checkpointLocation; found by itself where it holds the state."
     ),
 ]
+_FAILED_SHOWN = 5
 _REQUEST = "an object: request_id, lineage, target."
 
 
@@ -95,7 +96,33 @@ def request(
         state=state, to=to, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
     )
     said = f"{asked.lineage} makes it at its next batch boundary, in {asked.target}"
-    return Answer(data=asked, shown=[asked.request_id], notes=[said])
+    earlier = savepoints.pending(
+        state=state, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
+    )
+    failed = [
+        f"an earlier request failed, {item.request_id} for {item.target}: {item.error}"
+        for item in earlier
+        if item.error is not None
+    ]
+    return Answer(data=asked, shown=[asked.request_id], notes=[said, *failed[-_FAILED_SHOWN:]])
+
+
+@command(
+    group,
+    "requests",
+    example="flip27 savepoint requests --state /ckpt/orders/flip27",
+    answers="a list of objects: request_id, lineage, target, error (null as long as it waits), failed_at.",
+)
+def list_requests(
+    state: State, checkpoint: Checkpoint = None, lineage: Lineage = None, storage: Storage = None
+) -> Answer:
+    """The savepoints that a query is asked for: those that wait, those that failed, and why."""
+    found = savepoints.pending(
+        state=state, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
+    )
+    columns = ("request", "target", "failed at", "problem")
+    rows = [(item.request_id, item.target, item.failed_at, item.error) for item in found]
+    return Answer(data=found, shown=[Table(columns=columns, rows=rows)])
 
 
 @command(
@@ -111,7 +138,7 @@ def withdraw(
     lineage: Lineage = None,
     storage: Storage = None,
 ) -> Answer:
-    """Take a request for a savepoint back; one that is being made already is finished all the same."""
+    """Take a request for a savepoint back, or forget one that failed; one under way is finished anyway."""
     asked = savepoints.withdraw(
         request_id,
         state=state,

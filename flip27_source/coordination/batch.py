@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Generic
 
+from ..errors import ContractError
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT
 from .planning import MIN_PARTITION_COST_BYTES, Assignment, BatchBudget, Plan, pack
@@ -23,7 +24,17 @@ class Batch(Generic[SplitT]):
         self._events: dict[int, list[SourceEvent]] = {}
 
     def add(self, split: SplitT, size: SplitSize, subtask_id: int | None, owner: str) -> None:
-        """Add a split; ``subtask_id`` None when planning may place it anywhere."""
+        """Add a split; ``subtask_id`` None when planning may place it anywhere.
+
+        Raises:
+            ContractError: its size is not made of counts.
+        """
+        if not size.has_counts:
+            raise ContractError(
+                f"the size of split {split.split_id!r:.300} is {size}",
+                remedy="give files, rows and bytes as whole numbers, 0 or more; rows and bytes may be None "
+                "where they are not known",
+            )
         self.budget.take(size)
         self.owners.append(owner)
         if subtask_id is None:

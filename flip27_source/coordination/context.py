@@ -8,9 +8,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ..enumerator import (
     Boundedness,
+    BoundedRange,
     MetricGroup,
     ReaderInfo,
     RetryPolicy,
+    SplitEnumerator,
     SplitEnumeratorContext,
 )
 from ..errors import ContractError
@@ -18,6 +20,7 @@ from ..events import SourceEvent
 from ..options import Options
 from ..reader import SplitReader
 from ..split import SplitT
+from ..stored_values import StoredValues, stored_actions, stored_events, stored_splits
 from .actions import ActionPolicy
 from .reports import ReportDemand
 
@@ -77,13 +80,25 @@ class Coordinator(Protocol[SentT_contra]):
 
 
 class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
-    """Passes on to the coordinator and the runner; ``requesting`` while a split request is answered."""
+    """Checks what it is given and passes it on to the coordinator and the runner.
 
-    def __init__(self, coordinator: Coordinator[SplitT], runner: AsyncRunner) -> None:
+    Attributes:
+        requesting: whether a split request is being answered.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator[SplitT],
+        runner: AsyncRunner,
+        enumerator_type: type[SplitEnumerator[SplitT]],
+    ) -> None:
         self._coordinator = coordinator
         self._runner = runner
+        self._enumerator_type = enumerator_type
         self._metrics = MetricGroup()
-        self._event_types = coordinator.settings.reader_type.resolve_event_types()
+        self._splits = stored_splits(enumerator_type)
+        self._events = stored_events(coordinator.settings.reader_type)
+        self._actions: StoredValues | None = None
         self.requesting = False
 
     @property
@@ -107,6 +122,10 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
         return self._metrics
 
     def assign_split(self, split: SplitT, subtask_id: int) -> None:
+        self._splits.check_split(split)
+        self._assign_checked(split, subtask_id)
+
+    def _assign_checked(self, split: SplitT, subtask_id: int) -> None:
         self._check_registered(subtask_id)
         self._coordinator.send_split(split, subtask_id, pinned=not self.requesting)
 
@@ -130,16 +149,43 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
 
     def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
         self._check_registered(subtask_id)
-        if type(event) not in self._event_types:
+        stored = self._events.get(type(event))
+        if stored is None:
             raise ContractError(
                 f"{self.reader_type.__qualname__} takes no {type(event).__name__}, which was sent to "
                 f"subtask {subtask_id}",
                 remedy=f"define handle_source_event(self, event: {type(event).__name__}) in the reader",
             )
+        stored.check(event)
         self._coordinator.send_event(subtask_id, event)
 
     def perform_after_completion(self, action: Any) -> None:
+        if self._actions is None:
+            self._actions = stored_actions(self._enumerator_type)
+        self._actions.check(action)
         self._coordinator.add_action(action)
+
+    def check_range(self, split: SplitT, cut: BoundedRange[SplitT]) -> None:
+        """Refuse what ``bound_split`` returned for a split where it cannot be stored, or is another split.
+
+        Raises:
+            ContractError: with what to do.
+        """
+        if not isinstance(cut, BoundedRange):
+            raise ContractError(
+                f"bound_split of {self._enumerator_type.__qualname__} returned a {type(cut).__name__} for "
+                f"split {split.split_id!r}",
+                remedy="return BoundedRange(read=..., rest=...), or None when there is nothing to read now",
+            )
+        self._splits.check_split(cut.read)
+        if cut.rest is None:
+            return
+        self._splits.check_split(cut.rest)
+        if cut.rest.split_id != split.split_id:
+            raise ContractError(
+                f"bound_split of split {split.split_id!r} returned a rest with the id {cut.rest.split_id!r}",
+                remedy="keep split_id; only the position changes",
+            )
 
     def _check_registered(self, subtask_id: int) -> None:
         if not 0 <= subtask_id < self.current_parallelism:

@@ -56,7 +56,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._actions = PendingActions(settings.action_policy, () if restored is None else restored.actions)
         # Splits that a reader has caught up with: when they are read again, None for "not in this run".
         self._resting: dict[str, int | None] = {}
-        self._context = CoordinatorContext(self, runner)
+        self._context = CoordinatorContext(self, runner, enumerator_type)
         self._cuts_splits = enumerator_type.bound_split is not SplitEnumerator.bound_split
         if self._cuts_splits and settings.reader_bounds_splits:
             raise ContractError(
@@ -310,12 +310,7 @@ class SourceCoordinator(Generic[SplitT]):
             cut: BoundedRange[SplitT] | None = self.enumerator.bound_split(rest, batch.budget.left())
             if cut is None:
                 return
-            if cut.rest is not None and cut.rest.split_id != split.split_id:
-                raise ContractError(
-                    f"bound_split of split {split.split_id!r} returned a rest with the id "
-                    f"{cut.rest.split_id!r}",
-                    remedy="keep split_id; only the position changes",
-                )
+            self._context.check_range(split, cut)
             batch.add(cut.read, size_of(cut.read), pinned_to, split.split_id)
             self._ledger.moved(split.split_id, cut.rest)
             rest = cut.rest if self.settings.one_batch else None

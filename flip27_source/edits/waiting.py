@@ -8,7 +8,7 @@ from typing import Any
 
 from ..coordination.edits import EditRequest
 from ..errors import EditError
-from ..snapshots.requests import RequestFolder
+from ..snapshots.requests import SAVEPOINT, RequestFolder
 from ..snapshots.views_history import History
 from .planning import EditPlan, only_lineage
 
@@ -18,7 +18,7 @@ class PendingEdit:
     """A request that is there.
 
     Attributes:
-        request: None where it cannot be read. error: why not.
+        request: None where it cannot be read. error: why not, or why it was not done.
         applied_in: the checkpoint that has applied it, whose batch is not known to be complete.
     """
 
@@ -65,9 +65,14 @@ def pending(
     ]
     unreadable = [
         PendingEdit(request_id=request_id, request=None, error=str(error))
-        for request_id, error in sorted(found.damaged.items())
+        for request_id, error in sorted((found.damaged | found.unread).items())
     ]
-    return waiting + unreadable
+    failed = [
+        PendingEdit(request_id=item.request_id, request=None, error=item.reason)
+        for item in requests.failed()
+        if item.kind != SAVEPOINT
+    ]
+    return waiting + unreadable + failed
 
 
 def withdraw(
@@ -87,7 +92,8 @@ def withdraw(
     """
     requests, history = _opened(state, lineage, storage_options)
     found = requests.waiting()
-    there = (*(edit.request_id for edit in found.edits), *found.damaged)
+    failed = (item.request_id for item in requests.failed() if item.kind != SAVEPOINT)
+    there = (*(edit.request_id for edit in found.edits), *found.damaged, *found.unread, *failed)
     matching = [name for name in there if name.startswith(request_id)]
     if len(matching) > 1:
         raise EditError(f"{request_id} begins {len(matching)} requests", remedy="give more of the id")

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..coordination.context import Handler
 from ..enumerator import RetryPolicy
+from ..errors import is_final
 
 _log = logging.getLogger("flip27_source")
 
@@ -121,7 +122,7 @@ class BackgroundRunner:
                 return work(), None
             except BaseException as error:  # noqa: BLE001 - handed on, not swallowed; a thread has no caller
                 failures += 1
-                if failures > retry.retries or not isinstance(error, Exception):
+                if failures > retry.retries or is_final(error):
                     return None, error
                 pause_s = retry.pause_s(failures)
                 _log.warning(

@@ -16,16 +16,8 @@ import msgspec
 from ..coordination.checkpoints import CheckpointMetadata, Snapshot
 from ..coordination.editing import Edited, Editing, rewound
 from ..coordination.edits import AppliedEdit, EditOperation, EditRequest
-from ..errors import (
-    ContractError,
-    CorruptStateError,
-    EditError,
-    Flip27Error,
-    IncompatibleStateError,
-    MissingReportError,
-    MissingStateError,
-    StateError,
-)
+from ..errors import LONGEST_KEPT, CorruptStateError, EditError, StateError, said_of
+from ..hiding import Hidden
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.layout import CheckpointName
@@ -34,8 +26,6 @@ from ..snapshots.requests import RequestFolder
 from ..snapshots.storage import CheckpointStorage
 
 _log = logging.getLogger("flip27_source")
-
-_REFUSED = (EditError, MissingStateError, MissingReportError, CorruptStateError, IncompatibleStateError)
 
 StateAfter = Callable[[Offset], Snapshot[Any]]
 """The state after a retained checkpoint whose batch is complete."""
@@ -100,17 +90,25 @@ class EditDesk:
     def confirmed(self) -> bool:
         """Whether there is something to apply, after a last look at what was withdrawn meanwhile."""
         if self.due and self.requests is not None:
-            there = set(self.requests.ids())
+            try:
+                there = set(self.requests.ids())
+            except StateError as error:
+                _log.warning("requests cannot be looked for, tried again later: %s", error)
+                there = set()
             self.due = tuple(item for item in self.due if item.request_id in there)
         return bool(self.due)
 
     def apply(self, standing: Snapshot[Any], state_after: StateAfter) -> Snapshot[Any]:
-        """The state with all that is due applied, in the order in which it was asked for."""
+        """The state with all that is due applied, in the order in which it was asked for.
+
+        What cannot be done is refused: an edit that stops the query would stop it at every restart.
+        """
         for request in self.due:
             try:
-                edited = self._edited(standing, request, state_after)
-            except _REFUSED as error:
-                came_of_it = AppliedEdit.of(request, refused=str(error))
+                edited = self._dispatched(standing, request, state_after)
+                self._storage.check_storable(edited.snapshot)
+            except Exception as error:  # noqa: BLE001 - the reason is in the history
+                came_of_it = AppliedEdit.of(request, refused=self._said(error))
             else:
                 standing = edited.snapshot
                 came_of_it = AppliedEdit.of(
@@ -129,6 +127,14 @@ class EditDesk:
         self.due = ()
         return standing
 
+    def refuse(self, error: Exception) -> None:
+        """The query cannot go on from what was applied last: none of it is done."""
+        why = f"the query cannot go on from the edited state: {self._said(error)}"
+        _log.error("the edits of this batch boundary are refused: %s", why)
+        self.applied = tuple(
+            item if item.refused is not None else AppliedEdit.of(item, refused=why) for item in self.applied
+        )
+
     def written(self, offset: Offset) -> None:
         """The checkpoint that names what was applied is durable."""
         self._undeleted |= {edit.request_id for edit in self.applied}
@@ -146,18 +152,10 @@ class EditDesk:
             else:
                 self._undeleted.discard(request_id)
 
-    def _edited(self, standing: Snapshot[Any], request: EditRequest, state_after: StateAfter) -> Edited[Any]:
-        try:
-            return self._dispatched(standing, request, state_after)
-        except Flip27Error:
-            raise
-        except Exception as error:
-            raise ContractError(
-                f"edit {request.request_id} ({request.operation}) failed in "
-                f"{self._editing.enumerator_type.__qualname__}: {type(error).__name__}: {error}",
-                remedy="mend the cause, or withdraw the edit (flip27 edit withdraw), and restart the query; "
-                "nothing was changed",
-            ) from error
+    def _said(self, error: Exception) -> str:
+        """What the history keeps of an error; no secret."""
+        hidden = Hidden(self._editing.options.with_prefix("storage."))
+        return hidden.in_text(said_of(error))[:LONGEST_KEPT].encode("utf-8", "backslashreplace").decode()
 
     def _dispatched(
         self, standing: Snapshot[Any], request: EditRequest, state_after: StateAfter

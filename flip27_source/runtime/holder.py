@@ -108,8 +108,10 @@ class CoordinatorHolder:
         )
         self._edits = EditDesk(editing, self._storage, codec)
         asked_in = None if one_batch else store
-        self._savepoints = SavepointDesk(asked_in, storage_options, self._environment.open_store)
-        self._requests = RequestDesk(asked_in, self._edits, self._savepoints)
+        self._savepoints = SavepointDesk(asked_in, storage_options, self._environment)
+        self._requests = RequestDesk(
+            asked_in, self._edits, self._savepoints, storage_options, self._environment.now_ms
+        )
         self._look_every_s = 0.0 if asked_in is None else options[REQUEST_INTERVAL]
 
     def latest_offset(self, start: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
@@ -197,7 +199,19 @@ class CoordinatorHolder:
     def _checkpoint(self, limits: Limits) -> PendingCheckpoint[Any] | None:
         assert self._coordinator is not None
         self._runner.drain(self._coordinator.handle_result)
-        coordinator = self._edited(self._coordinator)
+        if not self._edits.confirmed():
+            return self._triggered(self._coordinator, limits)
+        standing = self._stopped(self._coordinator)
+        try:
+            return self._triggered(self._resumed(self._edits.apply(standing, self._state_after)), limits)
+        except Exception as error:  # noqa: BLE001 - an edit that nothing can go on from is refused
+            self._edits.refuse(error)
+            self._start_over()
+            return self._triggered(self._resumed(standing), limits)
+
+    def _triggered(
+        self, coordinator: SourceCoordinator[Any], limits: Limits
+    ) -> PendingCheckpoint[Any] | None:
         metadata = CheckpointMetadata(
             checkpoint_id=coordinator.last_checkpoint_id + 1,
             timestamp_ms=self._environment.now_ms(),
@@ -206,20 +220,22 @@ class CoordinatorHolder:
         )
         return coordinator.checkpoint(self._savepoints.asked(metadata), limits)
 
-    def _edited(self, coordinator: SourceCoordinator[Any]) -> SourceCoordinator[Any]:
-        """The coordinator made anew from its edited state, as at a restart; itself where no edit waits."""
-        if not self._edits.confirmed():
-            return coordinator
+    def _stopped(self, coordinator: SourceCoordinator[Any]) -> Snapshot[Any]:
+        """The state of a coordinator that is given up, between two batches."""
         # Side effects on data that is read again must not happen: none is begun while that is found out.
         for number, error in self._actions.end():
             coordinator.action_ended(number, error)
         standing = coordinator.standing()
         self._start_over()
-        edited = self._made(self._edits.apply(standing, self._state_after))
-        completed = edited.complete(edited.last_checkpoint_id, quietly=True)
+        return standing
+
+    def _resumed(self, state: Snapshot[Any]) -> SourceCoordinator[Any]:
+        """A coordinator of a state between two batches, made anew as at a restart."""
+        made = self._made(state)
+        completed = made.complete(made.last_checkpoint_id, quietly=True)
         if completed is not None:
             self._actions.submit(completed.due_actions)
-        return edited
+        return made
 
     def _state_after(self, offset: Offset) -> Snapshot[Any]:
         self._cleaner.wait()

@@ -116,6 +116,7 @@ def read_bounded(
     first: SplitResult[Any] | None = None,
     *,
     whole_pages: bool = False,
+    check_position: Callable[[Any], None] | None = None,
 ) -> Reading:
     """A split whose share of the batch ends at one of the reader's Progress marks (rule R5).
 
@@ -123,6 +124,7 @@ def read_bounded(
         first: what the report that counts says of the split: this attempt ends there too.
         whole_pages: hold rows back until the Progress that covers them; where reading fails
             after such a one, the share ends there instead of failing.
+        check_position: refuses a position that cannot be stored; None where none is.
     """
     if first is not None and (
         first.status in (SplitStatus.RETURNED, SplitStatus.FAILED, SplitStatus.IGNORED)
@@ -141,6 +143,8 @@ def read_bounded(
                 else:
                     yield item
                 continue
+            if check_position is not None and item.split is not None:
+                check_position(item.split)
             pages.mark(item.split)
             yield from held
             held.clear()

@@ -81,7 +81,9 @@ class ReportingSubtask:
         try:
             for event in events:
                 reader.handle_source_event(self._codec.events_to_readers.decode(event))
-            reading = SplitsOfSubtask(reader, self._context, self._quarantine, self._first)
+            reading = SplitsOfSubtask(
+                reader, self._context, self._quarantine, self._first, self._codec.check_split
+            )
             for item in reading.rows(splits):
                 self._meter.count(item)
                 yield item

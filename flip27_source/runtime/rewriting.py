@@ -12,6 +12,7 @@ from ..errors import OptionError
 from ..path_rewrite import PathRewrite, RewritesPaths
 from ..source import Source
 from ..source_options import PATH_REWRITE
+from ..stored_values import stored_splits
 
 
 class MovedFiles:
@@ -33,6 +34,7 @@ class MovedFiles:
                 "method rewrite_split",
             )
         self._kind: type[RewritesPaths[Any]] = kind
+        self._stored = stored_splits(kind)
         self._source = source
         self._rewrite = rewrite
         self._before = snapshot
@@ -82,4 +84,6 @@ class MovedFiles:
         return replace(result, split_id=self._ids.get(result.split_id, result.split_id), position=position)
 
     def _split(self, split: Any) -> Any:
-        return self._kind.rewrite_split(split, self._rewrite)
+        moved = self._kind.rewrite_split(split, self._rewrite)
+        self._stored.check_split(moved)
+        return moved

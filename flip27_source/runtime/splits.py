@@ -28,6 +28,7 @@ class SplitsOfSubtask:
 
     Args:
         first: the report that counts, of another attempt, if there is one.
+        check_position: refuses a position of a Progress that cannot be stored; None where none is.
 
     Attributes:
         results: of the splits that did not simply finish, as far as they were read.
@@ -39,11 +40,13 @@ class SplitsOfSubtask:
         context: SourceReaderContext,
         quarantine: Quarantine | None,
         first: SubtaskReport[Any] | None = None,
+        check_position: Callable[[Any], None] | None = None,
     ) -> None:
         self._reader = reader
         self._context = context
         self._quarantine = quarantine
         self._first = first
+        self._check_position = check_position
         found = () if first is None else first.results
         self._expected: Mapping[str, SplitResult[Any]] = {item.split_id: item for item in found}
         self.results: list[SplitResult[Any]] = []
@@ -90,7 +93,15 @@ class SplitsOfSubtask:
         whole_pages = self._quarantine is not None
 
         def reading() -> Reading:
-            return read_bounded(self._reader, split, self._context, budget, expected, whole_pages=whole_pages)
+            return read_bounded(
+                self._reader,
+                split,
+                self._context,
+                budget,
+                expected,
+                whole_pages=whole_pages,
+                check_position=self._check_position,
+            )
 
         return self._guarded(split.split_id, expected, reading)
 

@@ -14,6 +14,7 @@ from .._version import __version__
 from ..errors import IncompatibleStateError, NewColumnsError
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from ..segment import Segment
+from ..snapshots.additions import SavepointPlace
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.event_codec import EventCodec
 from ..snapshots.reports import ReportPlace
@@ -34,7 +35,7 @@ class PlannedSubtask:
         splits: the splits as JSON, in the form of the plan.
         events: what the enumerator has sent, as JSON, in order.
         report: where its report goes; None when it writes none.
-        savepoint: the directory of the savepoint that its checkpoint becomes; None where it becomes none.
+        savepoint: what its checkpoint becomes; None where it becomes none.
     """
 
     library: str
@@ -44,7 +45,7 @@ class PlannedSubtask:
     splits: bytes
     events: tuple[bytes, ...] = ()
     report: ReportPlace | None = None
-    savepoint: str | None = None
+    savepoint: SavepointPlace | None = None
 
 
 def read_subtask(
@@ -72,7 +73,7 @@ def _read(
             remedy="install the same version on all nodes",
         )
     if planned.savepoint is not None:
-        context = added_to(planned.savepoint, source, context)
+        context = added_to(planned.savepoint, source, context, store)
     codec = SnapshotCodec(source.enumerator_type, source.reader_type)
     splits = codec.decode_splits(planned.split_version, Segment("splits", data=planned.splits))
     reader = source.reader_type()

@@ -13,12 +13,13 @@ from .manage import (
     verify,
 )
 from .query import RestoredQuery, restore_query
-from .requesting import request, withdraw
-from .values import CreatedSavepoint, RequestedSavepoint
+from .requesting import pending, request, withdraw
+from .values import CreatedSavepoint, PendingSavepoint, RequestedSavepoint
 
 __all__ = [
     "CreatedSavepoint",
     "DeletedSavepoint",
+    "PendingSavepoint",
     "RequestedSavepoint",
     "RestoredQuery",
     "SavepointDetails",
@@ -29,6 +30,7 @@ __all__ = [
     "delete",
     "describe",
     "list_savepoints",
+    "pending",
     "request",
     "restore_query",
     "stop_with_savepoint",

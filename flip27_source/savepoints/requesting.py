@@ -8,18 +8,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import Flip27Error, MissingStateError, StateLocationError
-from ..file_systems import canonical_path, redacted
+from ..file_systems import canonical_path
 from ..snapshots import layout
+from ..snapshots.additions import failed_additions
 from ..snapshots.documents import decode_document
 from ..snapshots.drivers import DriverRecord, DriverWatch
 from ..snapshots.layout import CheckpointName
-from ..snapshots.requests import RequestFolder, SavepointRequest
+from ..snapshots.requests import SAVEPOINT, RequestFolder, SavepointRequest, check_target
 from ..snapshots.savepoints import Savepoint, read_savepoint, savepoint_folder, write_savepoint
 from ..snapshots.spark_checkpoint import batch_of
 from ..snapshots.store import Store, open_store
+from ..snapshots.views_splits import timestamp
 from .locating import checkpoint_names, lineage_of, newest_batch
 from .query import now_ms
-from .values import CreatedSavepoint, NewestBatch, RequestedSavepoint
+from .values import CreatedSavepoint, NewestBatch, PendingSavepoint, RequestedSavepoint
 
 Progress = Callable[[str], None]
 
@@ -44,13 +46,11 @@ def request(
         state, to, checkpoint, lineage, storage_options: see :func:`create`.
 
     Raises:
-        StateLocationError: the state is not found, or the target holds a password.
+        StateLocationError: the state is not found, or no savepoint can ever be made at the target.
     """
-    options = dict(storage_options or {})
-    store = open_store(state, options)
-    folder = lineage_of(state, newest_batch(state, checkpoint, options), lineage, store)
-    asked = _submitted(RequestFolder(store, folder), to)
-    return RequestedSavepoint(request_id=asked.request_id, lineage=folder, target=asked.target)
+    requests = _folder(state, checkpoint, lineage, storage_options)
+    asked = _submitted(requests, to)
+    return RequestedSavepoint(request_id=asked.request_id, lineage=asked.lineage, target=asked.target)
 
 
 def withdraw(
@@ -61,29 +61,72 @@ def withdraw(
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RequestedSavepoint:
-    """Take a request for a savepoint back; one that is being made already is finished all the same.
+    """Take a request for a savepoint back, or forget one that has failed.
+
+    One that is being made already is finished all the same.
 
     Args:
         request_id: as :func:`request` has it, or the beginning of it.
 
     Raises:
-        StateLocationError: none of that id waits, or several do.
+        StateLocationError: none of that id waits or has failed, or several do.
     """
-    options = dict(storage_options or {})
-    store = open_store(state, options)
-    folder = lineage_of(state, newest_batch(state, checkpoint, options), lineage, store)
-    requests = RequestFolder(store, folder)
-    waiting = requests.waiting().savepoints
+    requests = _folder(state, checkpoint, lineage, storage_options)
+    waiting = _pending(requests)
     matching = [item for item in waiting if item.request_id.startswith(request_id)]
     if len(matching) != 1:
         raise StateLocationError(
-            f"{len(matching)} requests {request_id} for a savepoint wait in {store.location}/{folder}",
+            f"{len(matching)} requests {request_id} for a savepoint wait in {requests.location}",
             remedy="it may have been answered or withdrawn; these wait: "
             + (", ".join(item.request_id for item in waiting) or "none"),
         )
     (asked,) = matching
     requests.delete(asked.request_id)
-    return RequestedSavepoint(request_id=asked.request_id, lineage=folder, target=asked.target)
+    return RequestedSavepoint(
+        request_id=asked.request_id, lineage=requests.lineage, target=asked.target or "unknown"
+    )
+
+
+def pending(
+    *,
+    state: str,
+    checkpoint: str | None = None,
+    lineage: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[PendingSavepoint]:
+    """The savepoints that a query is asked for: those that wait, then those that could not be made, and why.
+
+    Args:
+        state, checkpoint, lineage, storage_options: see :func:`create`.
+    """
+    return _pending(_folder(state, checkpoint, lineage, storage_options))
+
+
+def _folder(
+    state: str, checkpoint: str | None, lineage: str | None, storage_options: Mapping[str, Any] | None
+) -> RequestFolder:
+    options = dict(storage_options or {})
+    store = open_store(state, options)
+    return RequestFolder(store, lineage_of(state, newest_batch(state, checkpoint, options), lineage, store))
+
+
+def _pending(requests: RequestFolder) -> list[PendingSavepoint]:
+    waiting = [
+        PendingSavepoint(request_id=item.request_id, lineage=requests.lineage, target=item.target)
+        for item in requests.waiting().savepoints
+    ]
+    failed = [
+        PendingSavepoint(
+            request_id=item.request_id,
+            lineage=requests.lineage,
+            target=item.asked,
+            error=item.reason,
+            failed_at=timestamp(item.failed_ms),
+        )
+        for item in requests.failed()
+        if item.kind == SAVEPOINT
+    ]
+    return waiting + failed
 
 
 def made_by_driver(
@@ -158,7 +201,13 @@ class _Asking:
             # Whoever does not wait any longer would not know of the savepoint.
             self._requests.delete(self._asked.request_id)
             raise
-        return self._made() if is_answered else self._too_late(timeout_s)
+        if not is_answered:
+            return self._too_late(timeout_s)
+        failed = self._requests.failure(self._asked.request_id)
+        if failed is not None:
+            self._requests.delete(failed.request_id)
+            self._progress(f"{self._driver} could not make it: {failed.reason}")
+        return self._made()
 
     def _is_answered_within(self, timeout_s: float) -> bool:
         """Whether the request is gone: answered by the driver or here, or because the driver has ended."""
@@ -191,7 +240,11 @@ class _Asking:
         batch = None if name is None else self._committed()
         if name is None or batch is None or (self._lineage, name) not in batch.named:
             return False
-        write_savepoint(self._store, self._lineage, name, self._target, created_ms=now_ms())
+        missing = failed_additions(self._store, self._lineage, name)
+        if missing is None:
+            write_savepoint(self._store, self._lineage, name, self._target, created_ms=now_ms())
+        else:
+            self._progress(f"it cannot be finished: {missing}")
         self._requests.delete(self._asked.request_id)
         return True
 
@@ -252,12 +305,7 @@ class _Asking:
 
 
 def _submitted(requests: RequestFolder, to: str) -> SavepointRequest:
-    if redacted(to) != to:
-        raise StateLocationError(
-            f"the target {redacted(to)} has a user name or password in it, which would be stored",
-            remedy="give credentials by the storage.* options of the query and of this call; or copy the "
-            "newest complete checkpoint, without asking the query (--copy)",
-        )
+    check_target(to)
     asked = SavepointRequest(
         request_id=str(uuid.uuid4()),
         lineage=requests.lineage,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 
 from ..snapshots.layout import CheckpointName
@@ -39,6 +40,23 @@ class RequestedSavepoint:
     request_id: str
     lineage: str
     target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSavepoint:
+    """A savepoint that is asked for and not made.
+
+    Attributes:
+        request_id, lineage, target: as RequestedSavepoint has them.
+        error: why it was not made and never will be; None as long as it waits.
+        failed_at: when that was found; None as long as it waits.
+    """
+
+    request_id: str
+    lineage: str
+    target: str
+    error: str | None = None
+    failed_at: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

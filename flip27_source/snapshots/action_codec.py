@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from ..coordination.actions import PendingAction
-from ..enumerator import PerformsActions, SplitEnumerator
-from ..errors import ContractError, CorruptStateError
+from ..enumerator import SplitEnumerator
+from ..errors import CorruptStateError
 from ..segment import Segment
+from ..stored_values import stored_actions
 
 
 class StoredAction(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,25 +33,17 @@ def encode_actions(
     """
     if not actions:
         return None
-    wanted = _type_of_actions(enumerator_type)
-    try:
-        stored = [
-            StoredAction(
-                action=msgspec.Raw(msgspec.json.encode(item.action, order="sorted")),
-                due=item.due_checkpoint_id,
-                attempts=item.attempts,
-                error=item.error,
-            )
-            for item in actions
-        ]
-        for item in stored:
-            msgspec.json.decode(item.action, type=wanted)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise ContractError(
-            f"an action of {enumerator_type.__qualname__} cannot be stored as {wanted}: {error}",
-            remedy="make it what the annotation of perform says: a str, a frozen dataclass of such, ...",
-        ) from error
-    return Segment.of_values("actions", stored)
+    values = stored_actions(enumerator_type)
+    stored = [
+        StoredAction(
+            action=msgspec.Raw(values.encode(item.action, {})),
+            due=item.due_checkpoint_id,
+            attempts=item.attempts,
+            error=item.error,
+        )
+        for item in actions
+    ]
+    return Segment._of_values("actions", stored)
 
 
 def decode_actions(
@@ -61,7 +54,7 @@ def decode_actions(
     Raises:
         CorruptStateError: one does not fit the type of actions.
     """
-    wanted = _type_of_actions(enumerator_type)
+    wanted = stored_actions(enumerator_type).declared
     try:
         return tuple(
             PendingAction(
@@ -77,13 +70,3 @@ def decode_actions(
             f"a stored action of {enumerator_type.__qualname__} does not fit its type {wanted}: {error}",
             remedy="deploy the code that wrote it until its actions are done, or give new fields defaults",
         ) from error
-
-
-def _type_of_actions(enumerator_type: type[SplitEnumerator[Any]]) -> Any:
-    if not issubclass(enumerator_type, PerformsActions):
-        raise ContractError(
-            f"{enumerator_type.__qualname__} has actions and no method to perform them",
-            remedy=f"write class {enumerator_type.__name__}(PerformsActions[YourAction], ...) "
-            "with a method perform",
-        )
-    return enumerator_type.resolve_action_type()

@@ -7,7 +7,6 @@ hook. What is stored is checked to be readable before it is stored. Pure.
 from __future__ import annotations
 
 import base64
-import functools
 import itertools
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,9 +25,10 @@ from ..coordination.checkpoints import (
 )
 from ..coordination.planning import Assignment, Plan
 from ..enumerator import SplitEnumerator
-from ..errors import ContractError, CorruptStateError, IncompatibleStateError
+from ..errors import CorruptStateError, IncompatibleStateError, ProtocolError
 from ..reader import SplitReader
 from ..segment import Segment, content_digest
+from ..stored_values import stored_splits, stored_states
 from .action_codec import decode_actions, encode_actions
 from .documents import (
     FORMAT,
@@ -79,8 +79,8 @@ class SnapshotCodec:
         reader_type: type[SplitReader[Any]] = SplitReader,
     ) -> None:
         self._enumerator_type = enumerator_type
-        self._split_type = enumerator_type.resolve_split_type()
-        self._state_type = enumerator_type.resolve_state_type()
+        self._splits = stored_splits(enumerator_type)
+        self._states = stored_states(enumerator_type)
         self.events_to_readers = EventCodec(reader_type)
 
     def encode(
@@ -97,10 +97,10 @@ class SnapshotCodec:
         ``savepoint``: what the state before it was restored from.
         """
         collected: dict[str, Segment] = {}
-        encode = functools.partial(self._encode_value, collected=collected)
+        encode = self.encode_split
         plan = []
         for assignment in snapshot.plan.assignments:
-            segment = self._encode_splits("plan", assignment.splits)
+            segment = self._encode_plan(assignment.splits)
             collected[segment.name] = segment
             plan.append(
                 StoredAssignment(
@@ -122,8 +122,7 @@ class SnapshotCodec:
             ignored=[_stored(item, encode) for item in snapshot.ledger.ignored],
             ignored_count=snapshot.ledger.ignored_count,
         )
-        state = encode(snapshot.enumerator_state)
-        self._check_state(state, collected)
+        state = msgspec.Raw(self._states.encode(snapshot.enumerator_state, collected))
         actions = encode_actions(self._enumerator_type, snapshot.actions)
         if actions is not None:
             collected[actions.name] = actions
@@ -165,14 +164,14 @@ class SnapshotCodec:
         kind = self._enumerator_type
         state = self._decode_value(
             raw.enumerator.state,
-            self._state_type,
+            self._states.declared,
             find,
             ("state", raw.enumerator.version, kind.state_version, kind.upgrade_state),
         )
         split_rule = ("split", versions.split_version, *self._split_rule())
 
         def split(value: msgspec.Raw) -> Any:
-            return self._decode_value(value, self._split_type, find, split_rule)
+            return self._decode_value(value, self._splits.declared, find, split_rule)
 
         ledger: LedgerState[Any] = LedgerState(
             live=tuple(split(value) for value in raw.ledger.live),
@@ -210,20 +209,28 @@ class SnapshotCodec:
     def decode_split(self, version: int, raw: msgspec.Raw) -> Any:
         """One split, stored under split version ``version``."""
         rule = ("split", version, *self._split_rule())
-        return self._decode_value(raw, self._split_type, SegmentFinder({}, _no_segments_in_splits), rule)
+        return self._decode_value(raw, self._splits.declared, SegmentFinder({}, _no_segments_in_splits), rule)
 
     def encode_split(self, split: Any) -> msgspec.Raw:
-        """The JSON of one split."""
-        return self._encode_value(split, collected={})
+        """The JSON of one split.
+
+        Raises:
+            ContractError: the split would not come back as it is.
+        """
+        return msgspec.Raw(self._splits.encode(split, {}))
+
+    def check_split(self, split: Any) -> None:
+        """Raises what :meth:`encode_split` would, and refuses an id that cannot be stored."""
+        self._splits.check_split(split)
 
     def decode_splits(self, version: int, segment: Segment) -> list[Any]:
         """The splits that a plan gives to one subtask; ``version`` is their split version."""
         rule = ("split", version, *self._split_rule())
         no_segments = SegmentFinder({}, _no_segments_in_splits)
         if version == self._enumerator_type.split_version:
-            return segment.values(self._split_type)
+            return segment.values(self._splits.declared)
         return [
-            self._decode_value(raw, self._split_type, no_segments, rule)
+            self._decode_value(raw, self._splits.declared, no_segments, rule)
             for raw in segment.values(msgspec.Raw)
         ]
 
@@ -246,9 +253,24 @@ class SnapshotCodec:
 
     def _encode_splits(self, kind: str, splits: Sequence[Any]) -> Segment:
         try:
-            return Segment.of_values(kind, splits)
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise self._not_storable(splits[0], error) from error
+            return Segment._of_values(kind, splits)
+        except Exception:
+            for split in splits:
+                self._splits.check_split(split)
+            raise
+
+    def _encode_plan(self, splits: Sequence[Any]) -> Segment:
+        """The splits of one subtask, decoded once: Spark is told of no plan that its tasks cannot read."""
+        segment = self._encode_splits("plan", splits)
+        try:
+            decoded = len(segment.values(self._splits.declared))
+        except CorruptStateError:
+            decoded = -1
+        if decoded != len(splits):
+            for split in splits:
+                self._splits.check_split(split)
+            raise ProtocolError(f"the plan of {len(splits)} splits cannot be decoded: {segment.name}")
+        return segment
 
     def _encode_waiting(
         self, waiting: Sequence[WaitingSplit[Any]], collected: dict[str, Segment]
@@ -265,42 +287,6 @@ class SnapshotCodec:
                 collected[segment.name] = segment
                 blocks.append(StoredWaiting(splits=segment.name, subtask=subtask_id))
         return blocks
-
-    def _check_state(self, state: msgspec.Raw, collected: Mapping[str, Segment]) -> None:
-        """What is stored must be readable at the restart: it is read once before it is stored."""
-
-        def known(_kind: type, name: Any) -> Segment:
-            return collected[name]
-
-        try:
-            msgspec.json.decode(state, type=self._state_type, dec_hook=known)
-        except msgspec.MsgspecError as error:
-            raise ContractError(
-                f"the state of {self._enumerator_type.__qualname__} does not fit its type "
-                f"{self._state_type}: {error}",
-                remedy="return what the annotation of snapshot_state (or discover) promises; NaN and "
-                "infinity have no form in JSON",
-            ) from error
-
-    def _not_storable(self, value: Any, error: Exception) -> ContractError:
-        return ContractError(
-            f"a {type(value).__name__} of {self._enumerator_type.__qualname__} cannot be "
-            f"stored as JSON: {error} ({value!r:.200})",
-            remedy="use fields of types that JSON can carry (str, int, float, bool, bytes, "
-            "datetime, list, tuple, dict, dataclass), or a Segment for bulk data; text has to be Unicode",
-        )
-
-    def _encode_value(self, value: Any, *, collected: dict[str, Segment]) -> msgspec.Raw:
-        def collect(item: Any) -> Any:
-            if isinstance(item, Segment):
-                collected[item.name] = item
-                return item.name
-            raise NotImplementedError
-
-        try:
-            return msgspec.Raw(msgspec.json.encode(value, enc_hook=collect, order="sorted"))
-        except (TypeError, ValueError, NotImplementedError, msgspec.MsgspecError) as error:
-            raise self._not_storable(value, error) from error
 
     def _decode_value(
         self,

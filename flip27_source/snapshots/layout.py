@@ -6,7 +6,9 @@
   segments/<digest>.<kind>.<form>    immutable bulk state
   reports/<id>-<digest>.<subtask>.json       acknowledgements of that document
   failures/<id>-<digest>.<split>-<n>.json    n-th failure to read a split of that document
+  failures/<id>-<digest>.savepoint-<subtask>.json   what a subtask could not add to its savepoint
   requests/<uuid>.json                       edits and savepoints that wait for the next batch boundary
+  requests/<uuid>.failed.json                why a request was not done
   drivers/<epoch>.json                       who drove the lineage; the highest drives it now
   drivers/<epoch>.<time>.alive               that driver lived at that time, in ms; gone when it has ended
   claim.json                                 the savepoint that the lineage began with and owns
@@ -37,7 +39,9 @@ _CHECKPOINT_NAME = re.compile(r"(\d{1,18})-([0-9a-f]{32})\.json")
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.[a-z0-9-]{1,32}\.(?:json|bin)")
 _REPORT_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.(\d{1,9})\.json")
 _FAILURE_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.([0-9a-f]{32})-(\d{1,9})\.json")
+_FAILED_ADDITION_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.savepoint-(\d{1,9})\.json")
 _REQUEST_NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.json")
+_FAILED_REQUEST_NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.failed\.json")
 _NUMBER_NAME = re.compile(r"(\d{1,18})\.json")
 _RENEWAL_NAME = re.compile(r"(\d{1,18})\.(\d{1,18})\.alive")
 _LINEAGE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}-[0-9a-f]{16}")
@@ -147,6 +151,11 @@ def failure_file(lineage: str, name: CheckpointName, split_id: str, number: int)
     return f"{lineage}/{FAILURES}/{name}.{split_digest(split_id)}-{number}.json"
 
 
+def failed_addition_file(lineage: str, name: CheckpointName, subtask_id: int) -> str:
+    """Path of the file that says what a subtask could not add to the savepoint that a document becomes."""
+    return f"{lineage}/{FAILURES}/{name}.savepoint-{subtask_id}.json"
+
+
 def belongs_to(file_name: str) -> CheckpointName | None:
     """The document that a report or a failure belongs to; None when it is something else."""
     return CheckpointName.parse(file_name.partition(".")[0])
@@ -160,6 +169,11 @@ def split_digest(split_id: str) -> str:
 def request_file(lineage: str, request_id: str) -> str:
     """Path of a request."""
     return f"{lineage}/{REQUESTS}/{request_id}.json"
+
+
+def failed_request_file(lineage: str, request_id: str) -> str:
+    """Path of the file that says why a request was not done."""
+    return f"{lineage}/{REQUESTS}/{request_id}.failed.json"
 
 
 def driver_file(lineage: str, epoch: int) -> str:
@@ -186,9 +200,22 @@ def parse_failure(file_name: str) -> tuple[CheckpointName, str, int] | None:
     return None if match is None or name is None else (name, match[2], int(match[3]))
 
 
+def parse_failed_addition(file_name: str) -> tuple[CheckpointName, int] | None:
+    """The document and the subtask of such a file; None when it is something else."""
+    match = _FAILED_ADDITION_NAME.fullmatch(file_name)
+    name = None if match is None else CheckpointName.parse(match[1])
+    return None if match is None or name is None else (name, int(match[2]))
+
+
 def parse_request(file_name: str) -> str | None:
     """The id in the name of a request's file; None when it is something else."""
     match = _REQUEST_NAME.fullmatch(file_name)
+    return None if match is None else match[1]
+
+
+def parse_failed_request(file_name: str) -> str | None:
+    """The id in the name of the file that says why a request was not done; None when it is something else."""
+    match = _FAILED_REQUEST_NAME.fullmatch(file_name)
     return None if match is None else match[1]
 
 

@@ -143,6 +143,17 @@ class CheckpointStorage:
         """
         return self._codec.decode(savepoint.document, savepoint.load_segment, with_plan=True)
 
+    def check_storable(self, snapshot: Snapshot[Any]) -> None:
+        """Refuse a snapshot that could not be stored and restored; writes nothing.
+
+        Raises:
+            ContractError, CorruptStateError: naming what is wrong in it.
+        """
+        encoded = self._codec.encode(snapshot, source=self._source, parent=None, inline_all=False)
+        self._codec.decode(
+            decode_document(encoded.data), lambda name: encoded.segments[name].data, with_plan=True
+        )
+
     def plans_between(self, start: Offset, end: Offset) -> Iterator[tuple[Offset, CheckpointDocument]]:
         """The documents whose plans make up ``(start, end]``, oldest first (R3).
 

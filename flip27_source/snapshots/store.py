@@ -25,6 +25,7 @@ from ..durable_files import (
 )
 from ..errors import MissingStateError, StateError, StateLocationError
 from ..file_systems import checked_location, disk_path, is_object_store, open_file_system, redacted
+from ..regular_files import UnreadableFileError, check_regular, no_state, within
 
 
 class Store(ABC):
@@ -34,11 +35,12 @@ class Store(ABC):
     """For messages; holds no secret."""
 
     @abstractmethod
-    def read(self, name: str) -> bytes:
-        """The whole content of ``name``.
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        """The whole content of ``name``; ``limit``: most bytes that it may have, None for any number.
 
         Raises:
             MissingStateError: there is no such name.
+            CorruptStateError: it has more bytes than ``limit``, or is no file.
         """
 
     @abstractmethod
@@ -105,11 +107,11 @@ class MemoryStore(Store):
         self.files: dict[str, bytes] = {}
         self._creating = threading.Lock()
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         data = self.files.get(name)
         if data is None:
             raise _missing(self.location, name)
-        return data
+        return within(limit, data, name, self.location)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         with self._creating:
@@ -139,11 +141,13 @@ class LocalStore(Store):
         self._disk = disk
         self._files = DurableFiles(root, disk)
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         try:
-            return self._disk.read(self._path(name))
+            return self._disk.read(self._path(name), limit)
         except FileNotFoundError:
             raise _missing(self.location, name) from None
+        except UnreadableFileError as error:
+            raise no_state(name, self.location, error) from None
         except OSError as error:
             raise _failed("read", self.location, name, error) from error
 
@@ -217,13 +221,17 @@ class FsspecStore(Store):
         self._root = root.rstrip("/")
         self._has_objects = is_object_store(file_system) or file_system.protocol == "memory"
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        path = self._path(name)
         try:
-            return bytes(self._fs.cat_file(self._path(name)))
+            data = bytes(self._fs.cat_file(path)) if limit is None else self._beginning(path, limit)
         except FileNotFoundError:
             raise _missing(self.location, name) from None
+        except UnreadableFileError as error:
+            raise no_state(name, self.location, error) from None
         except Exception as error:
             raise _failed("read", self.location, name, error) from error
+        return within(limit, data, name, self.location)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         path = self._path(name)
@@ -303,6 +311,18 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("list", self.location, folder, error) from error
         return removed
+
+    def _beginning(self, path: str, limit: int) -> bytes:
+        """The content, or more than ``limit`` bytes of it."""
+        if is_object_store(self._fs):
+            try:
+                return bytes(self._fs.cat_file(path, start=0, end=limit + 1))
+            except FileNotFoundError:
+                raise
+            except Exception:  # noqa: BLE001 - an empty object has no range that could be asked for
+                self._fs.invalidate_cache(path)
+        check_regular(self._fs.info(path), limit)
+        return bytes(self._fs.cat_file(path))
 
     def _make_folder(self, path: str) -> None:
         # Object stores have no folders; asked for one, some make a bucket of a misspelled name.

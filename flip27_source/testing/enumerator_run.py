@@ -27,6 +27,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import decode_document
 from ..snapshots.identity import identity_of
 from ..source import Source
+from ..stored_values import stored_actions, stored_events
 from .inline_environment import AsyncCall
 from .law import Disagreement
 
@@ -34,7 +35,7 @@ MOST_ASKS = 100_000
 
 
 class RecordingContext(SplitEnumeratorContext[Any]):
-    """Records what an enumerator does.
+    """Records what an enumerator does, and refuses events and actions that cannot be stored.
 
     Attributes:
         assigned: splits in the order in which they were handed out.
@@ -43,8 +44,14 @@ class RecordingContext(SplitEnumeratorContext[Any]):
     """
 
     def __init__(
-        self, parallelism: int, boundedness: Boundedness, reader_type: type[SplitReader[Any]]
+        self,
+        parallelism: int,
+        boundedness: Boundedness,
+        enumerator_type: type[SplitEnumerator[Any]],
+        reader_type: type[SplitReader[Any]],
     ) -> None:
+        self._enumerator_type = enumerator_type
+        self._events = stored_events(reader_type)
         self._parallelism = parallelism
         self._boundedness = boundedness
         self._reader_type = reader_type
@@ -98,9 +105,12 @@ class RecordingContext(SplitEnumeratorContext[Any]):
 
     def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
         self._used("send_event_to_reader", subtask_id)
+        if type(event) in self._events:
+            self._events[type(event)].check(event)
 
     def perform_after_completion(self, action: Any) -> None:
         self._used("perform_after_completion", 0)
+        stored_actions(self._enumerator_type).check(action)
 
     def _used(self, what: str, subtask_id: int) -> None:
         if not 0 <= subtask_id < self._parallelism:
@@ -132,7 +142,7 @@ class EnumeratorRun:
     ) -> None:
         self._source = source
         self._codec = SnapshotCodec(source.enumerator_type, source.reader_type)
-        self.context = RecordingContext(parallelism, boundedness, source.reader_type)
+        self.context = RecordingContext(parallelism, boundedness, source.enumerator_type, source.reader_type)
         self._parallelism = parallelism
         self._asks = asks
         state = None if stored is None else self._decoded(stored).enumerator_state

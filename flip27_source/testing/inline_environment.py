@@ -13,7 +13,7 @@ from typing import Any
 
 from ..coordination.context import Handler
 from ..enumerator import RetryPolicy
-from ..errors import kept_text
+from ..errors import is_final, kept_text
 from ..runtime.actions import ActionRunner
 from ..runtime.background import BackgroundRunner, Deliver
 from ..runtime.environment import Environment
@@ -36,7 +36,7 @@ class AsyncCall:
             try:
                 return self.work(), None
             except Exception as error:  # noqa: BLE001 - handed on to the handler
-                if failures == self.retry.retries:
+                if failures == self.retry.retries or is_final(error):
                     return None, error
         raise AssertionError("unreachable: the last failure returns")
 

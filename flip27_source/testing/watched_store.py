@@ -27,9 +27,9 @@ class WatchedStore(Store):
         """The process is dead: whatever its clean-up code still does has no effect."""
         self._dead = True
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         self._check_alive()
-        return self._store.read(name)
+        return self._store.read(name, limit)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         self._check_alive()

@@ -164,6 +164,7 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
         ("savepoint", "delete"): [saved, "--yes"],
         ("savepoint", "request"): [*edited, "--to", "/nowhere"],
         ("savepoint", "withdraw"): ["0f3a5c1e", *edited],
+        ("savepoint", "requests"): edited,
         ("savepoint", "restore"): [saved, "--checkpoint", f"{remote}/fork"],
         ("edit", "skip"): [*changed, "--split", "a"],
         ("edit", "replay"): [*changed, "--split", "a"],
@@ -178,7 +179,7 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
 
 
 PLACED = [words for words, command in COMMANDS.items() if any(p.name == "storage" for p in command.params)]
-NEED_MORE = {("savepoint", "restore"), ("savepoint", "withdraw")}
+NEED_MORE = {("savepoint", "restore"), ("savepoint", "withdraw"), ("savepoint", "requests")}
 ANSWERING = [words for words in PLACED if words[0] != "edit" and words not in NEED_MORE]
 """Those that have something to do here; the others are shown to work by tests of their own."""
 

@@ -120,11 +120,11 @@ class HidesReport(MemoryStore):
         self._store = store
         self._hidden = True
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         if "/reports/" in name and self._hidden:
             self._hidden = False
-            return super().read(name)
-        return self._store.read(name)
+            return super().read(name, limit)
+        return self._store.read(name, limit)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         return self._store.create(name, data, exclusive=exclusive)

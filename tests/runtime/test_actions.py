@@ -159,20 +159,16 @@ def test_an_action_asked_for_at_any_other_time_waits_for_the_next_checkpoint() -
     assert performed("say hello", "archive a")
 
 
-def test_actions_of_an_enumerator_that_performs_none_are_refused_when_they_are_stored() -> None:
+def test_actions_of_an_enumerator_that_performs_none_are_refused_when_they_are_asked_for() -> None:
     batches = Batches(Shelf, EchoReader)
-    batches.enumerator().context.perform_after_completion("x")
-    batches.shelve("a")
     with pytest.raises(ContractError, match="Shelf has actions and no method to perform them"):
-        batches.trigger()
+        batches.enumerator().context.perform_after_completion("x")
 
 
-def test_an_action_that_does_not_fit_its_type_is_refused_when_it_is_stored() -> None:
+def test_an_action_that_does_not_fit_its_type_is_refused_when_it_is_asked_for() -> None:
     batches = archiving()
-    batches.enumerator().context.perform_after_completion(7)
-    batches.shelve("a")
-    with pytest.raises(ContractError, match="cannot be stored as <class 'str'>"):
-        batches.trigger()
+    with pytest.raises(ContractError, match="an action of Archives cannot be stored as JSON"):
+        batches.enumerator().context.perform_after_completion(7)
 
 
 def test_a_restart_gives_every_action_a_new_chance() -> None:

@@ -11,6 +11,13 @@ from typing import Any
 import pytest
 
 from flip27_source.enumerator import RetryPolicy
+from flip27_source.errors import (
+    ContractError,
+    CorruptStateError,
+    Flip27Error,
+    IncompatibleStateError,
+    MissingStateError,
+)
 from flip27_source.runtime.background import BackgroundRunner
 from tests.toy_sources import within
 
@@ -285,3 +292,20 @@ def test_what_is_repeated_goes_on_after_an_error_and_ends_with_the_runner(
     assert not thread.is_alive()
     assert "OSError: once" in caplog.text
     runner.drain(deliver)
+
+
+@pytest.mark.parametrize(
+    "kind", [ContractError, CorruptStateError, MissingStateError, IncompatibleStateError]
+)
+def test_what_cannot_get_better_is_not_tried_again(kind: type[Flip27Error]) -> None:
+    runner, outcomes = BackgroundRunner(), Outcomes()
+    tries: list[int] = []
+
+    def work() -> None:
+        tries.append(1)
+        raise kind("wrong for good")
+
+    runner.submit(work, outcomes, None, AT_ONCE)
+    runner.wait_for_first_rounds()
+    runner.drain(deliver)
+    assert (len(tries), [str(error) for error in outcomes.errors]) == (1, ["wrong for good"])

@@ -15,7 +15,7 @@ import pytest
 
 from flip27_source import edits, savepoints
 from flip27_source.coordination.planning import Limits
-from flip27_source.errors import ContractError, EditError, StateLocationError
+from flip27_source.errors import EditError, StateLocationError
 from flip27_source.segment import content_digest
 from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
@@ -314,19 +314,6 @@ def test_a_request_for_a_savepoint_is_no_edit_that_could_be_withdrawn(tmp_path: 
     with pytest.raises(EditError, match="there is no request"):
         edits.withdraw(asked.request_id, state=feed.state)
     assert len(feed.request_files()) == 1
-
-
-def test_an_enumerator_that_fails_in_an_edit_stops_the_query_and_names_the_edit(tmp_path: Path) -> None:
-    source = files(tmp_path, "abc")
-    source.batch()
-    asked = source.ask("skip", glob="*/c")
-    kind: Any = source.engine.source.enumerator_type
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kind, "without_splits", classmethod(lambda *_: 1 // 0))
-        with pytest.raises(ContractError, match=f"edit {asked} .skip. failed in FilesEnumerator"):
-            source.batch()
-    source.engine.restart()
-    assert source.batch() == []
 
 
 def test_a_running_query_finds_an_edit_by_itself_and_an_idle_one_looks_at_no_file_meanwhile(

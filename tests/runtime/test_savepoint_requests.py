@@ -180,11 +180,11 @@ def test_a_target_that_cannot_be_written_does_not_stop_the_query(
     (request,) = RequestFolder(LocalStore(str(state)), lineage).waiting().savepoints
     (tmp_path / "target").write_text("no directory any more")
     batches.restart()
-    assert batches.batch() == ["a"]
     with caplog.at_level(logging.ERROR, "flip27_source"):
-        assert batches.batch() is None
+        assert batches.batch() == ["a"]
+    assert batches.batch() is None
     assert f"asked for in {request.target} could not be made" in caplog.text
-    assert waiting(state) == []
+    assert waiting(state) == [f"{request.request_id}.failed.json"]
 
 
 def test_a_request_that_was_withdrawn_is_forgotten(tmp_path: Path) -> None:

@@ -167,6 +167,38 @@ def test_a_request_that_somebody_else_withdraws_is_answered_with_a_copy(query: Q
     assert query.create(withdraw).requested is False
 
 
+def test_what_keeps_the_driver_from_making_it_is_said_and_a_copy_made(query: Query) -> None:
+    def the_driver_cannot_write_there() -> None:
+        query.saved.write_text("no directory")
+        query.look()
+        query.batch()
+        query.saved.unlink()
+
+    made = query.create(the_driver_cannot_write_there)
+    assert (made.requested, made.checkpoint_id) == (False, 1)
+    assert "could not make it: cannot write" in "".join(query.said)
+    assert waiting(query.state) == []
+
+
+def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished_by_who_waits(
+    query: Query,
+) -> None:
+    def the_tasks_cannot_write_there() -> None:
+        FEEDS["living"] += items("a")
+        query.look()
+        query.batches.trigger()
+        query.saved.rmdir()
+        query.saved.write_text("no directory")
+        assert [row for task in query.batches.tasks() for row in query.batches.attempt(task)] == ["a"]
+        query.saved.unlink()
+        query.batches.commit()
+        log_as_spark(query.batches, query.checkpoint, query.batch_id)
+
+    made = query.create(the_tasks_cannot_write_there)
+    assert (made.requested, made.checkpoint_id) == (False, 2)
+    assert any("it cannot be finished: subtask 0 could not add a.bin" in line for line in query.said)
+
+
 def test_a_query_that_does_not_come_to_a_batch_boundary_is_asked_no_longer(query: Query) -> None:
     with pytest.raises(
         StateLocationError, match=r"lives and came to no batch boundary.* was withdrawn"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import fsspec
 import pytest
 
-from flip27_source.errors import MissingStateError, StateLocationError
+from flip27_source.errors import CorruptStateError, MissingStateError, StateLocationError
 from flip27_source.snapshots.store import LocalStore, MemoryStore, Store, open_store, redacted
+from tests.other_file_systems import PASSWORD, USER, sftp_server
 from tests.s3_server import S3Bucket
+from tests.toy_sources import within
 
 Request = pytest.FixtureRequest
 
@@ -56,6 +59,86 @@ def test_what_was_created_is_read_back(store: Store) -> None:
 def test_bytes_pass_through_unchanged_S2(store: Store, data: bytes) -> None:
     assert store.create("a/b", data)
     assert store.read("a/b") == data
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"x" * 1000], ids=["empty", "one byte", "as much as allowed"])
+def test_a_bounded_read_gives_all_of_a_file_that_is_not_longer(store: Store, data: bytes) -> None:
+    store.create("a/b", data)
+    assert store.read("a/b", 1000) == data
+
+
+def test_a_bounded_read_refuses_a_longer_file_by_name(store: Store) -> None:
+    store.create("a/b", b"x" * 1001)
+    with pytest.raises(CorruptStateError, match=r"a/b in the state location .* has more than 1000 bytes"):
+        store.read("a/b", 1000)
+
+
+def test_a_bounded_read_of_a_missing_name_says_that_it_is_missing(store: Store) -> None:
+    with pytest.raises(MissingStateError, match="a/b is missing"):
+        store.read("a/b", 1000)
+
+
+def test_a_bounded_read_takes_no_more_into_memory_than_the_bound(tmp_path: Path) -> None:
+    with open(tmp_path / "huge", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(CorruptStateError, match="has more than 1000 bytes"):
+        LocalStore(str(tmp_path)).read("huge", 1000)
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+NO_FILES: dict[str, Callable[[Path], None]] = {
+    "a FIFO": _fifo,
+    "a directory": Path.mkdir,
+    "a device": _link_to_a_device,
+    "a socket": _socket,
+}
+
+
+@pytest.mark.parametrize("limit", [None, 1000])
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_what_is_no_file_is_refused_without_waiting_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, limit: int | None
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
+    NO_FILES[kind](Path("odd"))
+    refused: list[Exception] = []
+
+    def read() -> None:
+        try:
+            LocalStore(str(tmp_path)).read("odd", limit)
+        except CorruptStateError as error:
+            refused.append(error)
+
+    assert within(30, read)
+    (error,) = refused
+    assert f"is {kind}, not a file" in str(error)
+
+
+def test_what_is_no_file_on_another_file_system_is_refused_too(tmp_path: Path) -> None:
+    pytest.importorskip("sshfs")
+    (tmp_path / "state").mkdir()
+    os.mkfifo(tmp_path / "state" / "odd")
+    (tmp_path / "state" / "long").write_bytes(b"x" * 1001)
+    (tmp_path / "state" / "short").write_bytes(b"x" * 1000)
+    with sftp_server(tmp_path) as url:
+        store = open_store(f"{url}/state", {"username": USER, "password": PASSWORD})
+        with pytest.raises(CorruptStateError, match=r"odd in the state location .*, not a file"):
+            store.read("odd", 1000)
+        with pytest.raises(CorruptStateError, match=r"long in the state location .* more than 1000 bytes"):
+            store.read("long", 1000)
+        assert store.read("short", 1000) == b"x" * 1000
 
 
 def test_only_the_first_of_two_creates_wins_R5_R9(store: Store) -> None:

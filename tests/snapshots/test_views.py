@@ -131,11 +131,11 @@ class ReadingStore(MemoryStore):
         self.vanishing: dict[str, set[str]] = {}
         self.unreadable: set[str] = set()
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         self.opened.append(name)
         for gone in self.vanishing.pop(name, ()):
             del self.files[gone]
-        return super().read(name if name not in self.unreadable else "nothing")
+        return super().read(name if name not in self.unreadable else "nothing", limit)
 
     def documents(self) -> list[str]:
         return sorted(name for name in self.files if "/checkpoints/" in name)

@@ -16,12 +16,12 @@ from tests.s3_server import S3Bucket
 
 
 class CutsOff(MemoryStore):
-    def read(self, name: str) -> bytes:
-        return super().read(name)[:1000]
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        return super().read(name, limit)[:1000]
 
 
 class GivesNothingForMissing(MemoryStore):
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         return self.files.get(name, b"")
 
 
@@ -64,8 +64,8 @@ class WritesInTwoParts(MemoryStore):
         self.half: bytes | None = None
         self.looked = threading.Event()
 
-    def read(self, name: str) -> bytes:
-        data = super().read(name)
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        data = super().read(name, limit)
         if data == self.half:
             self.looked.set()
         return data

@@ -14,6 +14,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ...regular_files import UnreadableFileError
+
 Gate = Callable[[str, str], None]
 """Called before each file system call with its name and its path; may raise an OSError, or Killed."""
 
@@ -234,8 +236,13 @@ class ProcessDisk:
             raise _error(errno.ENOENT, path)
         return [os.path.basename(name) for name in disk._names if os.path.dirname(name) == path != name]
 
-    def read(self, path: str, limit_bytes: int | None = None) -> bytes:
-        return bytes(self._enter("read", path)._file(path).data[:limit_bytes])
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        if self.is_folder(path):
+            raise UnreadableFileError("is a directory, not a file")
+        data = bytes(self._enter("read", path)._file(path).data)
+        if limit is not None and len(data) > limit:
+            raise UnreadableFileError(f"has more than {limit} bytes")
+        return data
 
     def _enter(self, call: str, path: str) -> SimulatedDisk:
         if self._gate is not None:

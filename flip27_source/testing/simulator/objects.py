@@ -10,6 +10,7 @@ import random
 
 from ...durable_files import TEMPORARY_PREFIX
 from ...errors import MissingStateError, StateLocationError
+from ...regular_files import within
 from ...snapshots.store import Store
 from .process import Process
 
@@ -49,10 +50,10 @@ class ObjectStore(Store):
         self._bucket = bucket
         self._process = process
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         self._enter("read", name)
         try:
-            return self._bucket.objects[self._key(name)]
+            return within(limit, self._bucket.objects[self._key(name)], name, self.location)
         except KeyError:
             raise MissingStateError(f"{name} is missing from {self.location}", remedy=_REMEDY) from None
 
