@@ -20,6 +20,7 @@ class Process:
 
     Attributes:
         is_driver: whether the query ends with it.
+        has_taken_over: whether it has said that it drives.
         is_dead: killed, or stopped for good: its calls have no effect any more.
     """
 
@@ -27,6 +28,7 @@ class Process:
         self.name = name
         self.is_driver = is_driver
         self.is_dead = False
+        self.has_taken_over = False
         self._disturber = disturber
 
     def __repr__(self) -> str:
@@ -56,15 +58,17 @@ class SuspendedCall(threading.Thread):
 
     Args:
         after_calls: it is stopped before the so-manieth call of its disk.
+        is_of_a_thread: whether it is one thread of a driver, which ends when the query is stopped.
     """
 
-    def __init__(self, work: Callable[[], Any], after_calls: int) -> None:
+    def __init__(self, work: Callable[[], Any], after_calls: int, *, is_of_a_thread: bool = False) -> None:
         super().__init__(name="flip27-simulated", daemon=True)
         self._work = work
         self._left = after_calls
         self._handed_over = threading.Event()
         self._goes_on = threading.Event()
         self.is_stopped = False
+        self.is_of_a_thread = is_of_a_thread
         self.result: Any = None
         self.error: BaseException | None = None
 

@@ -19,8 +19,10 @@ from typing import Any
 
 from ...errors import Flip27Error
 from ...snapshots import layout
+from ...snapshots.offsets import Offset
 from ...snapshots.segments import check_segment
 from ...snapshots.store import LocalStore, Store
+from ..spark_side import as_value
 from ..steps import Killed
 from .disk import ProcessDisk, SimulatedDisk
 from .lives import STATE, CarelessLife, DefectFound, FilesLife, Life, TalkingLife, document_at
@@ -141,6 +143,8 @@ class Simulation(Machine):
     def disturb(self, process: Process, call: str, path: str) -> None:
         """One call of one process: it may be killed, or the call may fail."""
         self.outcome.steps += 1
+        if call in ("link", "create") and f"/{layout.DRIVERS}/" in path:
+            process.has_taken_over = True
         if self.is_calm:
             return
         luck = self.random.random()
@@ -171,7 +175,7 @@ class Simulation(Machine):
         if self.is_calm or self.random.random() < 0.5:
             logged()
             return
-        call = SuspendedCall(logged, self.random.randint(1, 12))
+        call = SuspendedCall(logged, self.random.randint(1, 12), is_of_a_thread=True)
         if call.begin():
             self.fault("slow thread", "a thread stops half-way")
             self.stopped.append(call)
@@ -235,16 +239,30 @@ class Simulation(Machine):
             self.tell(f"it does not start: {error.what}")
 
     def stop_query(self) -> None:
-        """The query is stopped in good order; nothing may say that it lives."""
-        if self.query.driver.process.is_dead:
+        """The query is stopped in good order; threads of its driver that are slow end after that."""
+        driver = self.query.driver
+        if driver.process.is_dead:
             return
         self.tell("the query is stopped")
+        was_calm, self.is_calm = self.is_calm, self.is_calm or self.random.random() < 0.5
         try:
-            self.query.stop()
+            driver.holder.close()
+            self._let_threads_end()
+            if self.is_calm and not self.is_read_only and driver.process.has_taken_over:
+                self._check_nothing_lives()
         except Killed:
             pass
         except Flip27Error as error:
             self._has_a_remedy(error)
+        finally:
+            self.is_calm = was_calm
+            driver.process.kill()
+
+    def _let_threads_end(self) -> None:
+        for call in [call for call in self.stopped if call.is_of_a_thread]:
+            self.stopped.remove(call)
+            call.go_on()
+            self._only_regular(call.error)
 
     def cut_power(self) -> None:
         """The machine is off: what is not durable may be gone."""
@@ -389,7 +407,7 @@ class Simulation(Machine):
                 raise DefectFound(f"batch {before.batch_id} gave other rows when it was repeated")
 
     def check_state(self) -> None:
-        """All that Spark was told of can be read, and nothing that has ended says that it lives.
+        """All that Spark was told of can be read.
 
         Raises:
             DefectFound: something cannot be read.
@@ -403,8 +421,13 @@ class Simulation(Machine):
             except Flip27Error as error:
                 what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
                 raise DefectFound(what) from error
-        self.query.stop()
-        for lineage in {offset.lineage for offset in self.query.offsets if offset.lineage is not None}:
+
+    def _check_nothing_lives(self) -> None:
+        """Nothing of the query that was stopped says that it lives."""
+        logged = [Offset.from_json(as_value(text)) for text in self.query.logs.offsets]
+        lineages = {offset.lineage for offset in logged if offset.lineage is not None}
+        store = self.store(STATE, self.new_process("a reader", is_driver=False))
+        for lineage in sorted(lineages):
             listed = store.list(f"{lineage}/{layout.DRIVERS}")
             last = max((layout.parse_driver(name) or 0 for name in listed), default=0)
             alive = [name for name in listed if name.startswith(f"{last}.") and name.endswith(".alive")]
