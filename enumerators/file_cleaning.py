@@ -21,6 +21,7 @@ from flip27_source.enumerators.files_options import CLEAN_SOURCE, SOURCE_ARCHIVE
 from flip27_source.enumerators.listing import is_hidden
 from flip27_source.errors import ActionError, OptionError
 from flip27_source.file_systems import (
+    can_rename,
     disk_path,
     given_name,
     host_of,
@@ -206,7 +207,7 @@ def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None
             target = f"{target}.{action.modified_us}"
         if not is_object_store(file_system):
             file_system.makedirs(target.rpartition("/")[0], exist_ok=True)
-            if file_system.protocol != "memory":
+            if can_rename(file_system):
                 file_system.mv(path, target)
                 return
         file_system.cp_file(path, target)

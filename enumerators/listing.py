@@ -126,7 +126,9 @@ def _open_one(
         raise has_a_user(path)
     file_system, root = open_file_system(path, storage_options, what="path", error_type=OptionError)
     host = host_of(path)
-    root, pattern = split_glob(root) if has_glob(root) else (root, [])
+    root, pattern = (
+        split_glob(root) if has_glob(root) and not _is_folder(file_system, root, path) else (root, [])
+    )
     ignore_missing = ignore_missing or (may_be_emptied and is_object_store(file_system))
     kind: type[FsspecLister] = FsspecLister
     if hasattr(file_system, "call_s3"):
@@ -138,6 +140,13 @@ def _open_one(
 
         kind = HttpLister
     return kind(file_system, root, redacted(path), pattern, ignore_missing=ignore_missing, host=host)
+
+
+def _is_folder(file_system: Any, root: str, path: str) -> bool:
+    try:
+        return bool(file_system.isdir(root))
+    except Exception as error:
+        raise unreachable(redacted(path), error) from error
 
 
 class ManyLister(Lister):

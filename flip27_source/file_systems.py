@@ -301,6 +301,44 @@ def error_text(error: Exception, url: str) -> str:
     return told
 
 
+def can_rename(file_system: Any) -> bool:
+    """Whether the ``mv`` of a file system is a rename of its own.
+
+    What fsspec does elsewhere takes a name with ``*``, ``?`` or ``[`` in it for those of many files, and
+    moves all of them.
+    """
+    from fsspec.spec import AbstractFileSystem
+
+    return "mv" in vars(file_system) or type(file_system).mv is not AbstractFileSystem.mv
+
+
+def move_file(file_system: Any, source: str, target: str) -> None:
+    """Give a file another name: by a rename where the file system has one, else by a copy."""
+    if can_rename(file_system):
+        file_system.mv(source, target)
+    else:
+        file_system.cp_file(source, target)
+        file_system.rm_file(source)
+
+
+def remove_empty_folders(file_system: Any, folder: str) -> None:
+    """Remove a folder and those in it, as far as no file is in them. Names are never taken for globs.
+
+    Raises:
+        Exception: what the file system raises, but where a folder is gone already.
+    """
+    try:
+        entries = file_system.ls(folder, detail=True)
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry["type"] == "directory" and entry["name"].rstrip("/") != folder.rstrip("/"):
+            remove_empty_folders(file_system, entry["name"].rstrip("/"))
+    file_system.invalidate_cache(folder)
+    if not file_system.ls(folder, detail=False):
+        file_system.rmdir(folder)
+
+
 def is_object_store(file_system: Any) -> bool:
     """Whether an fsspec file system has objects only: a folder is there as long as a file in it is."""
     return not _OBJECT_STORES.isdisjoint(_protocols(file_system))

@@ -24,7 +24,15 @@ from ..durable_files import (
     NoExclusiveCreateError,
 )
 from ..errors import MissingStateError, StateError, StateLocationError
-from ..file_systems import checked_location, disk_path, is_object_store, open_file_system, redacted
+from ..file_systems import (
+    checked_location,
+    disk_path,
+    is_object_store,
+    move_file,
+    open_file_system,
+    redacted,
+    remove_empty_folders,
+)
 from ..regular_files import UnreadableFileError, check_regular, no_state, within
 
 
@@ -288,10 +296,7 @@ class FsspecStore(Store):
         if is_object_store(self._fs):
             return
         try:
-            if not self._fs.find(self._path(folder)):
-                self._fs.rm(self._path(folder), recursive=True)
-        except FileNotFoundError:
-            return
+            remove_empty_folders(self._fs, self._path(folder))
         except Exception as error:
             raise _failed("delete", self.location, folder, error) from error
 
@@ -367,14 +372,14 @@ class FsspecStore(Store):
     def _move(self, temporary: str, name: str) -> None:
         source, target = self._path(temporary), self._path(name)
         try:
-            self._fs.mv(source, target)
+            move_file(self._fs, source, target)
         except Exception:
             if not self._exists(name):
                 raise
         # HDFS moves nothing to where something is; WebHDFS does not even say so.
         if self._exists(temporary):
             self._fs.rm_file(target)
-            self._fs.mv(source, target)
+            move_file(self._fs, source, target)
             if self._exists(temporary):
                 raise OSError(f"{source} was not moved to {target}")
 

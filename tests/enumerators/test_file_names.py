@@ -116,6 +116,18 @@ class Place:
         """The names that the file system can hold; moto has no keys with a line feed."""
         return [name for name in NAMES if "\n" not in name or not self.path.startswith("s3:")]
 
+    @property
+    def archive(self) -> str:
+        """The option ``sourceArchiveDir``."""
+        return self.path.removesuffix("landing") + "archive"
+
+    def archived(self) -> dict[str, bytes]:
+        """What is in the archive, by its name in the landing folder."""
+        whole = self.path.removesuffix("/landing").partition("://")[2].partition("/")[2]
+        folder = f"{self.root.removesuffix('landing')}archive/{whole}/landing".replace("//", "/")
+        self.fs.invalidate_cache()
+        return {name[len(folder) + 1 :]: self.fs.cat_file(name) for name in self.fs.find(folder)}
+
 
 @contextmanager
 def on_s3(bucket: S3Bucket) -> Iterator[Place]:
@@ -152,8 +164,25 @@ class LocalPlace(Place):
             os.path.relpath(os.path.join(at, name), self.root) for at, _, names in walked for name in names
         }
 
+    def archived(self) -> dict[str, bytes]:
+        root = f"{self.archive}{self.root}"
+        return {name: Path(root, name).read_bytes() for name in os.listdir(root)}
 
-@pytest.fixture(params=["local", "s3", "sftp"])
+
+@contextmanager
+def in_memory() -> Iterator[Place]:
+    import fsspec
+
+    fs = fsspec.filesystem("memory")
+    root = "/names[1]/landing"
+    try:
+        yield Place(fs, root, f"memory://{root}", {})
+    finally:
+        for name in fs.find("/names[1]"):
+            fs.rm_file(name)
+
+
+@pytest.fixture(params=["local", "s3", "sftp", "memory"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     match request.param:
         case "local":
@@ -162,8 +191,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         case "s3":
             with on_s3(request.getfixturevalue("s3_bucket")) as found:
                 yield found
-        case _:
+        case "sftp":
             with on_sftp(tmp_path) as found:
+                yield found
+        case _:
+            with in_memory() as found:
                 yield found
 
 
@@ -225,17 +257,16 @@ def test_a_key_that_s3fs_takes_for_a_version_of_another_object_is_neither_read_n
         assert engine.holder.report()["quarantinedSplits"] == 1
 
 
-def test_a_file_that_is_archived_keeps_its_name_below_the_archive(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path / "landing")
-    for number, name in enumerate(NAMES):
+def test_a_file_that_is_archived_keeps_its_name_below_the_archive(place: Place) -> None:
+    names = place.storable
+    for number, name in enumerate(names):
         place.put(name, b"%05d\n" % number)
-    archive = LocalPlace(tmp_path / "archive")
-    engine = query(place, cleanSource="archive", sourceArchiveDir=archive.root, discoveryInterval="1ms")
+    engine = query(place, cleanSource="archive", sourceArchiveDir=place.archive, discoveryInterval="1ms")
     engine.process_all_available()
     engine.restart()
     engine.run_batch()
     comes_true(place, set())
-    assert archive.names() == {f"{place.root[1:]}/{name}" for name in NAMES}
+    assert place.archived() == {name: b"%05d\n" % number for number, name in enumerate(names)}
 
 
 @pytest.mark.parametrize("reader", ["text", "binary", "json", "csv", "parquet"])
@@ -304,6 +335,22 @@ def test_state_lies_where_the_path_says_whatever_is_in_it(name: str, tmp_path: P
     store = open_store(f"{tmp_path}/{name}/flip27", {})
     store.create("lineage/a", b"1")
     assert (tmp_path / name / "flip27" / "lineage" / "a").read_bytes() == b"1"
+
+
+def test_state_in_a_folder_whose_name_looks_like_a_glob_touches_no_other_folder() -> None:
+    import fsspec
+
+    fs = fsspec.filesystem("memory")
+    fs.pipe_file("/state1/flip27/a/b", b"somebody else's")
+    store = open_store("memory:///state[1]/flip27", {})
+    store.replace("a/b", b"1")
+    store.replace("a/b", b"2")
+    assert store.read("a/b") == b"2"
+    store.delete("a/b")
+    store.remove_empty("a")
+    assert fs.cat_file("/state1/flip27/a/b") == b"somebody else's"
+    assert not fs.exists("/state[1]/flip27/a")
+    fs.rm_file("/state1/flip27/a/b")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ class Landing(ABC):
     """Where files arrive."""
 
     path: str
-    """The option ``path`` of the source."""
+    archive: str
+    """The options ``path`` and ``sourceArchiveDir`` of the source."""
 
     @abstractmethod
     def put(self, name: str, content: bytes, modified_s: int) -> None:
@@ -36,12 +37,17 @@ class Landing(ABC):
     def names(self) -> set[str]:
         """The files that are there."""
 
+    @abstractmethod
+    def archived(self) -> set[str]:
+        """The files that are in the archive, by their names in the landing folder."""
+
 
 class LocalLanding(Landing):
     """A folder of this machine."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder)
+        self.archive = f"{folder}-archive"
         self._beside = f"{folder}-being-written"
         os.mkdir(folder)
 
@@ -54,6 +60,10 @@ class LocalLanding(Landing):
     def names(self) -> set[str]:
         return set(os.listdir(self.path))
 
+    def archived(self) -> set[str]:
+        folder = f"{self.archive}{self.path}"
+        return set(os.listdir(folder)) if os.path.isdir(folder) else set()
+
 
 class SimulatedLanding(Landing):
     """A folder of a file system in memory.
@@ -64,6 +74,7 @@ class SimulatedLanding(Landing):
 
     def __init__(self, seed: int) -> None:
         self.path = f"{PROTOCOL}://bucket-{seed}/landing"
+        self.archive = f"{PROTOCOL}://bucket-{seed}/archive"
         self.files: dict[str, tuple[bytes, int]] = {}
         self.listed: dict[str, tuple[bytes, int]] = {}
         self.random = random.Random(seed)
@@ -74,11 +85,17 @@ class SimulatedLanding(Landing):
         self.files[f"{self._root}/{name}"] = (content, modified_s)
 
     def names(self) -> set[str]:
-        return {name.removeprefix(f"{self._root}/") for name in self.files}
+        return self._below(self._root)
+
+    def archived(self) -> set[str]:
+        return self._below(f"{self.archive.partition('://')[2]}/landing")
 
     def happens(self) -> bool:
         """Whether something goes wrong now."""
         return self.random.random() < self.trouble
+
+    def _below(self, folder: str) -> set[str]:
+        return {name[len(folder) + 1 :] for name in self.files if name.startswith(f"{folder}/")}
 
     @property
     def _root(self) -> str:

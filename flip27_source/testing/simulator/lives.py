@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
 import tempfile
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...coordination.edits import EditOperation, EditRequest
-from ...errors import Flip27Error, MissingStateError
+from ...errors import Flip27Error
 from ...file_ids import FileSplitId
 from ...snapshots import layout
 from ...snapshots.codec import SnapshotCodec
@@ -155,6 +154,7 @@ class FilesLife(Life):
             self.landing.trouble = draw.choice((0.0, 0.02, 0.1))
         if of.bucket is not None:
             of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+            of.bucket.stale_lists = draw.choice((0.0, 0.1))
         self.options = {
             "path": self.landing.path,
             "enumerator": "files",
@@ -165,7 +165,7 @@ class FilesLife(Life):
             "maxFilesPerTrigger": (None, "1", "3"),
             "taskReports": (None, "always"),
             "onSplitError": (None, "quarantine"),
-            "cleanSource": (None, None, "delete"),
+            "cleanSource": (None, None, "delete", "archive"),
             "retainedCheckpoints": (None, "2", "5"),
             "allowOverwrites": (None, None, "true"),
             "discoveryRetries": ("0", "3"),
@@ -173,11 +173,15 @@ class FilesLife(Life):
             value = draw.choice(values)
             if value is not None:
                 self.options[name] = value
+        if self.options.get("cleanSource") == "archive":
+            self.options["sourceArchiveDir"] = self.landing.archive
         self.arrived: dict[str, list[str]] = {}
         self.broken: set[str] = set()
-        self.replayed: dict[str, Counter[str]] = {}
-        # What was replayed is told by the documents, so all of them have to stay.
-        self.edits = draw.random() < 0.6 and not {"cleanSource", "retainedCheckpoints"} & self.options.keys()
+        self.asked: set[str] = set()
+        self.edits: EditOperation | None = None
+        # What was read once more is told by the documents, so all of them have to stay.
+        if not {"cleanSource", "retainedCheckpoints"} & self.options.keys():
+            self.edits = draw.choice((None, EditOperation.REPLAY, EditOperation.REWIND))
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(options=self.options, schema=LINE)
@@ -198,55 +202,58 @@ class FilesLife(Life):
             self.arrived[name] = rows
 
     def ask(self) -> None:
-        if not self.edits or self.random.random() < 0.5:
+        if self.edits is None or self.random.random() < 0.5:
             self.ask_for_a_savepoint()
         else:
-            self._ask_for_a_replay()
+            self._ask_for_an_edit()
 
-    def _ask_for_a_replay(self) -> None:
+    def _ask_for_an_edit(self) -> None:
+        """Replays at any time; one rewind only, for what a second one brings back depends on the first."""
         query, folder = self.of.query, self.requests()
-        offsets = [offset for offset in query.offsets if offset.name is not None]
-        if folder is None or not offsets:
+        offsets = query.offsets
+        if folder is None or not offsets or (self.edits is EditOperation.REWIND and self.asked):
             return
         offset = self.random.choice(offsets)
-        reader = self.of.new_process("an operator", is_driver=False)
-        was_calm, self.of.is_calm = self.of.is_calm, True
-        try:
-            ids = self._splits_of(self.of.store(STATE, reader), offset)
-        except Flip27Error:
-            ids = []  # cleaned up meanwhile
-        finally:
-            self.of.is_calm = was_calm
-        if not ids:
-            return
-        request_id = str(uuid.UUID(int=self.random.getrandbits(128)))
-        chosen = tuple(self.random.sample(ids, self.random.randint(1, len(ids))))
+        plans: dict[str, tuple[str, ...]] = {}
+        if self.edits is EditOperation.REPLAY:
+            ids = self._splits_of(offset)
+            if not ids:
+                return
+            plans[str(offset.name)] = tuple(self.random.sample(ids, self.random.randint(1, len(ids))))
+        assert self.edits is not None
         request = EditRequest(
-            request_id=request_id,
-            operation=EditOperation.REPLAY,
+            request_id=str(uuid.UUID(int=self.random.getrandbits(128))),
+            operation=self.edits,
             who="simulator",
             why="to see",
             requested_us=self.of.now_ms * 1000,
             lineage=folder.lineage,
-            plans={str(offset.name): chosen},
+            plans=plans,
+            checkpoint=None if plans else str(offset.name),
         )
-        rows = Counter(row for split_id in chosen for row in self._rows_of(split_id))
-        self.replayed[request_id] = rows
-        self.of.tell(f"replay {request_id} of {chosen} is asked for")
+        self.of.tell(f"{self.edits} {request.request_id} is asked for: {plans or offset.name}")
         try:
             folder.submit(request)
         except (Flip27Error, Killed) as error:
             self.of.tell(f"refused: {error}")
+        else:
+            self.asked.add(request.request_id)
 
-    def _splits_of(self, store: Store, offset: Offset) -> list[str]:
-        document = document_at(store, offset)
+    def _splits_of(self, offset: Offset) -> list[str]:
+        """The splits of a batch."""
+        was_calm, self.of.is_calm = self.of.is_calm, True
+        try:
+            store = self.of.store(STATE, self.of.new_process("an operator", is_driver=False))
+            document = document_at(store, offset)
 
-        def load(name: str) -> bytes:
-            return unpack_segment(name, store.read(layout.segment_file(str(offset.lineage), name)))
+            def load(name: str) -> bytes:
+                return unpack_segment(name, store.read(layout.segment_file(str(offset.lineage), name)))
 
-        codec = SnapshotCodec(self.of.query.source.enumerator_type)
-        plan = document.plan_segments(load)
-        return [split.split_id for _, segment in plan for split in codec.decode_splits(1, segment)]
+            codec = SnapshotCodec(self.of.query.source.enumerator_type)
+            plan = document.plan_segments(load)
+            return [split.split_id for _, segment in plan for split in codec.decode_splits(1, segment)]
+        finally:
+            self.of.is_calm = was_calm
 
     def _rows_of(self, split_id: str) -> list[str]:
         name = FileSplitId.parse(split_id).path.removeprefix(f"{self.landing.path}/")
@@ -258,9 +265,7 @@ class FilesLife(Life):
 
     def check(self) -> None:
         expected = Counter(row for rows in self.arrived.values() for row in rows)
-        for request_id in self._applied():
-            expected += self.replayed.get(request_id, Counter())
-        self.of.check_rows(expected)
+        self.of.check_rows(expected + self._rows_edited())
         quarantined = (self.of.query.driver.holder.report() or {}).get("quarantinedSplits", 0)
         if quarantined < len(self.broken) and "allowOverwrites" not in self.options:
             raise DefectFound(f"{len(self.broken)} files are broken and {quarantined} are quarantined")
@@ -268,25 +273,40 @@ class FilesLife(Life):
             left = self.landing.names() - self.broken
             if left:
                 raise DefectFound(f"were read and are not cleaned: {sorted(left)}")
+        if "sourceArchiveDir" in self.options:
+            archived = self.landing.archived()
+            if archived != self.arrived.keys() - self.broken:
+                raise DefectFound(f"are not in the archive: {self.arrived.keys() - self.broken - archived}")
         self._check_savepoints()
         self.of.check_state()
 
-    def _applied(self) -> set[str]:
-        """The replays that documents on the line say were applied."""
+    def _rows_edited(self) -> Counter[str]:
+        """What edits brought once more, as the documents on the line say.
+
+        Raises:
+            DefectFound: an edit was applied twice, or never.
+        """
         store = self.of.store(STATE, self.of.new_process("a reader", is_driver=False))
-        applied = set()
+        rows: Counter[str] = Counter()
+        applied: Counter[str] = Counter()
+        if self.edits is None:
+            return rows
         for offset in self.of.query.offsets:
-            with contextlib.suppress(MissingStateError):  # cleaned up, where not all are retained
-                edits = document_at(store, offset).raw.edits
-                applied |= {edit.request_id for edit in edits if edit.refused is None}
-        return applied
+            for edit in document_at(store, offset).raw.edits:
+                applied[edit.request_id] += 1
+                rows.update(row for split_id in edit.split_ids for row in self._rows_of(split_id))
+        if twice := [name for name, count in applied.items() if count > 1]:
+            raise DefectFound(f"applied twice: {twice}")
+        if never := self.asked - applied.keys():
+            raise DefectFound(f"asked for and never answered: {sorted(never)}")
+        return rows
 
     def _check_savepoints(self) -> None:
         """A query that begins with a savepoint reads just what the batches after it read."""
         of = self.of
         store = of.store(SAVEPOINTS, of.new_process("a reader", is_driver=False))
         whole = [name for name in store.list("") if METADATA in store.list(name)]
-        if not whole or self.edits or "cleanSource" in self.options:
+        if not whole or self.edits is not None or "cleanSource" in self.options:
             return
         folder = self.random.choice(whole)
         savepoint = read_savepoint(store, folder)
