@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -169,16 +170,19 @@ class LocalPlace(Place):
         return {name: Path(root, name).read_bytes() for name in os.listdir(root)}
 
 
+_roots = itertools.count()
+
+
 @contextmanager
 def in_memory() -> Iterator[Place]:
     import fsspec
 
     fs = fsspec.filesystem("memory")
-    root = "/names[1]/landing"
+    top = f"/names[{next(_roots)}]"
     try:
-        yield Place(fs, root, f"memory://{root}", {})
+        yield Place(fs, f"{top}/landing", f"memory://{top}/landing", {})
     finally:
-        for name in fs.find("/names[1]"):
+        for name in fs.find(top):
             fs.rm_file(name)
 
 
