@@ -193,7 +193,7 @@ def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> D
 
     Raises:
         StateLocationError, CorruptStateError, IncompatibleStateError: it is not a savepoint that this
-            library can read, or a query owns it; nothing was deleted.
+            library can read, a query owns it, or it or a folder in it is a link; nothing was deleted.
     """
     savepoint = open_savepoint_at(location, dict(storage_options or {}))
     store, folder = savepoint.store, savepoint.folder
@@ -206,6 +206,8 @@ def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> D
             f"good, delete the file {CLAIM} first",
         )
     names = [METADATA, *files_of(savepoint)]
+    for inside in {f"{folder}/{name}".rpartition("/")[0] for name in names}:
+        store.check_inside(f"{inside}/")
     for name in names:
         store.delete(f"{folder}/{name}")
     store.remove_empty(folder)

@@ -16,6 +16,7 @@ import msgspec
 from ..errors import CorruptStateError, MissingStateError, StateLocationError
 from . import layout
 from .layout import CheckpointName
+from .linked_folders import Deletion
 from .savepoints import METADATA, Savepoint, read_savepoint
 from .store import Store, open_store
 
@@ -105,9 +106,11 @@ def delete_subsumed(
     is_mine = mark is not None and mark.lineage == lineage
     if is_mine:
         # First what makes it a savepoint, last what says whose it is.
-        for name in (METADATA, *map(layout.checked_relative, record.files), CLAIM):
-            store.delete(f"{folder}/{name}")
-        store.remove_empty(folder)
+        names = (METADATA, *map(layout.checked_relative, record.files), CLAIM)
+        deletion = Deletion(store)
+        for name in names:
+            deletion.delete(f"{folder}/{name}")
+        deletion.remove_empty(folder)
         _log.info("the savepoint %s/%s, which this query had claimed, is deleted", record.parent, folder)
     mine.delete(layout.claim_file(lineage))
     return is_mine

@@ -16,9 +16,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingStateError, StateLocationError
+from ..errors import StateLocationError
 from ..file_systems import is_object_store, local_path, open_file_system, redacted
-from .regular_files import UnreadableFileError, check_regular, no_state, read_regular_file, within
+from .linked_folders import LinkedFolderError, check_local_folders, check_remote_folders
+from .regular_files import UnreadableFileError, no_state, read_regular_file, read_remote_file, within
+from .store_errors import failed as _failed
+from .store_errors import missing as _missing
+from .store_errors import not_exclusive as _not_exclusive
 
 
 class Store(ABC):
@@ -58,10 +62,13 @@ class Store(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete ``name``; no error when it is absent."""
+        """Delete ``name``; no error when it is absent. LinkedFolderError: it lies behind a link."""
+
+    def check_inside(self, name: str) -> None:  # noqa: B027 - object stores have no links
+        """Raises LinkedFolderError where a folder on the way to ``name`` is a link: it lies elsewhere."""
 
     def remove_empty(self, folder: str) -> None:  # noqa: B027 - object stores have no folders
-        """Remove a folder in which nothing but empty folders is, where the file system has folders."""
+        """Remove a folder in which nothing but empty folders is. LinkedFolderError: it lies behind a link."""
 
 
 class MemoryStore(Store):
@@ -149,11 +156,19 @@ class LocalStore(Store):
 
     def delete(self, name: str) -> None:
         try:
+            check_local_folders(self.location, name)
             (self._root / name).unlink(missing_ok=True)
         except OSError as error:
             raise _failed("delete", self.location, name, error) from error
 
+    def check_inside(self, name: str) -> None:
+        try:
+            check_local_folders(self.location, name)
+        except OSError as error:
+            raise _failed("delete", self.location, name, error) from error
+
     def remove_empty(self, folder: str) -> None:
+        self.check_inside(f"{folder}/")
         self._known_folders.clear()
         for path, _, _ in os.walk(self._root / folder, topdown=False):
             with contextlib.suppress(OSError):
@@ -203,7 +218,7 @@ class FsspecStore(Store):
     def read(self, name: str, limit: int | None = None) -> bytes:
         path = self._path(name)
         try:
-            data = bytes(self._fs.cat_file(path)) if limit is None else self._beginning(path, limit)
+            data = read_remote_file(self._fs, path, limit)
         except FileNotFoundError:
             raise _missing(self.location, name) from None
         except UnreadableFileError as error:
@@ -256,6 +271,7 @@ class FsspecStore(Store):
         return sorted(name for name in names if name and not name.startswith(".tmp-"))
 
     def delete(self, name: str) -> None:
+        self.check_inside(name)
         try:
             self._fs.rm_file(self._path(name))
         except FileNotFoundError:
@@ -263,9 +279,20 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("delete", self.location, name, error) from error
 
+    def check_inside(self, name: str) -> None:
+        if self._has_objects:
+            return
+        try:
+            check_remote_folders(self._fs, self._root, name, self.location)
+        except LinkedFolderError:
+            raise
+        except Exception as error:
+            raise _failed("delete", self.location, name, error) from error
+
     def remove_empty(self, folder: str) -> None:
         if is_object_store(self._fs):
             return
+        self.check_inside(f"{folder}/")
         try:
             if not self._fs.find(self._path(folder)):
                 self._fs.rm(self._path(folder), recursive=True)
@@ -273,18 +300,6 @@ class FsspecStore(Store):
             return
         except Exception as error:
             raise _failed("delete", self.location, folder, error) from error
-
-    def _beginning(self, path: str, limit: int) -> bytes:
-        """The content, or more than ``limit`` bytes of it."""
-        if is_object_store(self._fs):
-            try:
-                return bytes(self._fs.cat_file(path, start=0, end=limit + 1))
-            except FileNotFoundError:
-                raise
-            except Exception:  # noqa: BLE001 - an empty object has no range that could be asked for
-                self._fs.invalidate_cache(path)
-        check_regular(self._fs.info(path), limit)
-        return bytes(self._fs.cat_file(path))
 
     def _make_folder(self, path: str) -> None:
         # Object stores have no folders; asked for one, some make a bucket of a misspelled name.
@@ -374,27 +389,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _not_exclusive(location: str, name: str) -> StateLocationError:
-    return StateLocationError(
-        f"the file system of the state location {location} cannot create {name} only where it is absent, "
-        "and reports of subtasks, claims of savepoints and schemas that were found out need that",
-        remedy="use a local disk with hard links, S3, GCS or Azure",
-    )
-
-
-def _missing(location: str, name: str) -> MissingStateError:
-    return MissingStateError(
-        f"{name} is missing from the state location {location}",
-        remedy="restore it from a backup (the state location belongs to the query's checkpoint: "
-        "copy, move and restore both together), or start afresh with a new checkpoint location",
-    )
-
-
-def _failed(verb: str, location: str, name: str, error: Exception) -> StateLocationError:
-    return StateLocationError(
-        f"cannot {verb} {name} in the state location {location}: {error}",
-        remedy="check that the location exists, has room, and that the driver's user may read "
-        "and write there",
-    )

@@ -51,6 +51,10 @@ class WatchedStore(Store):
         self._check_alive()
         self._store.delete(name)
 
+    def check_inside(self, name: str) -> None:
+        self._check_alive()
+        self._store.check_inside(name)
+
     def _check_alive(self) -> None:
         if self._dead:
             raise Killed("a call of a dead process to its store")
