@@ -120,8 +120,9 @@ class InlineHolder(CoordinatorHolder):
         super()._start_over()
         self._runner = InlineRunner()
 
-    def _new_actions(self) -> ActionRunner:
-        return InlineActions(super()._new_actions()._perform if self._performs_actions else _leave_undone)
+    def _new_actions(self, enumerator: Any) -> ActionRunner:
+        performs = super()._new_actions(enumerator)._perform
+        return InlineActions(performs if self._performs_actions else _leave_undone)
 
 
 def _leave_undone(action: Any) -> None:
