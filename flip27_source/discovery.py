@@ -20,7 +20,7 @@ from .enumerator import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from .errors import ContractError, DiscoveryError, StateError
+from .errors import ContractError, DiscoveryError, Flip27Error, StateError
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES
@@ -238,10 +238,11 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         if isinstance(error, ContractError | StateError):
             raise error
         if found is None:
+            known = error if isinstance(error, Flip27Error) else None
             raise DiscoveryError(
-                f"{type(self).__name__} could not discover splits: {error}",
-                remedy="mend the cause and restart the query: nothing is lost; "
-                "option discoveryRetries sets how many failures in a row are borne",
+                f"{type(self).__name__} could not discover splits: {error if known is None else known.what}",
+                remedy=f"{(known and known.remedy) or 'mend the cause'}; then restart the query: nothing is "
+                "lost; option discoveryRetries sets how many failures in a row are borne",
             ) from error
         self._position = found.position
         if found.splits:
