@@ -150,7 +150,7 @@ class CoordinatorHolder:
                 savepoint=savepoint_of(offset, document),
             )
             for offset, document in self._storage.plans_between(first, last)
-            for stored, segment in document.plan_segments(self._storage.segment_loader(offset))
+            for stored, segment in document.plan_segments(self._storage.segment_loader(offset, document))
         ]
 
     def coordinator_at(self, start: dict[str, Any]) -> SourceCoordinator[Any]:

@@ -16,12 +16,21 @@ from ..errors import (
     StateLocationError,
 )
 from ..file_systems import redacted
-from ..segment import Segment, content_digest
+from ..segment import content_digest
 from ..snapshots import layout
 from ..snapshots.claims import CLAIM, files_of, mark_of
 from ..snapshots.documents import SourceIdentity
 from ..snapshots.reports import decode_stored_report
-from ..snapshots.savepoints import METADATA, QUERY, READERS, Savepoint, open_savepoint_at, read_savepoint
+from ..snapshots.savepoints import (
+    METADATA,
+    MOST_METADATA_BYTES,
+    QUERY,
+    READERS,
+    Savepoint,
+    open_savepoint_at,
+    read_savepoint,
+)
+from ..snapshots.segments import check_packed
 from ..snapshots.store import Store, open_store
 from ..snapshots.views_splits import timestamp
 
@@ -237,11 +246,9 @@ def _inside(store: Store, folder: str) -> list[str]:
 
 
 def _verified(savepoint: Savepoint) -> Iterator[VerifiedFile]:
-    size = len(savepoint.store.read(f"{savepoint.folder}/{METADATA}"))
-    yield VerifiedFile(name=METADATA, bytes=size)
+    yield _looked_at(METADATA, partial(_metadata_bytes, savepoint))
     for name in sorted(savepoint.document.segments):
-        segment = Segment(name, load=savepoint.load_segment)
-        yield _looked_at(f"{layout.SEGMENTS}/{name}", partial(_segment_bytes, segment))
+        yield _looked_at(f"{layout.SEGMENTS}/{name}", partial(_segment_bytes, savepoint, name))
     for name in savepoint.metadata.reports:
         file = f"{layout.REPORTS}/{layout.checked_report_name(name)}"
         yield _looked_at(file, partial(_report_bytes, savepoint, file))
@@ -274,8 +281,14 @@ def _looked_at(name: str, content_bytes: Callable[[], int]) -> VerifiedFile:
         return VerifiedFile(name=name, problem=error.what)
 
 
-def _segment_bytes(segment: Segment) -> int:
-    return len(segment.data)
+def _metadata_bytes(savepoint: Savepoint) -> int:
+    for milliseconds in (savepoint.metadata.created_ms, savepoint.document.timestamp_ms):
+        timestamp(milliseconds)
+    return len(savepoint.store.read(f"{savepoint.folder}/{METADATA}", MOST_METADATA_BYTES))
+
+
+def _segment_bytes(savepoint: Savepoint, name: str) -> int:
+    return check_packed(name, savepoint.stored_segment(name), savepoint.document.segment_bytes.get(name))
 
 
 def _file_bytes(savepoint: Savepoint, file: str, digest: str) -> int:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import CorruptStateError, MissingStateError, StateLocationError
+from ..stored_json import decode_json
 from . import layout
 from .layout import CheckpointName
 from .linked_folders import Deletion
@@ -139,7 +140,7 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 def _decoded(store: Store, name: str, kind: type[StructT]) -> StructT | None:
     try:
-        return msgspec.json.decode(store.read(name), type=kind)
+        return decode_json(store.read(name), kind)
     except MissingStateError:
         return None
     except msgspec.MsgspecError as error:

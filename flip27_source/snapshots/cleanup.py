@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from . import layout
-from .documents import CheckpointDocument, decode_document
+from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
 from .layout import CheckpointName
 from .linked_folders import Deletion
 from .storage import InUse
@@ -121,7 +121,7 @@ class Cleaner:
         names = [name for text in found if (name := CheckpointName.parse(text)) is not None]
         for name in names:
             if name not in self._known:
-                data = self.store.read(layout.checkpoint_file(self.lineage, name))
+                data = self.store.read(layout.checkpoint_file(self.lineage, name), MOST_DOCUMENT_BYTES)
                 self._known[name] = KnownDocument.of(decode_document(data, name))
         self._known = {name: self._known[name] for name in names}
         return dict(self._known)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..errors import CorruptStateError, MissingStateError, StaleDriverError
+from ..stored_json import decode_json
 from . import layout
 from .store import Store
 
@@ -189,7 +190,7 @@ def _listed(store: Store, lineage: str) -> _Listed:
 
 def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
     try:
-        return msgspec.json.decode(store.read(layout.driver_file(lineage, epoch)), type=DriverRecord)
+        return decode_json(store.read(layout.driver_file(lineage, epoch)), DriverRecord)
     except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
         return None
 
