@@ -116,8 +116,6 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
                 page.taken += 1
                 return
             self._pages.popleft()
-        if self.context.boundedness is Boundedness.BOUNDED:
-            self.context.signal_no_more_splits(subtask_id)
 
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
         """Put the splits in front of the queue."""
