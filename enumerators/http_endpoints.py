@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from flip27_source.enumerator import Boundedness, SplitEnumerator, SplitEnumeratorContext
+from flip27_source.enumerator import SplitEnumerator, SplitEnumeratorContext
 from flip27_source.enumerators.http_urls import endpoint_urls, texts
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, one_of
@@ -119,8 +119,6 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
         split = self._next()
         if split is not None:
             self.context.assign_split(split, subtask_id)
-        elif self.context.boundedness is Boundedness.BOUNDED:
-            self.context.signal_no_more_splits(subtask_id)
 
     def add_splits_back(self, splits: Sequence[HttpSplit], subtask_id: int) -> None:
         """Keep them for the next request, at their positions."""

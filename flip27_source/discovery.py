@@ -20,7 +20,7 @@ from .enumerator import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from .errors import ContractError, DiscoveryError, StateError
+from .errors import ContractError, DiscoveryError, Flip27Error, StateError
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES
@@ -116,8 +116,6 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
                 page.taken += 1
                 return
             self._pages.popleft()
-        if self.context.boundedness is Boundedness.BOUNDED:
-            self.context.signal_no_more_splits(subtask_id)
 
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
         """Put the splits in front of the queue."""
@@ -238,10 +236,11 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         if isinstance(error, ContractError | StateError):
             raise error
         if found is None:
+            known = error if isinstance(error, Flip27Error) else None
             raise DiscoveryError(
-                f"{type(self).__name__} could not discover splits: {error}",
-                remedy="mend the cause and restart the query: nothing is lost; "
-                "option discoveryRetries sets how many failures in a row are borne",
+                f"{type(self).__name__} could not discover splits: {error if known is None else known.what}",
+                remedy=f"{(known and known.remedy) or 'mend the cause'}; then restart the query: nothing is "
+                "lost; option discoveryRetries sets how many failures in a row are borne",
             ) from error
         self._position = found.position
         if found.splits:

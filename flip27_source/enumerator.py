@@ -26,7 +26,10 @@ class Boundedness(Enum):
     """Whether the run of the query has an end (FLIP-27 Boundedness)."""
 
     BOUNDED = "bounded"
-    """A batch read or Trigger.AvailableNow: what exists when the run starts is the whole of it."""
+    """A batch read or Trigger.AvailableNow: what exists when the run starts is the whole of it.
+
+    It ends when the first round of each ``call_async`` is over and no subtask is assigned anything; no
+    reader waits for more, so nobody has to be told (FLIP-27's signalNoMoreSplits has no counterpart)."""
     CONTINUOUS_UNBOUNDED = "continuousUnbounded"
 
 
@@ -141,10 +144,6 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """``assign_split`` for many splits, by subtask."""
 
     @abstractmethod
-    def signal_no_more_splits(self, subtask_id: int) -> None:
-        """Tell that this subtask will never get another split in this run. Idempotent."""
-
-    @abstractmethod
     def call_async(
         self,
         work: Callable[[], ResultT],
@@ -213,7 +212,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
     @abstractmethod
     def handle_split_request(self, subtask_id: int) -> None:
-        """A subtask has room: assign it a split, signal that there are no more, or do nothing."""
+        """A subtask has room: assign it a split, or do nothing where there is none."""
 
     @abstractmethod
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:

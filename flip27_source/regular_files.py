@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import CorruptStateError
+from .file_systems import is_object_store
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -53,12 +54,26 @@ def read_regular_file(path: str | os.PathLike[str], limit: int | None = None) ->
     return b"".join(chunks)
 
 
-def check_regular(info: Mapping[str, Any], limit: int) -> None:
-    """Refuse what a file system of fsspec says is no file, or a longer one.
+def read_remote_file(file_system: Any, path: str, limit: int | None) -> bytes:
+    """The content of a file on a file system of fsspec; more than ``limit`` bytes are not asked for.
 
     Raises:
-        UnreadableFileError: with what it is.
+        UnreadableFileError: it is no file, or longer.
+        Exception: as the file system raises.
     """
+    if limit is not None and is_object_store(file_system):
+        try:
+            return bytes(file_system.cat_file(path, start=0, end=limit + 1))
+        except FileNotFoundError:
+            raise
+        except Exception:  # noqa: BLE001 - an empty object has no range that could be asked for
+            file_system.invalidate_cache(path)
+    if limit is not None:
+        _check_info(file_system.info(path), limit)
+    return bytes(file_system.cat_file(path))
+
+
+def _check_info(info: Mapping[str, Any], limit: int) -> None:
     if info["type"] != "file":
         raise UnreadableFileError(f"is a {info['type']}, not a file")
     if info["size"] > limit:

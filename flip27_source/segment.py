@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from .errors import ContractError, CorruptStateError
+from .stored_json import decode_json
 
 _DIGEST_BYTES = 16
 
@@ -107,7 +108,8 @@ class Segment:
     def values(self, item_type: Any) -> list[Any]:
         """The values of a segment made by :meth:`of_values`."""
         try:
-            return msgspec.json.decode(self.data, type=list[item_type])
+            values: list[Any] = decode_json(self.data, list[item_type])
+            return values
         except msgspec.MsgspecError as error:
             raise CorruptStateError(
                 f"segment {self.name} cannot be decoded as {item_type} values: {error}"

@@ -322,3 +322,14 @@ def test_discovered_splits_may_be_any_iterable_that_is_given_once() -> None:
     coordinator, works = started(Generates)
     works.run(coordinator)
     assert all_ids(frozen(coordinator).snapshot.plan) == ["a", "b"]
+
+
+def test_the_remedy_of_a_discovery_error_is_said_once_with_what_else_to_do() -> None:
+    coordinator, works = started()
+    ((_, handler, _, _),) = works.submitted
+    cause = DiscoveryError("the folder is locked", remedy="unlock it")
+    with pytest.raises(DiscoveryError, match="could not discover splits: the folder is locked") as caught:
+        coordinator.handle_result(handler, None, cause)
+    assert str(caught.value).count("What to do") == 1
+    assert caught.value.remedy is not None
+    assert caught.value.remedy.startswith("unlock it; then restart the query")

@@ -134,9 +134,6 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
             for split in splits:
                 self.assign_split(split, subtask_id)
 
-    def signal_no_more_splits(self, subtask_id: int) -> None:
-        self._check_registered(subtask_id)
-
     def call_async(
         self,
         work: Callable[[], Any],

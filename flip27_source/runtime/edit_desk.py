@@ -215,7 +215,7 @@ class EditDesk:
 
     def _splits_in(self, offset: Offset, document: CheckpointDocument) -> Iterator[Any]:
         """The splits that the batch of a checkpoint had."""
-        for _, segment in document.plan_segments(self._storage.segment_loader(offset)):
+        for _, segment in document.plan_segments(self._storage.segment_loader(offset, document)):
             yield from self._codec.decode_splits(document.source.split_version, segment)
 
     def _offset(self, text: str | None) -> Offset:

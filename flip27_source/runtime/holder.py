@@ -93,7 +93,7 @@ class CoordinatorHolder:
         self._coordinator: SourceCoordinator[Any] | None = None
         self._runner = self._environment.new_runner()
         self._acknowledgements = None if store is None else Acknowledgements(source, store, codec)
-        self._actions = self._new_actions()
+        self._actions = self._new_actions(None)
         self._epoch: DriverEpoch | None = None
         self._codec = codec
         self._beginning: Beginning | None = None
@@ -140,7 +140,7 @@ class CoordinatorHolder:
                 savepoint=savepoint_of(offset, document),
             )
             for offset, document in self._storage.plans_between(first, last)
-            for stored, segment in document.plan_segments(self._storage.segment_loader(offset))
+            for stored, segment in document.plan_segments(self._storage.segment_loader(offset, document))
         ]
 
     def coordinator_at(self, start: dict[str, Any]) -> SourceCoordinator[Any]:
@@ -279,11 +279,12 @@ class CoordinatorHolder:
     def _start_over(self) -> None:
         self._put_down()
         self._runner = self._environment.new_runner()
-        self._actions = self._new_actions()
+        self._actions = self._new_actions(None)
 
-    def _new_actions(self) -> ActionRunner:
+    def _new_actions(self, enumerator: Any) -> ActionRunner:
+        """What performs the actions of one coordinator; its threads look at nothing of this holder."""
+
         def perform(action: Any) -> None:
-            enumerator: Any = None if self._coordinator is None else self._coordinator.enumerator
             if not isinstance(enumerator, PerformsActions):
                 raise ProtocolError("there is nobody to perform the action")
             enumerator.perform(action)
@@ -309,6 +310,8 @@ class CoordinatorHolder:
         if self._one_batch or store is None or lineage is None:
             return
         if self._epoch is None or self._epoch.lineage != lineage:
+            if self._epoch is not None:
+                self._epoch.end()
             is_renewed = self._look_every_s > 0
             self._epoch = DriverEpoch(store, lineage, self._environment.now_ms(), is_renewed=is_renewed)
 
@@ -337,6 +340,7 @@ class CoordinatorHolder:
         coordinator = self._new_coordinator(state, self._runner)
         # Actions of the restored state are performed by the enumerator from here on.
         self._coordinator = coordinator
+        self._actions = self._new_actions(coordinator.enumerator)
         coordinator.start()
         self._look_for_requests()
         return coordinator
@@ -353,8 +357,9 @@ class CoordinatorHolder:
             self._runner.repeat(self._renew_epoch, RENEWED_EVERY_MS / 1000)
 
     def _renew_epoch(self) -> None:
-        if self._epoch is not None:
-            self._epoch.renew(self._environment.now_ms())
+        epoch = self._epoch
+        if epoch is not None:
+            epoch.renew(self._environment.now_ms())
 
     def _restored(self, offset: Offset) -> Snapshot[Any] | None:
         if not offset.is_initial:

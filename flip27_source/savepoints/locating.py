@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import CorruptStateError, MissingStateError, StateLocationError
 from ..file_systems import redacted
 from ..snapshots import layout
-from ..snapshots.documents import decode_document
+from ..snapshots.documents import MOST_DOCUMENT_BYTES, decode_document
 from ..snapshots.layout import CheckpointName
 from ..snapshots.locations import find_lineages
 from ..snapshots.spark_checkpoint import is_spark_checkpoint, newest_committed
@@ -84,7 +84,8 @@ def surely_complete(store: Store, lineage: str) -> CheckpointName:
         MissingStateError: there is none.
     """
     for name in checkpoint_names(store, lineage):
-        document = decode_document(store.read(layout.checkpoint_file(lineage, name)), name)
+        data = store.read(layout.checkpoint_file(lineage, name), MOST_DOCUMENT_BYTES)
+        document = decode_document(data, name)
         if document.parent is not None:
             return document.parent
     raise MissingStateError(

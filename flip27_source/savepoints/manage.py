@@ -16,12 +16,21 @@ from ..errors import (
     StateLocationError,
 )
 from ..file_systems import redacted
-from ..segment import Segment, content_digest
+from ..segment import content_digest
 from ..snapshots import layout
 from ..snapshots.claims import CLAIM, files_of, mark_of
 from ..snapshots.documents import SourceIdentity
 from ..snapshots.reports import decode_stored_report
-from ..snapshots.savepoints import METADATA, QUERY, READERS, Savepoint, open_savepoint_at, read_savepoint
+from ..snapshots.savepoints import (
+    METADATA,
+    MOST_METADATA_BYTES,
+    QUERY,
+    READERS,
+    Savepoint,
+    open_savepoint_at,
+    read_savepoint,
+)
+from ..snapshots.segments import check_packed
 from ..snapshots.store import Store, open_store
 from ..snapshots.views_splits import timestamp
 
@@ -193,7 +202,7 @@ def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> D
 
     Raises:
         StateLocationError, CorruptStateError, IncompatibleStateError: it is not a savepoint that this
-            library can read, or a query owns it; nothing was deleted.
+            library can read, a query owns it, or it or a folder in it is a link; nothing was deleted.
     """
     savepoint = open_savepoint_at(location, dict(storage_options or {}))
     store, folder = savepoint.store, savepoint.folder
@@ -206,6 +215,8 @@ def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> D
             f"good, delete the file {CLAIM} first",
         )
     names = [METADATA, *files_of(savepoint)]
+    for inside in {f"{folder}/{name}".rpartition("/")[0] for name in names}:
+        store.check_inside(f"{inside}/")
     for name in names:
         store.delete(f"{folder}/{name}")
     store.remove_empty(folder)
@@ -235,11 +246,9 @@ def _inside(store: Store, folder: str) -> list[str]:
 
 
 def _verified(savepoint: Savepoint) -> Iterator[VerifiedFile]:
-    size = len(savepoint.store.read(f"{savepoint.folder}/{METADATA}"))
-    yield VerifiedFile(name=METADATA, bytes=size)
+    yield _looked_at(METADATA, partial(_metadata_bytes, savepoint))
     for name in sorted(savepoint.document.segments):
-        segment = Segment(name, load=savepoint.load_segment)
-        yield _looked_at(f"{layout.SEGMENTS}/{name}", partial(_segment_bytes, segment))
+        yield _looked_at(f"{layout.SEGMENTS}/{name}", partial(_segment_bytes, savepoint, name))
     for name in savepoint.metadata.reports:
         file = f"{layout.REPORTS}/{layout.checked_report_name(name)}"
         yield _looked_at(file, partial(_report_bytes, savepoint, file))
@@ -272,8 +281,14 @@ def _looked_at(name: str, content_bytes: Callable[[], int]) -> VerifiedFile:
         return VerifiedFile(name=name, problem=error.what)
 
 
-def _segment_bytes(segment: Segment) -> int:
-    return len(segment.data)
+def _metadata_bytes(savepoint: Savepoint) -> int:
+    for milliseconds in (savepoint.metadata.created_ms, savepoint.document.timestamp_ms):
+        timestamp(milliseconds)
+    return len(savepoint.store.read(f"{savepoint.folder}/{METADATA}", MOST_METADATA_BYTES))
+
+
+def _segment_bytes(savepoint: Savepoint, name: str) -> int:
+    return check_packed(name, savepoint.stored_segment(name), savepoint.document.segment_bytes.get(name))
 
 
 def _file_bytes(savepoint: Savepoint, file: str, digest: str) -> int:

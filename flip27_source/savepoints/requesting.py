@@ -11,7 +11,7 @@ from ..errors import Flip27Error, MissingStateError, StateLocationError
 from ..file_systems import canonical_path
 from ..snapshots import layout
 from ..snapshots.additions import failed_additions
-from ..snapshots.documents import decode_document
+from ..snapshots.documents import MOST_DOCUMENT_BYTES, decode_document
 from ..snapshots.drivers import DriverRecord, DriverWatch
 from ..snapshots.layout import CheckpointName
 from ..snapshots.requests import SAVEPOINT, RequestFolder, SavepointRequest, check_target
@@ -281,7 +281,7 @@ class _Asking:
         for name in checkpoint_names(self._store, self._lineage)[:1]:
             file = layout.checkpoint_file(self._lineage, name)
             try:
-                document = decode_document(self._store.read(file), name)
+                document = decode_document(self._store.read(file, MOST_DOCUMENT_BYTES), name)
             except MissingStateError:
                 return None
             if document.target_directory == self._asked.target and savepoint_folder(name) not in self._before:

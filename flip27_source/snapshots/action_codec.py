@@ -11,6 +11,7 @@ from ..coordination.actions import PendingAction
 from ..enumerator import SplitEnumerator
 from ..errors import CorruptStateError
 from ..segment import Segment
+from ..stored_json import decode_json
 from ..stored_values import stored_actions
 
 
@@ -58,7 +59,7 @@ def decode_actions(
     try:
         return tuple(
             PendingAction(
-                action=msgspec.json.decode(item.action, type=wanted),
+                action=decode_json(item.action, wanted),
                 due_checkpoint_id=item.due,
                 attempts=item.attempts,
                 error=item.error,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ..errors import CorruptStateError
+from ..stored_json import decode_json
 from . import layout
 from .layout import CheckpointName
 from .store import Store
@@ -53,8 +54,8 @@ def failed_additions(store: Store, lineage: str, name: CheckpointName) -> str | 
             continue
         file = layout.failed_addition_file(lineage, name, found[1])
         try:
-            failed = msgspec.json.decode(store.read(file, _MOST_BYTES), type=_FailedAddition)
-        except (msgspec.MsgspecError, RecursionError, CorruptStateError):
+            failed = decode_json(store.read(file, _MOST_BYTES), _FailedAddition)
+        except (msgspec.MsgspecError, CorruptStateError):
             said.append(f"subtask {found[1]} could not add a file")
         else:
             said.append(f"subtask {failed.subtask} could not add {failed.file}: {failed.error}")

@@ -14,8 +14,10 @@ from typing import TypeVar
 import msgspec
 
 from ..errors import CorruptStateError, MissingStateError, StateLocationError
+from ..stored_json import decode_json
 from . import layout
 from .layout import CheckpointName
+from .linked_folders import Deletion
 from .savepoints import METADATA, Savepoint, read_savepoint
 from .store import Store
 
@@ -108,9 +110,11 @@ def delete_subsumed(
     is_mine = mark is not None and mark.lineage == lineage
     if is_mine:
         # First what makes it a savepoint, last what says whose it is.
-        for name in (METADATA, *map(layout.checked_relative, record.files), CLAIM):
-            store.delete(f"{folder}/{name}")
-        store.remove_empty(folder)
+        names = (METADATA, *map(layout.checked_relative, record.files), CLAIM)
+        deletion = Deletion(store)
+        for name in names:
+            deletion.delete(f"{folder}/{name}")
+        deletion.remove_empty(folder)
         _log.info("the savepoint %s/%s, which this query had claimed, is deleted", record.parent, folder)
     mine.delete(layout.claim_file(lineage))
     return is_mine
@@ -139,7 +143,7 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 def _decoded(store: Store, name: str, kind: type[StructT]) -> StructT | None:
     try:
-        return msgspec.json.decode(store.read(name), type=kind)
+        return decode_json(store.read(name), kind)
     except MissingStateError:
         return None
     except msgspec.MsgspecError as error:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from . import layout
-from .documents import CheckpointDocument, decode_document
+from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
 from .layout import CheckpointName
+from .linked_folders import Deletion
 from .storage import InUse
 from .store import Store
 
@@ -80,6 +81,7 @@ class Cleaner:
         self.lineage = lineage
         self.retained = retained
         self._in_use = in_use
+        self._deletion = Deletion(store)
         self._known: dict[CheckpointName, KnownDocument] = {}
         self._suspects: frozenset[str] = frozenset()
 
@@ -95,12 +97,13 @@ class Cleaner:
         )
         self._suspects = plan.suspects
         for name in plan.documents:
-            self.store.delete(layout.checkpoint_file(self.lineage, name))
+            if not self._deletion.delete(layout.checkpoint_file(self.lineage, name)):
+                return CleanupPlan()  # what a document names that stays, stays too
             self._known.pop(name, None)
         for segment in plan.segments:
             with self._in_use.lock:
                 if segment not in self._in_use:
-                    self.store.delete(layout.segment_file(self.lineage, segment))
+                    self._deletion.delete(layout.segment_file(self.lineage, segment))
         self._clean_reports(committed.checkpoint_id)
         for folder in layout.FOLDERS:
             self.store.remove_abandoned(f"{self.lineage}/{folder}")
@@ -113,14 +116,14 @@ class Cleaner:
             for file_name in self.store.list(f"{self.lineage}/{folder}"):
                 name = layout.belongs_to(file_name)
                 if name is not None and name.checkpoint_id < min(oldest, committed_id):
-                    self.store.delete(f"{self.lineage}/{folder}/{file_name}")
+                    self._deletion.delete(f"{self.lineage}/{folder}/{file_name}")
 
     def _documents(self) -> dict[CheckpointName, KnownDocument]:
         found = self.store.list(f"{self.lineage}/{layout.CHECKPOINTS}")
         names = [name for text in found if (name := CheckpointName.parse(text)) is not None]
         for name in names:
             if name not in self._known:
-                data = self.store.read(layout.checkpoint_file(self.lineage, name))
+                data = self.store.read(layout.checkpoint_file(self.lineage, name), MOST_DOCUMENT_BYTES)
                 self._known[name] = KnownDocument.of(decode_document(data, name))
         self._known = {name: self._known[name] for name in names}
         return dict(self._known)

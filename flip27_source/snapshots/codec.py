@@ -28,6 +28,7 @@ from ..enumerator import SplitEnumerator
 from ..errors import CorruptStateError, IncompatibleStateError, ProtocolError
 from ..reader import SplitReader
 from ..segment import Segment, content_digest
+from ..stored_json import decode_json
 from ..stored_values import stored_splits, stored_states
 from .action_codec import decode_actions, encode_actions
 from .documents import (
@@ -310,8 +311,8 @@ class SnapshotCodec:
             )
         try:
             if stored == current:
-                return msgspec.json.decode(raw, type=wanted, dec_hook=segment)
-            upgraded = upgrade(stored, msgspec.json.decode(raw))
+                return decode_json(raw, wanted, dec_hook=segment)
+            upgraded = upgrade(stored, decode_json(raw))
             return msgspec.convert(upgraded, type=wanted, dec_hook=segment)
         except msgspec.MsgspecError as error:
             raise CorruptStateError(

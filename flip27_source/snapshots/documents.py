@@ -18,9 +18,13 @@ from ..coordination.edits import AppliedEdit
 from ..coordination.reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import Segment, content_digest
+from ..stored_json import decode_json
 from .layout import CheckpointName, checked_segment_name
 
 FORMAT = 1
+
+MOST_DOCUMENT_BYTES = 512 * 1024 * 1024
+"""A larger document is neither written nor read; bulk state belongs into segments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +140,11 @@ class CheckpointDocument:
     raw: StoredDocument
 
     @property
+    def segment_bytes(self) -> dict[str, int]:
+        """How many bytes the segments have that are stored beside it, as far as it says so."""
+        return {name: found.bytes for name, found in self.raw.segments.items() if found.bytes is not None}
+
+    @property
     def restored_from(self) -> str | None:
         """The savepoint that the first checkpoint of a lineage was made from."""
         return self.raw.savepoint
@@ -191,13 +200,13 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
             "from an older copy of its checkpoint and state",
         )
     try:
-        found = msgspec.json.decode(data, type=_Format).format
+        found = decode_json(data, _Format).format
         if found != FORMAT:
             raise IncompatibleStateError(
                 f"checkpoint document {where} has format {found}; this library reads {FORMAT}",
                 remedy="install the version of flip27-source that wrote it, or a newer one",
             )
-        raw = msgspec.json.decode(data, type=StoredDocument)
+        raw = decode_json(data, StoredDocument)
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
             f"checkpoint document {where} cannot be read: {error}",

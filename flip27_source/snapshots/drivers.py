@@ -12,13 +12,15 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
-from ..errors import CorruptStateError, MissingStateError, StaleDriverError
+from ..errors import CorruptStateError, MissingStateError, StaleDriverError, StateError
+from ..stored_json import decode_json
 from . import layout
 from .store import Store
 
@@ -53,9 +55,15 @@ class DriverEpoch:
         self.epoch = taken.newest + 1
         while not store.create(layout.driver_file(lineage, self.epoch), data):
             self.epoch += 1
-        self._renewed: str | None = None
+        self._is_renewed = is_renewed
+        self._changing = threading.Lock()
+        # Names under which this driver has said that it lives, or is about to; none once it has ended.
+        self._said: set[str] = set()
         if is_renewed:
-            self._say(started_ms)
+            try:
+                self._say(started_ms)
+            except StateError as error:  # nothing that has to be right depends on it: it is said again later
+                _log.warning("this driver could not say that it lives: %s", error)
         for old in taken.epochs:
             if old < self.epoch - 1:
                 self._forget(layout.driver_file(lineage, old))
@@ -65,22 +73,22 @@ class DriverEpoch:
     def renew(self, now_ms: int) -> None:
         """Say that this driver lives, unless it has ended, drives no longer or its lineage is gone.
 
-        On any thread. There is always a file that says so: the last one goes when the next one is there.
+        On any thread, and on several at once. There is always a file that says so: the last one goes when
+        the next one is there.
         """
-        before = self._renewed
-        if before is not None and _listed(self._store, self.lineage).newest == self.epoch:
+        if self._is_renewed and _listed(self._store, self.lineage).newest == self.epoch:
             self._say(now_ms)
-            if before != self._renewed:
-                self._forget(before)
 
     def end(self) -> None:
         """Say that this driver lives no longer, so that nobody waits for it, if it ever said that it lives.
 
         Where that fails, whoever asks something of it waits until it has missed its renewals.
         """
-        if self._renewed is not None:
-            self._forget(self._renewed)
-            self._renewed = None
+        with self._changing:
+            self._is_renewed = False
+            said, self._said = self._said, set()
+        for name in said:
+            self._forget(name)
 
     def _forget(self, name: str) -> None:
         """Delete a file that harms nobody where it stays."""
@@ -91,8 +99,18 @@ class DriverEpoch:
 
     def _say(self, now_ms: int) -> None:
         name = layout.renewal_file(self.lineage, self.epoch, now_ms)
+        with self._changing:
+            if not self._is_renewed:
+                return
+            older = self._said - {name}
+            self._said.add(name)
         self._store.create(name, b"")
-        self._renewed = name
+        with self._changing:
+            is_wanted = name in self._said
+            self._said -= older
+        # The driver has ended meanwhile, or another renewal has overtaken this one and deleted it too early.
+        for gone in older if is_wanted else {name}:
+            self._forget(gone)
 
     def check(self) -> None:
         """Raises StaleDriverError when another driver has taken over."""
@@ -175,7 +193,7 @@ def _listed(store: Store, lineage: str) -> _Listed:
 
 def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
     try:
-        return msgspec.json.decode(store.read(layout.driver_file(lineage, epoch)), type=DriverRecord)
+        return decode_json(store.read(layout.driver_file(lineage, epoch)), DriverRecord)
     except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
         return None
 

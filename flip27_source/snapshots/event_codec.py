@@ -10,6 +10,7 @@ from ..enumerator import SplitEnumerator
 from ..errors import ContractError, CorruptStateError
 from ..events import SourceEvent
 from ..reader import SplitReader
+from ..stored_json import decode_json
 from ..stored_values import stored_events
 
 
@@ -57,14 +58,14 @@ class EventCodec:
             CorruptStateError: its type is not known any more, or it does not fit its type.
         """
         try:
-            stored = msgspec.json.decode(raw, type=_StoredEvent)
+            stored = decode_json(raw, _StoredEvent)
             kind = self._types.get(stored.type)
             if kind is None:
                 raise CorruptStateError(
                     f"a {stored.type} is on its way and {self._receiver.__qualname__} does not take it",
                     remedy="deploy the code that sent it until it has arrived",
                 )
-            return msgspec.json.decode(stored.event, type=kind)
+            return decode_json(stored.event, kind)
         except msgspec.MsgspecError as error:
             raise CorruptStateError(
                 f"a stored event to {self._receiver.__qualname__} does not fit its type: {error}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..stored_json import decode_json
 from .documents import CheckpointDocument
 
 
@@ -22,6 +23,6 @@ class _State(msgspec.Struct):
 def held_pages(document: CheckpointDocument) -> list[HeldPage]:
     """The pages that wait to be assigned; none where the state has another form."""
     try:
-        return msgspec.json.decode(document.raw.enumerator.state, type=_State).pages
+        return decode_json(document.raw.enumerator.state, _State).pages
     except msgspec.MsgspecError:
         return []

@@ -15,6 +15,7 @@ import msgspec
 from ..errors import CorruptStateError, MissingStateError, OptionError, StateLocationError
 from ..file_systems import local_path, redacted
 from ..segment import content_digest
+from ..stored_json import decode_json
 from . import layout
 from .layout import CheckpointName
 from .offsets import Offset
@@ -165,7 +166,7 @@ def _spark_batches(store: Store) -> Iterator[tuple[int, bool, list[tuple[int, Of
 def _offset(line: str) -> Offset | None:
     """The offset in a line of the log; None for a source that is not one of flip27, or has no checkpoint."""
     try:
-        value = msgspec.json.decode(line)
+        value = decode_json(line)
     except msgspec.MsgspecError:
         return None
     if not isinstance(value, dict) or not {"checkpoint", "format", "state"} <= value.keys():

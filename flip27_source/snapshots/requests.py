@@ -23,6 +23,7 @@ from ..errors import (
     MissingStateError,
     StateLocationError,
 )
+from ..stored_json import decode_json
 from . import layout
 from .request_checks import LATEST_MS, MOST_BYTES, edit_problem, target_problem, time_problem
 from .sealed import BrokenSealError, seal, unseal
@@ -203,12 +204,12 @@ class RequestFolder:
     def _failure(self, request_id: str) -> FailedRequest:
         file = layout.failed_request_file(self.lineage, request_id)
         try:
-            failed = msgspec.json.decode(self._store.read(file, _MARK_BYTES), type=FailedRequest)
+            failed = decode_json(self._store.read(file, _MARK_BYTES), FailedRequest)
             problem = time_problem("failed_ms", failed.failed_ms)
             if problem is None and failed.request_id == request_id:
                 return failed
             raise _damaged(file, problem or "it is of another request")
-        except (Flip27Error, msgspec.MsgspecError, RecursionError) as error:
+        except (Flip27Error, msgspec.MsgspecError) as error:
             reason = f"{file} cannot be read: {error}"
             return FailedRequest(request_id=request_id, kind="", asked="", reason=reason, failed_ms=0)
 
@@ -259,7 +260,7 @@ def check_target(target: str) -> None:
 def _decoded(file: str, data: bytes) -> Request:
     try:
         request = unseal(_PART, data)
-        found = msgspec.json.decode(request, type=_Kind)
+        found = decode_json(request, _Kind)
         if found.kind not in (EDIT, SAVEPOINT):
             raise IncompatibleStateError(
                 f"request {file} is of kind {found.kind!r:.100}, which this library does not know",
@@ -271,11 +272,11 @@ def _decoded(file: str, data: bytes) -> Request:
                 remedy="run the query with the version of flip27-source that wrote it, or withdraw it",
             )
         if found.kind == SAVEPOINT:
-            return _checked_savepoint(file, msgspec.json.decode(request, type=SavepointRequest))
-        return _checked_edit(file, msgspec.json.decode(request, type=_StoredEdit).edit)
+            return _checked_savepoint(file, decode_json(request, SavepointRequest))
+        return _checked_edit(file, decode_json(request, _StoredEdit).edit)
     except BrokenSealError as error:
         raise _damaged(file, f"it {error}") from None
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except msgspec.MsgspecError as error:
         raise _damaged(file, error) from error
 
 

@@ -25,14 +25,16 @@ import msgspec
 from ..coordination.reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
 from ..segment import content_digest
+from ..stored_json import compact_json, decode_json
 from . import layout
-from .documents import CheckpointDocument, decode_document
+from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
 from .layout import CheckpointName
-from .segments import check_segment, unpack_segment
+from .segments import check_packed, most_packed_bytes, unpack_segment
 from .store import Store, open_store
 
 FORMAT = 1
 METADATA = "_metadata"
+MOST_METADATA_BYTES = 2 * MOST_DOCUMENT_BYTES
 QUERY = "query"
 READERS = "readers"
 SOURCES = "sources"
@@ -116,8 +118,12 @@ class Savepoint:
 
     def load_segment(self, name: str) -> bytes:
         """The bytes of one of its segments."""
+        return unpack_segment(name, self.stored_segment(name), self.document.segment_bytes.get(name))
+
+    def stored_segment(self, name: str) -> bytes:
+        """The file of one of its segments."""
         file = layout.segment_file(self.folder, layout.checked_segment_name(name))
-        return unpack_segment(name, self.store.read(file))
+        return self.store.read(file, most_packed_bytes(self.document.segment_bytes.get(name)))
 
 
 def write_savepoint(
@@ -138,12 +144,13 @@ def write_savepoint(
         MissingStateError: the checkpoint is not complete, or was cleaned up meanwhile.
         CorruptStateError: a file of the checkpoint is damaged.
     """
-    data = source.read(layout.checkpoint_file(lineage, name))
+    data = source.read(layout.checkpoint_file(lineage, name), MOST_DOCUMENT_BYTES)
     document = decode_document(data, name)
     folder = savepoint_folder(name)
     for segment in sorted(document.segments):
-        stored = source.read(layout.segment_file(lineage, segment))
-        check_segment(segment, stored)
+        size = document.raw.segments[segment].bytes
+        stored = source.read(layout.segment_file(lineage, segment), most_packed_bytes(size))
+        check_packed(segment, stored, size)
         target.ensure(layout.segment_file(folder, segment), stored)
     reports = _reports(source, lineage, document, name)
     for file in reports:
@@ -160,7 +167,10 @@ def write_savepoint(
         query=query,
         readers=_added(target, folder),
     )
-    readable = msgspec.json.format(msgspec.json.encode(metadata), indent=2)
+    written = msgspec.json.encode(metadata)
+    readable = msgspec.json.format(written, indent=2)
+    if len(readable) > MOST_METADATA_BYTES:
+        readable = written
     target.replace(f"{folder}/{METADATA}", readable)
     return Savepoint(store=target, folder=folder, name=name, document=document, metadata=metadata)
 
@@ -190,7 +200,7 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
     """
     location = f"{store.location}/{folder}"
     try:
-        data = store.read(f"{folder}/{METADATA}")
+        data = store.read(f"{folder}/{METADATA}", MOST_METADATA_BYTES)
     except MissingStateError:
         raise StateLocationError(
             f"there is no savepoint at {location}: it holds no file {METADATA}",
@@ -198,15 +208,15 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
             f"{METADATA} was not finished",
         ) from None
     try:
-        found = msgspec.json.decode(data, type=_Format).format
+        found = decode_json(data, _Format).format
         if found != FORMAT:
             raise IncompatibleStateError(
                 f"the savepoint {location} has format {found}; this library reads {FORMAT}",
                 remedy="install the version of flip27-source that wrote it, or a newer one",
             )
-        metadata = msgspec.json.decode(data, type=SavepointMetadata)
+        metadata = decode_json(data, SavepointMetadata)
         # What people can read is indented; the digest is of the form without blanks.
-        canonical = msgspec.json.format(bytes(metadata.document), indent=-1)
+        canonical = compact_json(bytes(metadata.document))
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
             f"the savepoint {location} cannot be read: {error}",

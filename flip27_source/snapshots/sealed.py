@@ -8,6 +8,7 @@ import msgspec
 
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import content_digest
+from ..stored_json import decode_json
 
 Content = TypeVar("Content")
 
@@ -37,9 +38,9 @@ def unseal(part: str, data: bytes) -> bytes:
         BrokenSealError: it was altered.
         msgspec.MsgspecError: it is cut off or something else.
     """
-    sealed = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    sealed = decode_json(data, dict[str, msgspec.Raw])
     try:
-        content, digest = bytes(sealed[part]), msgspec.json.decode(sealed["digest"], type=str)
+        content, digest = bytes(sealed[part]), decode_json(sealed["digest"], str)
     except KeyError as error:
         raise msgspec.ValidationError(f"Object missing required field `{error.args[0]}`") from None
     if content_digest(content) != digest:
@@ -63,13 +64,13 @@ def decode_sealed(
     """
     try:
         content = unseal(part, data)
-        found = msgspec.json.decode(content, type=_Format).format
+        found = decode_json(content, _Format).format
         if found != format_:
             raise IncompatibleStateError(
                 f"{what} has format {found}; this library reads {format_}",
                 remedy="install the version of flip27-source that wrote it, or a newer one",
             )
-        return msgspec.json.decode(content, type=kind)
+        return decode_json(content, kind)
     except BrokenSealError as error:
         raise CorruptStateError(f"{what} {error}", remedy=remedy) from None
     except msgspec.MsgspecError as error:

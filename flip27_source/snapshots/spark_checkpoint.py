@@ -11,6 +11,7 @@ import msgspec
 
 from ..errors import CorruptStateError, Flip27Error, MissingStateError, StateLocationError
 from ..file_systems import local_path, open_file_system
+from ..stored_json import decode_json
 from .layout import CheckpointName
 from .offsets import Offset
 from .store import Store
@@ -113,7 +114,7 @@ def _batch(store: Store, folder: str, batch_id: int) -> CommittedBatch:
 def _offset(line: str) -> Offset | None:
     """The offset in a line of the log; None for a source that is not one of flip27."""
     try:
-        value: Any = msgspec.json.decode(line)
+        value: Any = decode_json(line)
         offset = Offset.from_json(value)
     except (msgspec.MsgspecError, Flip27Error):
         return None

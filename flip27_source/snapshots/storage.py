@@ -8,7 +8,7 @@ offset is told (R2); segments are durable before their document.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +24,17 @@ from ..errors import (
 )
 from . import layout
 from .codec import EncodedDocument, SnapshotCodec
-from .documents import CheckpointDocument, SourceIdentity, decode_document, encode_source
+from .documents import (
+    MOST_DOCUMENT_BYTES,
+    CheckpointDocument,
+    SourceIdentity,
+    decode_document,
+    encode_source,
+)
 from .identity import as_lines, differences
 from .offsets import INITIAL_OFFSET, Offset
 from .savepoints import Savepoint
-from .segments import pack_segment, unpack_segment
+from .segments import most_packed_bytes, pack_segment, unpack_segment
 from .store import Store
 
 
@@ -93,6 +99,13 @@ class CheckpointStorage:
             name=encoded.name,
             summary=summary,
         )
+        if len(encoded.data) > MOST_DOCUMENT_BYTES:
+            raise StateLocationError(
+                f"the document of checkpoint {encoded.name.checkpoint_id} has {len(encoded.data)} bytes, "
+                f"more than {MOST_DOCUMENT_BYTES}",
+                remedy="have the enumerator keep bulk state in Segments, and have fewer splits at once that "
+                "go on from batch to batch",
+            )
         self._write_segments(self.store, offset, encoded)
         self.store.ensure(layout.checkpoint_file(lineage, encoded.name), encoded.data)
         self._remember(offset, encoded)
@@ -111,7 +124,8 @@ class CheckpointStorage:
             document = decode_document(msgspec.json.encode(offset.inline))
         else:
             file = layout.checkpoint_file(offset.lineage, offset.name)
-            document = decode_document(self._required_store(offset).read(file), offset.name)
+            data = self._required_store(offset).read(file, MOST_DOCUMENT_BYTES)
+            document = decode_document(data, offset.name)
         if document.checkpoint_id != offset.checkpoint_id:
             raise CorruptStateError(
                 f"the offset is of checkpoint {offset.checkpoint_id} but its document is of "
@@ -132,7 +146,7 @@ class CheckpointStorage:
         self._durable, self._durable_in = document.segments, offset.lineage
         return self._codec.decode(
             document,
-            self.segment_loader(offset),
+            self.segment_loader(offset, document),
             with_plan=with_plan or document.reports is not ReportDemand.NONE,
         )
 
@@ -189,17 +203,20 @@ class CheckpointStorage:
             )
         yield from reversed(chain)
 
-    def segment_loader(self, offset: Offset) -> Callable[[str], bytes]:
-        """Fetches segments of the lineage that ``offset`` names."""
-        lineage = offset.lineage
+    def segment_loader(self, offset: Offset, document: CheckpointDocument) -> Callable[[str], bytes]:
+        """Fetches segments of the lineage that ``offset`` names, and that a document of it names."""
+        return self._loader(offset.lineage, document.segment_bytes)
+
+    def _loader(self, lineage: str | None, sizes: Mapping[str, int]) -> Callable[[str], bytes]:
 
         def load(name: str) -> bytes:
             if self._newest is not None and name in self._newest.plan:
                 return self._newest.plan[name]
             if lineage is None:
                 raise MissingStateError(f"segment {name} is not inside the offset")
-            file = layout.segment_file(lineage, layout.checked_segment_name(name))
-            return unpack_segment(name, self._required_store(offset).read(file))
+            file, size = layout.segment_file(lineage, layout.checked_segment_name(name)), sizes.get(name)
+            stored = self._store_of(lineage).read(file, most_packed_bytes(size))
+            return unpack_segment(name, stored, size)
 
         return load
 
@@ -207,7 +224,8 @@ class CheckpointStorage:
         """Write the segments that the checkpoint before did not have."""
         self.in_use.add(frozenset(encoded.segments))
         durable = self._durable if self._durable_in == offset.lineage else frozenset()
-        load = self.segment_loader(offset)
+        sizes = {name: segment.size for name, segment in encoded.segments.items() if segment.size is not None}
+        load = self._loader(offset.lineage, sizes)
         for name, segment in encoded.segments.items():
             if name not in durable:
                 store.ensure(layout.segment_file(str(offset.lineage), name), pack_segment(segment.data))
@@ -249,9 +267,12 @@ class CheckpointStorage:
         return lineage
 
     def _required_store(self, offset: Offset) -> Store:
+        return self._store_of(offset.lineage)
+
+    def _store_of(self, lineage: str | None) -> Store:
         if self.store is None:
             raise StateLocationError(
-                f"the query's checkpoint refers to {offset.lineage} in a state location, and "
+                f"the query's checkpoint refers to {lineage} in a state location, and "
                 "option stateLocation is not set",
                 remedy="set stateLocation to the directory that the query was started with "
                 "(or to where that directory was moved)",

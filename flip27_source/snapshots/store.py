@@ -23,7 +23,7 @@ from ..durable_files import (
     DurableFiles,
     NoExclusiveCreateError,
 )
-from ..errors import MissingStateError, StateError, StateLocationError
+from ..errors import StateError, StateLocationError
 from ..file_systems import (
     checked_location,
     disk_path,
@@ -33,7 +33,11 @@ from ..file_systems import (
     redacted,
     remove_empty_folders,
 )
-from ..regular_files import UnreadableFileError, check_regular, no_state, within
+from ..regular_files import UnreadableFileError, no_state, read_remote_file, within
+from .linked_folders import LinkedFolderError, check_local_folders, check_remote_folders
+from .store_errors import failed as _failed
+from .store_errors import missing as _missing
+from .store_errors import not_exclusive as _not_exclusive
 
 
 class Store(ABC):
@@ -73,10 +77,21 @@ class Store(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete ``name``; no error when it is absent. It stays deleted: a request must not come back."""
+        """Delete ``name``; no error when it is absent. It stays deleted: a request must not come back.
+
+        Raises:
+            LinkedFolderError: it lies behind a link.
+        """
+
+    def check_inside(self, name: str) -> None:  # noqa: B027 - object stores have no links
+        """Raises LinkedFolderError where a folder on the way to ``name`` is a link: it lies elsewhere."""
 
     def remove_empty(self, folder: str) -> None:  # noqa: B027 - object stores have no folders
-        """Remove a folder that holds only empty folders and abandoned files, where there are folders."""
+        """Remove a folder that holds only empty folders and abandoned files, where there are folders.
+
+        Raises:
+            LinkedFolderError: it lies behind a link.
+        """
 
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
         """Delete what killed processes have left of files that they were writing; how many there were."""
@@ -184,11 +199,19 @@ class LocalStore(Store):
 
     def delete(self, name: str) -> None:
         try:
+            check_local_folders(self.location, name)
             self._files.remove(self._path(name))
         except OSError as error:
             raise _failed("delete", self.location, name, error) from error
 
+    def check_inside(self, name: str) -> None:
+        try:
+            check_local_folders(self.location, name)
+        except OSError as error:
+            raise _failed("delete", self.location, name, error) from error
+
     def remove_empty(self, folder: str) -> None:
+        self.check_inside(f"{folder}/")
         self._remove_empty(self._path(folder))
 
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
@@ -232,7 +255,7 @@ class FsspecStore(Store):
     def read(self, name: str, limit: int | None = None) -> bytes:
         path = self._path(name)
         try:
-            data = bytes(self._fs.cat_file(path)) if limit is None else self._beginning(path, limit)
+            data = read_remote_file(self._fs, path, limit)
         except FileNotFoundError:
             raise _missing(self.location, name) from None
         except UnreadableFileError as error:
@@ -285,6 +308,7 @@ class FsspecStore(Store):
         return sorted(name for name in names if name and not name.startswith(TEMPORARY_PREFIX))
 
     def delete(self, name: str) -> None:
+        self.check_inside(name)
         try:
             self._fs.rm_file(self._path(name))
         except FileNotFoundError:
@@ -292,9 +316,20 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("delete", self.location, name, error) from error
 
+    def check_inside(self, name: str) -> None:
+        if self._has_objects:
+            return
+        try:
+            check_remote_folders(self._fs, self._root, name, self.location)
+        except LinkedFolderError:
+            raise
+        except Exception as error:
+            raise _failed("delete", self.location, name, error) from error
+
     def remove_empty(self, folder: str) -> None:
         if is_object_store(self._fs):
             return
+        self.check_inside(f"{folder}/")
         try:
             remove_empty_folders(self._fs, self._path(folder))
         except Exception as error:
@@ -316,18 +351,6 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("list", self.location, folder, error) from error
         return removed
-
-    def _beginning(self, path: str, limit: int) -> bytes:
-        """The content, or more than ``limit`` bytes of it."""
-        if is_object_store(self._fs):
-            try:
-                return bytes(self._fs.cat_file(path, start=0, end=limit + 1))
-            except FileNotFoundError:
-                raise
-            except Exception:  # noqa: BLE001 - an empty object has no range that could be asked for
-                self._fs.invalidate_cache(path)
-        check_regular(self._fs.info(path), limit)
-        return bytes(self._fs.cat_file(path))
 
     def _make_folder(self, path: str) -> None:
         # Object stores have no folders; asked for one, some make a bucket of a misspelled name.
@@ -401,27 +424,3 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
         location, storage_options, what="stateLocation", error_type=StateLocationError
     )
     return FsspecStore(file_system, root, redacted(location))
-
-
-def _not_exclusive(location: str, name: str) -> StateLocationError:
-    return StateLocationError(
-        f"the file system of the state location {location} cannot create {name} only where it is absent, "
-        "and reports of subtasks, claims of savepoints and schemas that were found out need that",
-        remedy="use a local disk with hard links, S3, GCS or Azure",
-    )
-
-
-def _missing(location: str, name: str) -> MissingStateError:
-    return MissingStateError(
-        f"{name} is missing from the state location {location}",
-        remedy="restore it from a backup (the state location belongs to the query's checkpoint: "
-        "copy, move and restore both together), or start afresh with a new checkpoint location",
-    )
-
-
-def _failed(verb: str, location: str, name: str, error: Exception) -> StateLocationError:
-    return StateLocationError(
-        f"cannot {verb} {name} in the state location {location}: {error}",
-        remedy="check that the location exists, has room, and that the driver's user may read "
-        "and write there",
-    )

@@ -16,15 +16,16 @@ import msgspec
 
 from ..errors import CorruptStateError, Flip27Error, MissingStateError
 from ..file_ids import FileSplitId
+from ..stored_json import decode_json
 from . import layout
-from .documents import CheckpointDocument, SegmentFinder, SourceIdentity, decode_document
+from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, SegmentFinder, SourceIdentity, decode_document
 from .drivers import DriverRecord
 from .failures import FailureRecord
 from .layout import CheckpointName
 from .locations import Lineage
 from .reports import StoredReport, decode_stored_report
 from .savepoints import METADATA, Savepoint, open_savepoint
-from .segments import unpack_segment
+from .segments import most_packed_bytes, unpack_segment
 from .store import Store
 
 COMPLETE = "complete"
@@ -47,7 +48,7 @@ class StoredSplit:
     @classmethod
     def of(cls, raw: msgspec.Raw) -> StoredSplit:
         """From its JSON."""
-        value = msgspec.json.decode(raw)
+        value = decode_json(raw)
         fields = value if isinstance(value, dict) else {}
         text = canonical(value)
         return cls(split_id=_split_id(fields, text), text=text, fields=fields)
@@ -110,7 +111,8 @@ class History:
         data = self._held.get(name)
         if data is None:
             try:
-                data = self._required_store.read(layout.checkpoint_file(self.lineage.folder, name))
+                file = layout.checkpoint_file(self.lineage.folder, name)
+                data = self._required_store.read(file, MOST_DOCUMENT_BYTES)
             except MissingStateError:
                 if self.is_there(name):
                     raise
@@ -128,7 +130,8 @@ class History:
         self, name: CheckpointName, document: CheckpointDocument, segment: str, kind: Any
     ) -> list[Any] | None:
         """The values of a segment; None when clean-up has removed it with its document."""
-        find = SegmentFinder(document.raw.segments, self._load_segment)
+        sizes = document.segment_bytes
+        find = SegmentFinder(document.raw.segments, lambda text: self._load_segment(text, sizes.get(text)))
         try:
             return find(segment).values(kind)
         except MissingStateError:
@@ -182,7 +185,7 @@ class History:
             return 0, None
         file = layout.failure_file(self.lineage.folder, name, split_id, count)
         try:
-            record = msgspec.json.decode(self._required_store.read(file), type=FailureRecord)
+            record = decode_json(self._required_store.read(file), FailureRecord)
         except MissingStateError:
             return count, None  # cleaned up meanwhile
         except msgspec.MsgspecError as error:
@@ -194,7 +197,7 @@ class History:
         if not (self._held or self.lineage.is_savepoint):
             file = layout.source_file(self.lineage.folder)
             try:
-                return msgspec.json.decode(self._required_store.read(file), type=_SourceFile).source
+                return decode_json(self._required_store.read(file), _SourceFile).source
             except msgspec.MsgspecError as error:
                 raise _unreadable(file, error) from error
         document = self.document(self.line().names[-1])
@@ -208,7 +211,7 @@ class History:
             return None
         file = layout.driver_file(self.lineage.folder, max(epochs))
         try:
-            record = msgspec.json.decode(self._required_store.read(file), type=DriverRecord)
+            record = decode_json(self._required_store.read(file), DriverRecord)
         except MissingStateError:
             return max(epochs), None
         except msgspec.MsgspecError as error:
@@ -237,9 +240,9 @@ class History:
         found = (CheckpointName.parse(text) for text in self._list(layout.CHECKPOINTS))
         return {name for name in found if name is not None}
 
-    def _load_segment(self, name: str) -> bytes:
+    def _load_segment(self, name: str, size: int | None) -> bytes:
         file = layout.segment_file(self.lineage.folder, layout.checked_segment_name(name))
-        return unpack_segment(name, self._required_store.read(file))
+        return unpack_segment(name, self._required_store.read(file, most_packed_bytes(size)), size)
 
     def _is_committed(self, head: CheckpointName) -> bool:
         if self.lineage.is_savepoint:
@@ -304,7 +307,7 @@ def canonical(value: Any) -> str:
 
 def canonical_text(raw: msgspec.Raw) -> str:
     """The same, from JSON."""
-    return canonical(msgspec.json.decode(raw))
+    return canonical(decode_json(raw))
 
 
 def _split_id(fields: Mapping[str, Any], text: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..coordination.reports import ReportDemand, SplitStatus
+from ..errors import CorruptStateError
 from .documents import CheckpointDocument, StoredQuarantined
 from .layout import CheckpointName
 from .reports import StoredReport, StoredResult
@@ -193,8 +194,18 @@ def shares(history: History, line: Line, asked: Asked) -> Iterator[Share]:
 
 
 def timestamp(milliseconds: int) -> dt.datetime:
-    """A time of a document."""
-    return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+    """A time of a document.
+
+    Raises:
+        CorruptStateError: it is none.
+    """
+    try:
+        return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+    except (OverflowError, ValueError):
+        raise CorruptStateError(
+            f"a time in the state is {milliseconds!s:.40} milliseconds since 1970, which no calendar has",
+            remedy="the clock of the driver was wrong, or the file was altered: restore it from a backup",
+        ) from None
 
 
 def _shares_of(

@@ -205,13 +205,22 @@ def _splits_that_come_back_are_handed_out_again(subject: EnumeratorUnderTest) ->
     )
 
 
-def _no_more_splits_may_be_said_again(subject: EnumeratorUnderTest) -> None:
+def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
     try:
         run = subject.run(boundedness=Boundedness.BOUNDED)
     except OptionError:
         return  # it has no end, and says so
     found = run.drain()
     agree_in_any_order("splits of a bounded run", _ids(found), _ids(subject.splits))
+    early = EnumeratorRun(subject.source, boundedness=Boundedness.BOUNDED)
+    early.drain()
+    early.discover()
+    early.drain()
+    agree_in_any_order(
+        "splits of a bounded run that was asked before its first round was over",
+        _ids(early.assigned),
+        _ids(subject.splits),
+    )
     for _ in range(3):
         agree("splits when asked again at the end", _ids(run.drain()), [])
     restored = subject.run(run.snapshot(), boundedness=Boundedness.BOUNDED)
@@ -287,7 +296,7 @@ ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
     Law(
         "splits that come back are handed out again, once (S58)", _splits_that_come_back_are_handed_out_again
     ),
-    Law("the end may be said again, and nothing follows it (S93)", _no_more_splits_may_be_said_again),
+    Law("a bounded run hands out all that there is, and nothing after it", _a_bounded_run_ends),
     Law("a completion may be told twice (R7)", _completion_may_be_told_again),
     Law("cutting a split is repeatable, and leaves less of it", _cutting_is_repeatable_and_moves),
     Law("what is added is found once", _what_is_added_is_found_once),

@@ -89,9 +89,6 @@ class RecordingContext(SplitEnumeratorContext[Any]):
             for split in splits:
                 self.assign_split(split, subtask_id)
 
-    def signal_no_more_splits(self, subtask_id: int) -> None:
-        self._used("signal_no_more_splits", subtask_id)
-
     def call_async(
         self,
         work: Callable[[], Any],

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import pyarrow as pa
 
 from ..discovery import DiscoveringEnumerator, Discovery
-from ..enumerator import Boundedness, SplitEnumerator
+from ..enumerator import SplitEnumerator
 from ..errors import ContractError
 from ..events import Progress, SourceEvent
 from ..options import Options
@@ -250,8 +250,6 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
         """Hand out what was found first."""
         if self._waiting:
             self.context.assign_split(self._waiting.pop(0), subtask_id)
-        elif self.context.boundedness is Boundedness.BOUNDED:
-            self.context.signal_no_more_splits(subtask_id)
 
     def handle_source_event(self, subtask_id: int, event: Linked) -> None:
         """A split was found."""

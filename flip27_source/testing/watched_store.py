@@ -64,6 +64,10 @@ class WatchedStore(Store):
         self._check_alive()
         return self._store.remove_abandoned(folder, older_than_s=older_than_s)
 
+    def check_inside(self, name: str) -> None:
+        self._check_alive()
+        self._store.check_inside(name)
+
     def _check_alive(self) -> None:
         if self._dead:
             raise Killed("a call of a dead process to its store")

@@ -13,7 +13,7 @@ import pytest
 from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.planning import UNLIMITED, Limits
-from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator import Boundedness, BoundedRange, Budget, SplitEnumerator
 from flip27_source.errors import ContractError, Flip27Error, ProtocolError
 from flip27_source.events import SourceEvent
 from flip27_source.options import Options
@@ -237,20 +237,17 @@ def test_an_error_in_author_code_reaches_the_caller_S18_S61() -> None:
         freeze(coordinator)
 
 
-def test_signalling_no_more_splits_again_and_again_changes_nothing_S93() -> None:
-    class Ends(Shelf):
-        def handle_split_request(self, subtask_id: int) -> None:
-            super().handle_split_request(subtask_id)
-            self.context.signal_no_more_splits(subtask_id)
-            self.context.signal_no_more_splits(subtask_id)
-
-    coordinator = coordinator_of(Ends)
+@pytest.mark.parametrize("boundedness", Boundedness)
+def test_a_subtask_that_was_given_nothing_is_asked_for_again_at_the_next_checkpoint(
+    boundedness: Boundedness,
+) -> None:
+    """No reader lives on that would have to be told of an end; so nobody is told too early."""
+    coordinator = coordinator_of(boundedness=boundedness)
+    assert freeze(coordinator) is None
     shelf_of(coordinator).shelf.extend(items("a", "b", "c"))
     assert all_ids(frozen(coordinator).snapshot.plan) == ["a", "b", "c"]
     coordinator.complete(1)
     assert freeze(coordinator) is None
-    with pytest.raises(ContractError):
-        shelf_of(coordinator).context.signal_no_more_splits(9)
 
 
 def test_a_restart_before_the_first_assignment_keeps_every_restored_split_S91() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import pytest
 from flip27_source.enumerators.files import FilesEnumerator
 from flip27_source.enumerators.listing import FileFound, FileInfo, Lister
 from flip27_source.enumerators.seen_strategy import FilesPosition
-from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.errors import CorruptStateError, DiscoveryError, MissingStateError, OptionError
+from flip27_source.testing import MicroBatchEngine
 from tests.s3_server import S3Bucket
 from tests.toy_sources import source_of
 
@@ -301,3 +302,32 @@ def test_a_position_of_an_earlier_version_is_read() -> None:
     """It says what was seen and how many files that is, and nothing else."""
     position = msgspec.convert({"seen": [], "files": 0}, FilesPosition)
     assert (position.strategy, position.versions) == ("exact", None)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-5]),
+    "altered": lambda path: path.write_bytes(path.read_bytes()[:8] + b"x" * 40),
+    "empty": lambda path: path.write_bytes(b""),
+    "gone": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_to_what_is_known_of_files_is_called_so_at_once_and_with_one_remedy(
+    tmp_path: Path, damage: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in", *(f"{number:04}" for number in range(200)))
+    source = {
+        "path": str(tmp_path / "in"), "enumerator": "files", "reader": "binary",
+        "stateLocation": str(tmp_path / "state"),
+    }  # fmt: skip
+    engine = MicroBatchEngine(source)
+    engine.run_batch()
+    (segment,) = (tmp_path / "state").glob("*/segments/*.seen.bin")
+    DAMAGE[damage](segment)
+    engine.restart()
+    with pytest.raises(MissingStateError if damage == "gone" else CorruptStateError) as caught:
+        engine.process_all_available()
+    assert segment.name in str(caught.value)
+    assert str(caught.value).count("What to do") == 1

@@ -13,6 +13,7 @@ from flip27_source.coordination.actions import ActionPolicy, PendingAction, Pend
 from flip27_source.enumerator import PerformsActions
 from flip27_source.errors import ActionError, ContractError
 from flip27_source.runtime.actions import ActionRunner
+from flip27_source.runtime.holder import CoordinatorHolder
 from tests.runtime.batches import Batches
 from tests.toy_sources import EchoReader, Item, Shelf
 
@@ -71,6 +72,28 @@ def test_an_action_is_performed_when_its_batch_is_complete_and_not_before() -> N
     batches.commit()
     batches.trigger()
     assert performed("archive a", "archive b")
+
+
+def test_the_threads_of_actions_look_at_nothing_that_the_coordinators_thread_changes() -> None:
+    """The holder may start over at any moment: an action would find no coordinator, or another one."""
+    touched: list[str] = []
+
+    class Watched(CoordinatorHolder):
+        def __getattribute__(self, name: str) -> Any:
+            if threading.current_thread().name == "flip27-action":
+                touched.append(name)
+            return super().__getattribute__(name)
+
+    class WatchedBatches(Batches):
+        def new_holder(self) -> CoordinatorHolder:
+            return Watched(self.source, self.boundedness, store=self.store)
+
+    batches = WatchedBatches(Archives, EchoReader)
+    batches.shelve("a")
+    batches.batch()
+    batches.trigger()
+    assert performed("archive a")
+    assert touched == []
 
 
 def test_the_actions_of_the_last_batch_are_performed_after_a_restart_S97() -> None:

@@ -195,7 +195,8 @@ def test_going_back_to_the_very_beginning_begins_a_lineage_of_its_own(
     holder = holder_of(source, store)
     feed.extend(items("a"))
     first = through_spark(holder.latest_offset(INITIAL, ALL))
-    before = dict(store.files)
+    # All but the file that says who drives the lineage: nobody does any more.
+    before = {name: data for name, data in store.files.items() if not name.endswith(".alive")}
     again = through_spark(holder.latest_offset(INITIAL, ALL))
     assert read_ids(source, holder.plan(INITIAL, again)) == ["a"]
     assert read_ids(source, holder.plan(INITIAL, first)) == ["a"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -22,11 +23,11 @@ from tests.runtime.batches import Batches
 from tests.runtime.test_savepoint_requests import Remembering, made_in, waiting
 from tests.runtime.test_savepoints import log_as_spark, on_disk
 from tests.s3_server import S3Bucket
-from tests.toy_sources import FEEDS, Feed, items
+from tests.toy_sources import FEEDS, INITIAL, Feed, items
 
 LINEAGE = "orders-0123456789abcdef"
 DEADLINE_S = 20.0
-AHEAD_MS = 2**50
+AHEAD_MS = 2**47
 """A clock so far ahead that the driver's record never looks old, however slow the test is."""
 
 
@@ -382,6 +383,93 @@ def test_a_driver_that_has_ended_lives_no_longer_and_says_so_without_an_error(
 
     DriverEpoch(Gone(), LINEAGE, 1_000_000, is_renewed=True).end()
     assert "drivers/1.1000000.alive stays: OSError: not mounted" in caplog.text
+
+
+class HeldStore(MemoryStore):
+    """A store in which the next renewal waits, half-way, until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holds = False
+        self.arrived, self.let_go = threading.Event(), threading.Event()
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        if self.holds and name.endswith(".alive"):
+            self.holds = False
+            self.arrived.set()
+            assert self.let_go.wait(DEADLINE_S)
+        return super().create(name, data, exclusive=exclusive)
+
+
+def alive(store: MemoryStore) -> list[str]:
+    return [name for name in store.files if name.endswith(".alive")]
+
+
+def held_renewal(store: HeldStore, epoch: DriverEpoch, now_ms: int) -> threading.Thread:
+    """A renewal on a thread of its own that has begun and waits."""
+    store.holds = True
+    thread = threading.Thread(target=epoch.renew, args=(now_ms,))
+    thread.start()
+    assert store.arrived.wait(DEADLINE_S)
+    return thread
+
+
+def test_a_driver_that_ends_while_it_renews_its_record_lives_no_longer(clocks: Clocks) -> None:
+    store = HeldStore()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    renewal = held_renewal(store, epoch, 1_000_005)
+    epoch.end()
+    store.let_go.set()
+    renewal.join(DEADLINE_S)
+    assert alive(store) == []
+    assert watched(store, clocks).living() is None
+    epoch.renew(1_000_010)
+    assert alive(store) == []
+
+
+def test_of_two_renewals_at_once_no_file_is_left_that_nobody_deletes(clocks: Clocks) -> None:
+    """A query that starts over has a new thread that renews; the old one may be under way."""
+    store = HeldStore()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    renewal = held_renewal(store, epoch, 1_000_005)
+    epoch.renew(1_000_010)
+    store.let_go.set()
+    renewal.join(DEADLINE_S)
+    assert len(alive(store)) == 1
+    epoch.end()
+    assert alive(store) == []
+
+
+def test_a_renewal_whose_answer_was_lost_leaves_nothing_behind_when_the_driver_ends(clocks: Clocks) -> None:
+    class LosesAnswers(MemoryStore):
+        def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+            created = super().create(name, data, exclusive=exclusive)
+            if name.endswith("5.alive"):
+                raise StateLocationError("the answer was lost")
+            return created
+
+    store = LosesAnswers()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    with pytest.raises(StateLocationError):
+        epoch.renew(1_000_005)
+    epoch.end()
+    assert alive(store) == []
+
+
+def test_a_query_that_goes_back_to_its_very_beginning_drives_its_old_lineage_no_longer(
+    clocks: Clocks,
+) -> None:
+    FEEDS["begins again"] = items("a")
+    batches = Batches(Feed, Remembering, {"feed": "begins again", "stateLocation": "/unused"})
+    batches.batch()
+    store = batches.store
+    assert isinstance(store, MemoryStore)
+    (old,) = {name.partition("/")[0] for name in store.files}
+    batches.committed = INITIAL
+    batches.batch()
+    assert [name.partition("/")[0] == old for name in alive(store)] == [False]
+    batches.holder.close()
+    assert alive(store) == []
 
 
 def test_there_is_no_moment_at_which_a_driver_that_renews_its_record_seems_dead(clocks: Clocks) -> None:

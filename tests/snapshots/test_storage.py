@@ -96,7 +96,7 @@ def plans(storage: CheckpointStorage, start: Offset, end: Offset) -> list[str]:
     return [
         split.split_id
         for offset, document in storage.plans_between(start, end)
-        for _, segment in document.plan_segments(storage.segment_loader(offset))
+        for _, segment in document.plan_segments(storage.segment_loader(offset, document))
         for split in codec.decode_splits(1, segment)
     ]
 

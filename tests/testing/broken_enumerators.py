@@ -54,8 +54,6 @@ class Sound(SplitEnumerator[Piece]):
     def handle_split_request(self, subtask_id: int) -> None:
         if self.waiting:
             self.context.assign_split(self.waiting.pop(0), subtask_id)
-        elif self.context.boundedness is Boundedness.BOUNDED:
-            self.context.signal_no_more_splits(subtask_id)
 
     def add_splits_back(self, splits: Sequence[Piece], subtask_id: int) -> None:
         self.waiting = [*splits, *self.waiting]
@@ -158,14 +156,16 @@ class DropsWhatComesBack(Sound):
         pass
 
 
-class SaysTheEndOnce(Sound):
-    said: bool = False
+class GivesUpTooEarly(Sound):
+    """Takes a request that it has nothing for as the end of a bounded run."""
+
+    at_its_end: bool = False
 
     def handle_split_request(self, subtask_id: int) -> None:
         if not self.waiting and self.context.boundedness is Boundedness.BOUNDED:
-            assert not self.said or subtask_id > 0, "no more splits was signalled before"
-            self.said = True
-        super().handle_split_request(subtask_id)
+            self.at_its_end = True
+        if not self.at_its_end:
+            super().handle_split_request(subtask_id)
 
 
 class CountsCompletions(Sound):
@@ -204,7 +204,7 @@ BROKEN: dict[str, type[SplitEnumerator[Any]]] = {
     "the snapshot of what was restored has the same bytes (S100)": CountsRestarts,
     "what a round has found is not lost before it is told": MovesOnItsThread,
     "splits that come back are handed out again, once (S58)": DropsWhatComesBack,
-    "the end may be said again, and nothing follows it (S93)": SaysTheEndOnce,
+    "a bounded run hands out all that there is, and nothing after it": GivesUpTooEarly,
     "a completion may be told twice (R7)": CountsCompletions,
     "cutting a split is repeatable, and leaves less of it": RemembersItsCuts,
     "what is added is found once": LooksByCount,

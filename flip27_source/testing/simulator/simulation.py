@@ -20,7 +20,7 @@ from typing import Any
 from ...errors import Flip27Error
 from ...snapshots import layout
 from ...snapshots.offsets import Offset
-from ...snapshots.segments import check_segment
+from ...snapshots.segments import check_packed
 from ...snapshots.store import LocalStore, Store
 from ..spark_side import as_value
 from ..steps import Killed
@@ -417,7 +417,8 @@ class Simulation(Machine):
         for offset in self.query.offsets[-retained:]:
             try:
                 for segment in sorted(document_at(store, offset).segments):
-                    check_segment(segment, store.read(layout.segment_file(str(offset.lineage), segment)))
+                    stored = store.read(layout.segment_file(str(offset.lineage), segment))
+                    check_packed(segment, stored, None)
             except Flip27Error as error:
                 what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
                 raise DefectFound(what) from error

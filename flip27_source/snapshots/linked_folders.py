@@ -1,0 +1,112 @@
+"""Links on the way to a file: what is deleted has to lie where its name says.
+
+Somebody may have put a link in the place of a folder of a state location or of a savepoint. Reading through
+it does no harm; deleting through it would delete what lies elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from ..errors import StateLocationError
+
+_log = logging.getLogger("flip27_source")
+
+
+class Deletes(Protocol):
+    """What deleting needs of a store."""
+
+    def delete(self, name: str) -> None: ...
+
+    def remove_empty(self, folder: str) -> None: ...
+
+
+class LinkedFolderError(StateLocationError):
+    """A folder is a link; nothing was deleted.
+
+    Attributes:
+        folder: the name of the link, in its store.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None, folder: str = "") -> None:
+        super().__init__(what, remedy=remedy)
+        self.folder = folder
+
+
+def check_local_folders(root: str, name: str) -> None:
+    """Refuse a name in ``root`` of which a folder is a link; the root itself may be reached through some.
+
+    Raises:
+        LinkedFolderError: with the folder.
+        OSError: as looking at a folder raises.
+    """
+    for folder in _folders_of(name):
+        path = os.path.join(root, folder)
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(mode):
+            raise _linked(root, folder, os.path.realpath(path))
+
+
+def check_remote_folders(file_system: Any, root: str, name: str, location: str) -> None:
+    """The same on a file system of fsspec, where its listings tell links from folders.
+
+    Raises:
+        LinkedFolderError: with the folder.
+    """
+    for folder in _folders_of(name):
+        path = f"{root}/{folder}"
+        parent, _, own = path.rpartition("/")
+        try:
+            file_system.invalidate_cache(parent)
+            found = file_system.ls(parent, detail=True)
+        except FileNotFoundError:
+            return
+        links = (str(item["name"]).rstrip("/") for item in found if item["type"] == "link")
+        if any(link.rpartition("/")[2] == own for link in links):
+            raise _linked(location, folder, "another place")
+
+
+class Deletion:
+    """Deletes files of a store; what lies behind a link stays, with one warning for each link."""
+
+    def __init__(self, store: Deletes) -> None:
+        self._store = store
+        self._said: set[str] = set()
+
+    def delete(self, name: str) -> bool:
+        """Delete a file; False where it stays."""
+        return self._done(self._store.delete, name)
+
+    def remove_empty(self, folder: str) -> bool:
+        """Remove a folder that is empty; False where it stays for a link."""
+        return self._done(self._store.remove_empty, folder)
+
+    def _done(self, act: Callable[[str], None], name: str) -> bool:
+        try:
+            act(name)
+        except LinkedFolderError as error:
+            if error.folder not in self._said:
+                self._said.add(error.folder)
+                _log.warning("%s", error)
+            return False
+        return True
+
+
+def _folders_of(name: str) -> Iterator[str]:
+    parts = name.split("/")
+    return ("/".join(parts[:count]) for count in range(1, len(parts)))
+
+
+def _linked(location: str, folder: str, target: str) -> LinkedFolderError:
+    return LinkedFolderError(
+        f"{folder} in {location} is a link to {target}: what lies behind it is not deleted",
+        remedy="give the directory itself, not a link to it; or delete by hand what is to go",
+        folder=folder,
+    )

@@ -1,0 +1,42 @@
+"""Decoding stored JSON: what is damaged, or was made to do harm, is one kind of error. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar, overload
+
+import msgspec
+
+ValueT = TypeVar("ValueT")
+Stored: TypeAlias = bytes | str | msgspec.Raw
+Hook: TypeAlias = Callable[[type, Any], Any]
+
+
+@overload
+def decode_json(data: Stored) -> Any: ...
+@overload
+def decode_json(data: Stored, kind: type[ValueT], dec_hook: Hook | None = None) -> ValueT: ...
+@overload
+def decode_json(data: Stored, kind: Any, dec_hook: Hook | None = None) -> Any: ...
+def decode_json(data: Stored, kind: Any = Any, dec_hook: Hook | None = None) -> Any:
+    """The value of some JSON.
+
+    Raises:
+        msgspec.MsgspecError: it is cut off, does not fit, or is nested deeper than the stack allows.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind, dec_hook=dec_hook)
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deep") from error
+
+
+def compact_json(data: bytes) -> bytes:
+    """The same JSON without blanks.
+
+    Raises:
+        msgspec.MsgspecError: as :func:`decode_json`.
+    """
+    try:
+        return msgspec.json.format(data, indent=-1)
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deep") from error
