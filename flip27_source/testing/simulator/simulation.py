@@ -143,10 +143,12 @@ class Simulation(Machine):
     def disturb(self, process: Process, call: str, path: str) -> None:
         """One call of one process: it may be killed, or the call may fail."""
         self.outcome.steps += 1
+        if not self.is_calm:
+            self._trouble(process, call, path)
         if call in ("link", "create") and f"/{layout.DRIVERS}/" in path:
             process.has_taken_over = True
-        if self.is_calm:
-            return
+
+    def _trouble(self, process: Process, call: str, path: str) -> None:
         luck = self.random.random()
         if luck < self.kill_rate:
             self.fault("kill", f"{process} is killed before {call} {path}")
