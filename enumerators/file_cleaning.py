@@ -19,6 +19,7 @@ from flip27_source.enumerators.file_globs import expand_paths, is_matched
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.files_options import CLEAN_SOURCE, SOURCE_ARCHIVE_DIR
 from flip27_source.enumerators.listing import is_hidden
+from flip27_source.enumerators.listing_errors import has_a_user
 from flip27_source.errors import ActionError, OptionError
 from flip27_source.file_systems import (
     can_rename,
@@ -27,12 +28,14 @@ from flip27_source.file_systems import (
     host_of,
     is_object_store,
     local_path,
+    names_a_user,
     open_listed,
+    refuse_credentials,
 )
 from flip27_source.options import Options
 from flip27_source.segment import content_digest
 
-_SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs"}
+_SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
 _LONGEST_NAME_BYTES = 255
 _log = logging.getLogger("flip27_source")
 
@@ -261,6 +264,9 @@ def _checked_archive(archive: str, paths: Sequence[str]) -> str:
         OptionError: it is elsewhere than the files, or the source would read what lies in it.
     """
     archive = archive.rstrip("/")
+    if names_a_user(archive):
+        raise has_a_user(archive, "option sourceArchiveDir")
+    refuse_credentials(archive, "option sourceArchiveDir", OptionError)
     local = local_path(archive)
     where = os.path.abspath(local) if local is not None else archive
     for path in (one for given in paths for one in expand_paths(given)):

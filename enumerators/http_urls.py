@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
 
@@ -9,17 +10,11 @@ import msgspec
 
 from flip27_source.errors import OptionError
 from flip27_source.file_systems import redacted
+from flip27_source.url_credentials import is_secret_name
 
-_KINDS = {
-    "key": "api access secret subscription private account app",
-    "token": "api access auth refresh id bearer session security",
-    "secret": "client app api",
-}
-_SECRET_NAMES = frozenset(
-    ("key", "token", "secret", "password", "passwd", "pwd", "auth", "authorization", "proxy_authorization",
-     "signature", "sig", "apikey", "accesskey", "credential", "cookie")
-) | {f"{kind}_{word}" for word, kinds in _KINDS.items() for kind in kinds.split()}  # fmt: skip
-"""Not everything that ends in ``key`` or ``token``: a page token is no secret, and says where an error is."""
+_SCHEMES = frozenset({"http", "https"})
+_HOST = re.compile(r"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
+_SHOWN_CHARS = 500
 
 
 def texts(value: str) -> tuple[str, ...]:
@@ -54,39 +49,54 @@ def with_params(url: str, params: Mapping[str, str | int | float | None]) -> str
 
 
 def joined_link(url: str, link: str) -> str:
-    """The URL that ``link``, found in the answer of ``url``, leads to."""
-    return urlunsplit(urlsplit(urljoin(url, link))._replace(fragment=""))
+    """The URL that ``link``, found in the answer of ``url``, leads to.
 
-
-def origin(url: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port: what credentials are for."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    Raises:
+        ValueError: parsers of URLs do not agree where that is; the text says why.
+    """
+    _check_characters(link)
+    try:
+        parts = urlsplit(urljoin(url, link))
+        own = urlsplit(link)
+    except ValueError:
+        raise ValueError("its host or port cannot be read") from None
+    if parts.scheme not in _SCHEMES:
+        raise ValueError("it is no URL of HTTP")
+    if "@" in own.netloc:
+        raise ValueError("it has a user name")
+    # Some parsers take the next word for the host where there is none.
+    if (own.netloc or own.scheme) and _HOST.fullmatch(own.netloc) is None:
+        raise ValueError("its host or port cannot be read")
+    return urlunsplit(parts._replace(fragment=""))
 
 
 def shown_url(url: str, secret_names: Iterable[str] = ()) -> str:
     """The URL as it may be shown: without user and password, and without what looks like a credential."""
-    parts = urlsplit(redacted(url))
     hidden = {_plain(name) for name in secret_names}
 
     def shown(name: str, value: str) -> str:
         secret = is_secret_name(name) or _plain(name) in hidden
         return f"{quote(name)}=" + ("***" if secret else quote(value, safe=":/,"))
 
-    query = "&".join(shown(name, value) for name, value in _query(parts.query))
-    return urlunsplit(parts._replace(query=query))
+    try:
+        parts = urlsplit(redacted(url))
+        query = "&".join(shown(name, value) for name, value in _query(parts.query))
+        text = urlunsplit(parts._replace(query=query))
+    except ValueError:
+        text = redacted(url).partition("?")[0]
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a header or parameter of this name holds a credential, by the look of it."""
-    return _plain(name).removeprefix("x_").removeprefix("amz_") in _SECRET_NAMES
+def shortened(text: str) -> str:
+    """The text, its end left out where it is very long."""
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."
 
 
 def _checked(url: str, option: str) -> SplitResult:
     parts = _parts(url)
     if parts is None:
         raise OptionError(
-            f"option {option} has {redacted(url)!r}, which is no URL of an HTTP API",
+            f"option {option} has {shown_url(url)!r}, which is no URL of an HTTP API",
             remedy="write it as https://api.example.com/v1/orders",
         )
     credentials = [name for name, _ in _query(parts.query) if is_secret_name(name)]
@@ -103,11 +113,18 @@ def _checked(url: str, option: str) -> SplitResult:
 def _parts(url: str) -> SplitResult | None:
     """The parts of a complete URL; None when it is none."""
     try:
+        _check_characters(url.strip())
         parts = urlsplit(url.strip())
-        is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_complete = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return None
     return parts if is_complete else None
+
+
+def _check_characters(url: str) -> None:
+    """Raise ValueError for characters that some parsers drop, and others take for something else."""
+    if "\\" in url or any(char < " " or char == "\x7f" for char in url):
+        raise ValueError("it has a backslash or control characters")
 
 
 def _below(root: SplitResult, endpoint: str) -> str:

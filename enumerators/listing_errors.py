@@ -11,11 +11,11 @@ _CLIENT_KWARGS = (
 )
 
 
-def has_a_user(path: str) -> OptionError:
+def has_a_user(path: str, what: str = "path") -> OptionError:
     """The error for a path with a user name or password in it, which are not in the error."""
     options = _CLIENT_KWARGS if is_web(path) else "options storage.username and storage.password"
     return OptionError(
-        f"path {redacted(path)} has a user name or password in it, which its files would be stored with",
+        f"{what} {redacted(path)} has a user name or password in it, which its files would be stored with",
         remedy=f"write the path without them, and give them as {options}",
     )
 

@@ -1,13 +1,15 @@
 """Every error that flip27 raises on purpose.
 
 An error says what is wrong, which value, where, and what to do. Secrets never enter a message:
-callers pass names of options, not values of options marked secret.
+callers pass names of options, not values of options marked secret, and URLs lose their credentials here.
 """
 
 from __future__ import annotations
 
 import functools
 from typing import ClassVar
+
+from .url_credentials import masked
 
 
 class Flip27Error(Exception):
@@ -19,9 +21,10 @@ class Flip27Error(Exception):
     """
 
     def __init__(self, what: str, *, remedy: str | None = None) -> None:
-        self.what = what
-        self.remedy = remedy
-        super().__init__(what if remedy is None else f"{what}\n  What to do: {remedy}")
+        # It quotes options, and what libraries say, which quote URLs whole.
+        self.what = masked(what)
+        self.remedy = None if remedy is None else masked(remedy)
+        super().__init__(self.what if remedy is None else f"{self.what}\n  What to do: {self.remedy}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.remedy)
@@ -37,7 +40,7 @@ LONGEST_KEPT = 2000
 
 def kept_text(error: BaseException) -> str:
     """What is kept of an error in the state: its type, and the beginning of what it says."""
-    said = f"{type(error).__name__}: {error}"[:LONGEST_KEPT]
+    said = masked(f"{type(error).__name__}: {error}")[:LONGEST_KEPT]
     # File names of other bytes than UTF-8 hold surrogates, which cannot be stored.
     return said.encode("utf-8", "backslashreplace").decode()
 

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any
 
 from .errors import Flip27Error
+from .url_credentials import has_account, masked, secret_parameter, signs, without_users
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
 _S3 = frozenset({"s3", "s3a"})
@@ -26,7 +27,6 @@ _GONE = frozenset({404, 410})
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _CHAIN = re.compile(r"::[A-Za-z][A-Za-z0-9+.-]*://")
-_CREDENTIALS = re.compile(r"((?:^|::)[A-Za-z][A-Za-z0-9+.-]*://)[^/]*@")
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _ESCAPED = re.compile(r"\0([0-9a-f]{2})")
 
@@ -89,16 +89,16 @@ def open_file_system(
         Flip27Error: an ``error_type``; the protocol is unknown, its package is missing, or the
             server cannot be reached.
     """
-    checked_location(url, what=what, error_type=error_type)
+    refuse_credentials(checked_location(url, what=what, error_type=error_type), what, error_type)
     try:
         file_system = _file_system(url, storage_options)
         name = given_name(url)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
         raise error_type(
             f"{what} {redacted(url)} cannot be opened: {error_text(error, url)}",
             remedy="check the URL's protocol, and install what it needs "
             "(for example pip install 'flip27-source[s3]')",
-        ) from error
+        ) from None  # whose text may quote the password
     return file_system, name
 
 
@@ -122,6 +122,9 @@ def listed_name(path: str) -> str:
         raise OSError(
             f"{path}: s3fs takes what comes after {_VERSION_ID} in a key for the version of another object"
         )
+    if has_account(path):
+        server, slash, name = rest.partition("/")
+        return server.partition("@")[0] + slash + name
     names = _names_of(protocol)
     if names is _Names.URLS:
         return path
@@ -134,6 +137,8 @@ def given_name(url: str) -> str:
     if local is not None:
         return os.path.abspath(local)
     protocol = url.partition("://")[0]
+    if has_account(url):
+        return listed_name(url).rstrip("/")
     if _names_of(protocol) is _Names.AFTER_HOST:
         return listed_name(url).rstrip("/") or "/"
     return str(_class_of(protocol)._strip_protocol(url))
@@ -177,8 +182,12 @@ def canonical_path(url: str) -> str:
     local = local_path(url)
     if local is not None:
         return os.path.abspath(local)
-    shown = redacted(url).rstrip("/")
-    protocol = shown.partition("://")[0]
+    shown = without_users(url).rstrip("/")
+    protocol, _, rest = shown.partition("://")
+    if has_account(shown):
+        return f"abfs://{rest}"
+    if protocol in _WEB:
+        return redacted(shown)
     try:
         kind, names = _class_of(protocol), _names_of(protocol)
     except (ImportError, ValueError):
@@ -189,10 +198,15 @@ def canonical_path(url: str) -> str:
 
 
 def host_of(url: str) -> str:
-    """``sftp://host:22`` where the file system is one of a host; empty for buckets and local paths."""
+    """``sftp://host:22`` where the file system is one of a host; empty for buckets and local paths.
+
+    In Azure the account, where the URL has one: ``abfs://account`` of ``abfs://container@account/a``.
+    """
     if local_path(url) is not None:
         return ""
-    protocol, _, rest = redacted(url).partition("://")
+    protocol, _, rest = without_users(url).partition("://")
+    if has_account(url):
+        return "abfs://" + rest.partition("@")[2].partition("/")[0]
     try:
         names = _names_of(protocol)
     except (ImportError, ValueError):
@@ -203,6 +217,9 @@ def host_of(url: str) -> str:
 
 def listed_path(file_system: Any, host: str, name: str) -> str:
     """The URL of a file of this name, as listings give it; ``host``: of their root (:func:`host_of`)."""
+    if host.startswith("abfs://"):
+        container, slash, rest = name.partition("/")
+        return f"abfs://{container}@{host.removeprefix('abfs://')}{slash}{rest}"
     match _names_of(_protocols(file_system)[0]):
         case _Names.URLS:
             return name
@@ -222,6 +239,10 @@ def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
     server = "" if found is None else f"{protocol}://{url[found.end() :].partition('/')[0]}/"
     of_url = kind._get_kwargs_from_urls(server) if server else {}
     given = {name: value for name, value in storage_options.items() if name not in _NOT_OF_FILE_SYSTEMS}
+    if protocol in _WEB:
+        from .web_sessions import session_for
+
+        given["get_client"] = session_for(server)
     return fsspec.filesystem(protocol, **{**of_url, **given})
 
 
@@ -248,13 +269,41 @@ def _names_of(protocol: str) -> _Names:
 
 
 def redacted(url: str) -> str:
-    """The URL without user name and password."""
-    return url if url.startswith(("/", "file:")) else _CREDENTIALS.sub(r"\1", url)
+    """The URL as it may be shown: without user name, password, and what its query has of credentials."""
+    return url if _is_path(url) else masked(url)
 
 
 def names_a_user(url: str) -> bool:
-    """Whether a URL has a user name or password in it; before the @ of object stores stands a container."""
-    return _kind(url) not in _OBJECT_STORES and redacted(url) != url
+    """Whether a URL has a user name or password in it."""
+    return not _is_path(url) and without_users(url) != url
+
+
+def refuse_credentials(url: str, what: str, error_type: type[Flip27Error]) -> None:
+    """Refuse a URL with credentials where they are of no use: they would be stored and shown with it.
+
+    In its query they always are; before an @ where the file system is an object store.
+
+    Raises:
+        Flip27Error: an ``error_type``, without the credentials.
+    """
+    named = None if _is_path(url) else secret_parameter(url)
+    # Objects may have names with all kinds of characters.
+    if named is not None and (is_web(url) or signs(named)):
+        has = f"the parameter {named}, which looks like a credential"
+    elif _kind(url) in _OBJECT_STORES and names_a_user(url):
+        has = "a user name or password in it"
+    else:
+        return
+    raise error_type(
+        f"{what} {redacted(url)} has {has}; it would be stored and shown",
+        remedy="write the URL without it, and give credentials as options of the file system: storage.key "
+        "and storage.secret for s3://, storage.sas_token or storage.account_key for abfs://, headers in "
+        "storage.client_kwargs for https://",
+    )
+
+
+def _is_path(url: str) -> bool:
+    return url.startswith(("/", "file:"))
 
 
 def is_web(url: str) -> bool:
@@ -277,9 +326,7 @@ def answer_text(error: Exception) -> str:
     """The error in words; of a web server the status only: its errors hold URLs, which may hold tokens."""
     cause = _cause(error)
     status = getattr(cause, "status", None)
-    return (
-        f"{type(cause).__name__}: {cause}" if status is None else f"the server answered with status {status}"
-    )
+    return f"the server answered with status {status}" if status else f"{type(cause).__name__}: {cause}"
 
 
 def _cause(error: Exception) -> BaseException:
@@ -294,11 +341,7 @@ def _kind(url: str) -> str:
 
 def error_text(error: Exception, url: str) -> str:
     """The error in words; some libraries put the whole URL, password and all, into theirs."""
-    credentials = url.partition("://")[2].partition("/")[0].rpartition("@")[0]
-    told = f"{type(error).__name__}: {error}"
-    for secret in (credentials, credentials.partition(":")[2]):
-        told = told.replace(secret, "***") if secret else told
-    return told
+    return masked(f"{type(error).__name__}: {error}", users_of=url)
 
 
 def can_rename(file_system: Any) -> bool:

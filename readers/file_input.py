@@ -120,7 +120,7 @@ def open_raw(
         stream = fs.open(name, "rb", **how)
         if is_web_server(fs) and not gives_parts(stream):
             stream.close()
-            return downloaded(fs, name)
+            return downloaded(fs, name, stream.size)
         return cast(BinaryIO, stream)
 
 

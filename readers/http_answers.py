@@ -22,6 +22,7 @@ Position: TypeAlias = "str | int | float"
 """A cursor, a link, the number of a page, or a time, as the server writes it."""
 
 _DIGEST_BYTES = 8
+_LONGEST_TIME = 100
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _ANY = msgspec.json.Decoder()
@@ -76,11 +77,14 @@ def cursor_of(response: Response, path: Path) -> str | int | None:
     """The text or whole number at ``path``; None when there is nothing, null, false or an empty text."""
     try:
         found = _at(response.body, path)
-        value = None if found is None else _ANY.decode(found)
     except msgspec.ValidationError:
         return None
     except _NOT_DECODED as error:
         raise _no_json(response, error) from None
+    try:
+        value = None if found is None else _ANY.decode(found)
+    except _NOT_DECODED:  # such as a number of 5,000 digits
+        value = found
     if value is None or value is False or value == "":
         return None
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -151,7 +155,7 @@ def time_of(record: bytes, path: Path, place: str) -> tuple[float | datetime, Po
         value = None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value, value
-    if isinstance(value, str):
+    if isinstance(value, str) and len(value) <= _LONGEST_TIME:
         try:
             if value.strip().replace(".", "", 1).isdecimal():
                 return float(value), value
@@ -215,7 +219,8 @@ def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
 
 
 def _no_json(response: Response, error: Exception) -> Exception:
-    what = f"{response.place}: the answer is no JSON: {error}: {_shown(response.body)}"
+    why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    what = f"{response.place}: the answer is no JSON: {why}: {_shown(response.body)}"
     remedy = "check the path: the server has to answer with JSON"
     if response.framed:
         return SplitReadError(what, remedy=remedy)

@@ -1,42 +1,39 @@
 """One GET request of the http reader: credentials, retries, and errors that tell no secret.
 
 What a page is, is not known here: the caller's ``accept`` looks at each answer, and may have the
-request made again. The credential is read where the request is made, goes into the request and
-nowhere else.
+request made again. How a request is made is :mod:`flip27_source.readers.http_connections`. The
+credential is read where the request is made, goes into the request and nowhere else.
 """
 
 from __future__ import annotations
 
 import codecs
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
-from urllib.parse import quote, quote_plus
+from urllib.parse import unquote, unquote_plus
 
 from flip27_source.enumerator import RetryPolicy
-from flip27_source.enumerators.http_urls import is_secret_name, shown_url, with_params
-from flip27_source.errors import OptionError, RegistryError, SplitReadError
+from flip27_source.enumerators.http_urls import joined_link, shortened, shown_url, with_params
+from flip27_source.errors import RegistryError, SplitReadError
 from flip27_source.options import Options
+from flip27_source.readers.http_credentials import Credential, checked_headers, credentials_in, spellings
 from flip27_source.readers.http_options import (
-    AUTH_ENV,
-    AUTH_HEADER,
-    AUTH_PARAM,
-    AUTH_SCHEME,
-    AUTH_TOKEN,
     HEADERS,
     HTTP_RETRIES,
     MAX_BACKOFF,
+    MAX_RESPONSE_BYTES,
     REQUEST_TIMEOUT,
 )
+from flip27_source.url_credentials import may_be_stored, secret_parameter
 
 T = TypeVar("T")
 
 _SHOWN_CHARS = 200
-_LOOKED_AT_BYTES = 100_000
+_LONGEST_POSITION = 8192
 _QUOTATION_ENDS = ("'...", '"...')
 _REMEDIES: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "check the credential: authEnv or authToken, and how it is sent: authHeader, "
@@ -91,6 +88,7 @@ class HttpClient:
     Args:
         pause: waits so many seconds.
         now_s: the time, in seconds since the epoch.
+        most_requests: how many may be made in a row without rows or progress.
     """
 
     def __init__(
@@ -99,35 +97,52 @@ class HttpClient:
         *,
         pause: Callable[[float], None] = time.sleep,
         now_s: Callable[[], float] = time.time,
+        most_requests: int = 10_000,
     ) -> None:
-        self._requests = _imported_requests()
-        self._session = self._requests.Session()
-        self._credential = _Credential.of(options)
+        self._http = _imported_connections()
+        self._connections = self._http.Connections(
+            timeout_s=options[REQUEST_TIMEOUT], max_body_bytes=options[MAX_RESPONSE_BYTES]
+        )
+        self._credential = Credential.of(options)
         headers = options[HEADERS]
-        self._headers = {"Accept": "application/json", **_checked_headers(headers)}
-        credentials = [self._credential.token, *_credentials_in(headers)]
-        self._credentials = _spellings(credentials)
-        self._hidden = _spellings([*credentials, *headers.values()])
+        self._headers = {"Accept": "application/json", **checked_headers(headers)}
+        credentials = [self._credential.token, *credentials_in(headers)]
+        self._credentials = spellings(credentials)
+        self._hidden = spellings([*credentials, *headers.values()])
         self._policy = RetryPolicy(retries=options[HTTP_RETRIES], longest_pause_s=options[MAX_BACKOFF])
-        self._timeout_s = options[REQUEST_TIMEOUT]
         self._pause = pause
         self._now_s = now_s
+        self._most_requests = most_requests
+        self.requests_in_a_row = 0
 
     def get(
-        self, url: str, accept: Callable[[Response], T], *, also: Callable[[int], bool] = lambda _: False
+        self,
+        url: str,
+        accept: Callable[[Response], T],
+        *,
+        home: str,
+        also: Callable[[int], bool] = lambda _: False,
     ) -> T:
         """What ``accept`` makes of the answer.
 
         Args:
+            home: the endpoint; only its server is asked.
             accept: may raise Doubtful to have the request made again.
             also: further statuses that ``accept`` takes, besides 200.
 
         Raises:
             SplitReadError: there is no such answer; retries are used up where they could help.
         """
+        self.requests_in_a_row += 1
+        if self.requests_in_a_row > self._most_requests:
+            raise SplitReadError(
+                f"GET {self.shown(url)} is not made: {self._most_requests} requests in a row gave no rows, "
+                "and the API names yet another page",
+                remedy="see why it leads from one empty page to the next; nothing was lost or read twice",
+            )
         failures = 0
         while True:
-            outcome = self._tried(url, accept, also)
+            outcome = self._tried(url, accept, home, also)
             if not isinstance(outcome, _Failure):
                 return outcome
             failures += 1
@@ -141,7 +156,7 @@ class HttpClient:
 
     def shown(self, url: str) -> str:
         """The URL as it may be shown."""
-        return self.masked(shown_url(url, filter(None, [self._credential.param])))
+        return shortened(self.masked(shown_url(url, filter(None, [self._credential.param]))))
 
     def masked(self, text: str) -> str:
         """The text without any secret that it may hold, whole or as the end of a quotation."""
@@ -152,49 +167,88 @@ class HttpClient:
                     text = text.replace(secret[:length] + end, "***" + end)
         return text
 
-    def without_credential(self, url: str, place: str) -> str:
-        """A URL that the server sent, as it may be stored.
+    def same_server(self, url: str, home: str) -> bool:
+        """Whether a request for ``url`` goes to the server of ``home``."""
+        try:
+            return bool(self._http.origin_of(url) == self._http.origin_of(home))
+        except ValueError:
+            return False
+
+    def followed(self, link: str, response: Response, home: str) -> str:
+        """The URL that a link of an answer leads to, as it may be stored.
 
         Raises:
-            SplitReadError: a secret is in it, somewhere else than where we put it.
+            SplitReadError: it leads to another server than that of ``home``, or nobody can tell where; or a
+                secret is in it, somewhere else than where we put it.
         """
+        self._refuse_long(link, response.place)
+        try:
+            url = joined_link(response.url, link)
+        except ValueError as error:
+            raise SplitReadError(
+                f"{response.place}: the link to the next page is not followed, {error}: {self.shown(link)}",
+                remedy="have the API give links as http or https URLs, absolute or relative, with everything "
+                "else escaped",
+            ) from None
+        if not self.same_server(url, home):
+            raise SplitReadError(
+                f"{response.place}: the link to the next page leads to another server, {self.shown(url)}",
+                remedy="give the path with the scheme, host and port that the API uses in its links: the "
+                "credential is only sent there",
+            )
         if self._credential.param is not None:
             url = with_params(url, {self._credential.param: None})
-        self.refuse_secret(url, place)
+        self.refuse_secret(url, response.place)
+        named = secret_parameter(url)
+        if named is not None and not may_be_stored(named):
+            raise SplitReadError(
+                f"{response.place}: the link to the next page has the parameter {named}, which looks like a "
+                "credential and would be stored",
+                remedy="use pagination cursor, page or since, if the API has it; or, if that parameter is "
+                "your own credential, give it by authParam under this name",
+            )
         return url
 
     def refuse_secret(self, position: str, place: str) -> None:
-        """Nothing that holds a secret may be stored."""
-        if any(secret in position for secret in self._credentials):
+        """Nothing that holds a secret may be stored, and nothing without bound."""
+        self._refuse_long(position, place)
+        written = (position, unquote(position), unquote_plus(position))
+        if any(secret in text for secret in self._credentials for text in written):
             raise SplitReadError(
                 f"{place}: the link or cursor to the next page holds the credential, which is never stored",
                 remedy="give the credential in a header (authHeader), or by authParam under the name that "
                 "the server uses in its links",
             )
 
+    @staticmethod
+    def _refuse_long(position: str, place: str) -> None:
+        if len(position) > _LONGEST_POSITION:
+            raise SplitReadError(
+                f"{place}: the link or cursor to the next page has {len(position)} characters; at most "
+                f"{_LONGEST_POSITION} are stored",
+                remedy="check cursorPath or linkPath: it has to lead to the cursor or link alone",
+            )
+
     def close(self) -> None:
         """Close the connections."""
-        self._session.close()
+        self._connections.close()
 
-    def _tried(self, url: str, accept: Callable[[Response], T], also: Callable[[int], bool]) -> T | _Failure:
-        errors = self._requests.exceptions
+    def _tried(
+        self, url: str, accept: Callable[[Response], T], home: str, also: Callable[[int], bool]
+    ) -> T | _Failure:
         try:
-            answer = self._session.get(
+            answer = self._connections.get(
                 self._credential.in_url(url),
+                home=home,
                 headers=self._headers,
                 auth=self._credential.in_headers,
-                timeout=self._timeout_s,
-                allow_redirects=False,
             )
-        except errors.Timeout:
-            return _Failure(f"no answer within {self._timeout_s:g} seconds (requestTimeout)")
-        except (errors.ConnectionError, errors.ChunkedEncodingError, errors.ContentDecodingError) as error:
-            return _Failure(f"the connection broke or the body was cut off: {self._told(error)}")
-        except (errors.RequestException, ValueError) as error:
+        except self._http.Unanswered as error:
+            return _Failure(self.masked(str(error)))
+        except self._http.Refused as error:
             # Without the cause: its text may hold the credential.
             raise SplitReadError(
-                f"GET {self.shown(url)} cannot be made: {self._told(error)}",
-                remedy="check the path, endpoints and headers",
+                f"GET {self.shown(url)} failed: {self.masked(str(error))}", remedy=error.remedy
             ) from None
         response = self._response(url, answer)
         if response.status != HTTPStatus.OK and not also(response.status):
@@ -208,20 +262,19 @@ class HttpClient:
             raise SplitReadError(self.masked(error.what), remedy=error.remedy) from None
 
     def _response(self, url: str, answer: Any) -> Response:
-        headers = answer.headers
         return Response(
             url=url,
             place=self.shown(url),
-            status=answer.status_code,
-            body=answer.content.removeprefix(codecs.BOM_UTF8),
-            next_link=answer.links.get("next", {}).get("url"),
-            framed="Content-Length" in headers or "chunked" in headers.get("Transfer-Encoding", ""),
+            status=answer.status,
+            body=answer.body.removeprefix(codecs.BOM_UTF8),
+            next_link=answer.next_link,
+            framed=answer.framed,
         )
 
     def _failure_of_status(self, response: Response, answer: Any) -> _Failure:
         status = response.status
         phrase = next((known.phrase for known in HTTPStatus if known == status), "")
-        body = self.masked(response.body[:_LOOKED_AT_BYTES].decode("utf-8", "replace"))[:_SHOWN_CHARS]
+        body = self.masked(response.body.decode("utf-8", "replace"))[:_SHOWN_CHARS]
         said = f"status {status} {phrase}".rstrip() + (f", {body!r}" if body else "")
         if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
             return _Failure(said, retry_after_s=self._retry_after_s(answer.headers.get("Retry-After")))
@@ -244,100 +297,16 @@ class HttpClient:
             return float(value)
         try:
             return max(0.0, parsedate_to_datetime(value).timestamp() - self._now_s())
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
 
-    def _told(self, error: Exception) -> str:
-        return f"{type(error).__name__}: {self.masked(str(error))}"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Credential:
-    """The token, and where it goes; empty when there is none."""
-
-    token: str
-    header: str
-    prefix: str
-    param: str | None
-
-    @classmethod
-    def of(cls, options: Options) -> _Credential:
-        token = _token(options)
-        header, scheme = options[AUTH_HEADER], options[AUTH_SCHEME]
-        if scheme is None:
-            scheme = "Bearer" if header.lower() == "authorization" else ""
-        return cls(
-            token=token,
-            header=header,
-            prefix=scheme.strip() + " " if scheme.strip() else "",
-            param=options[AUTH_PARAM],
-        )
-
-    def in_url(self, url: str) -> str:
-        return with_params(url, {self.param: self.token}) if self.param and self.token else url
-
-    def in_headers(self, request: Any) -> Any:
-        # Given as ``auth`` of the request even when there is none: else requests takes one from .netrc.
-        if self.token and not self.param:
-            request.headers[self.header] = self.prefix + self.token
-        return request
-
-
-def _token(options: Options) -> str:
-    name = options[AUTH_ENV]
-    token = options[AUTH_TOKEN] if name is None else os.environ.get(name)
-    if token is None and name is not None:
-        raise OptionError(
-            f"the environment variable {name} of option authEnv is not set on this executor",
-            remedy="set it for the Python workers of all executors (spark.executorEnv.* in the "
-            "configuration of Spark, or the environment that Spark is started in)",
-        )
-    token = (token or "").strip()
-    if not _fits_header(token):
-        raise OptionError(
-            f"the token of option {'authToken' if name is None else 'authEnv'} (not shown) has characters "
-            "that cannot be sent",
-            remedy="check for line breaks and characters beyond Latin-1 in it",
-        )
-    return token
-
-
-def _checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    for name, value in headers.items():
-        if not _fits_header(value) or value != value.strip() or not name.strip():
-            raise OptionError(
-                f"the header {name!r} of option headers has a value (not shown) that cannot be sent",
-                remedy="check for line breaks, blanks at its ends, and characters beyond Latin-1 in it",
-            )
-    return headers
-
-
-def _credentials_in(headers: Mapping[str, str]) -> list[str]:
-    """Values of headers that look like credentials, with and without a word such as Basic before them."""
-    found = [value for name, value in headers.items() if is_secret_name(name)]
-    return [*found, *(value.rpartition(" ")[2] for value in found)]
-
-
-def _fits_header(value: str) -> bool:
-    return all(" " <= char <= "\xff" and char != "\x7f" for char in value)
-
-
-def _spellings(secrets: list[str]) -> list[str]:
-    """The secrets as they may occur in URLs, JSON and quotations, longest first; very short ones are none."""
-    found: set[str] = set()
-    for text in secrets:
-        if len(text) > 3:
-            found |= {text, quote(text), quote(text, safe=""), quote_plus(text), text.replace("/", r"\/")}
-    found |= {repr(text)[1:-1] for text in found}
-    return sorted(found, key=len, reverse=True)
-
-
-def _imported_requests() -> Any:
+def _imported_connections() -> Any:
     try:
-        import requests
+        from flip27_source.readers import http_connections
     except ImportError as error:
         raise RegistryError(
             f"the http reader needs the package requests: {error}",
             remedy="pip install 'flip27-source[http]' on the driver and on every executor node",
         ) from error
-    return requests
+    return http_connections

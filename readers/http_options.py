@@ -15,6 +15,7 @@ from flip27_source.options import (
     integer,
     one_of,
     optional,
+    size_bytes,
     text,
 )
 
@@ -203,9 +204,16 @@ MAX_BACKOFF: Option[float] = Option(
 REQUEST_TIMEOUT: Option[float] = Option(
     name="requestTimeout",
     parse=duration_s,
-    default=30.0,
-    default_text="30 seconds",
-    doc="Longest wait for a connection, and for the next bytes of an answer.",
+    default=60.0,
+    default_text="1 minute",
+    doc="Longest time that a request may take: from the connection to the last byte of the answer.",
+)
+MAX_RESPONSE_BYTES: Option[int] = Option(
+    name="maxResponseBytes",
+    parse=size_bytes,
+    default=128 * 1024 * 1024,
+    default_text="128m",
+    doc="Largest answer, as it is sent and as it is once it is unpacked. A larger one fails the task.",
 )
 
 HTTP_OPTIONS: tuple[Option[Any], ...] = (
@@ -235,6 +243,7 @@ HTTP_OPTIONS: tuple[Option[Any], ...] = (
     HTTP_RETRIES,
     MAX_BACKOFF,
     REQUEST_TIMEOUT,
+    MAX_RESPONSE_BYTES,
 )
 
 _ONLY_FOR: dict[str, tuple[Option[Any], ...]] = {

@@ -81,5 +81,8 @@ class PageWalk(Walk):
 
         url = with_params(split.split_id, {**self._size_params, self._param: number})
         return self._client.get(
-            url, accept, also=lambda status: status == HTTPStatus.NOT_FOUND and number > self._first_number
+            url,
+            accept,
+            home=split.split_id,
+            also=lambda status: status == HTTPStatus.NOT_FOUND and number > self._first_number,
         )

@@ -41,15 +41,20 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
 
     Args:
         pause, now_s: how it waits and what time it is; tests hand in their own.
+        most_requests: how many it makes in a row that give nothing to pass on.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = (*HTTP_OPTIONS, MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE)
 
     def __init__(
-        self, pause: Callable[[float], None] = time.sleep, now_s: Callable[[], float] = time.time
+        self,
+        pause: Callable[[float], None] = time.sleep,
+        now_s: Callable[[], float] = time.time,
+        most_requests: int = 10_000,
     ) -> None:
         self._pause = pause
         self._now_s = now_s
+        self._most_requests = most_requests
         self._client: HttpClient | None = None
 
     def open(self, context: SourceReaderContext) -> None:
@@ -57,19 +62,29 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         super().open(context)
         options = context.options
         check_http_options(options)
-        self._client = HttpClient(options, pause=self._pause, now_s=self._now_s)
+        self._client = HttpClient(
+            options, pause=self._pause, now_s=self._now_s, most_requests=self._most_requests
+        )
         self._walk = _WALKS[options[PAGINATION]](options, self._client)
         self._converter = RecordConverter(context)
 
     def read(self, split: HttpSplit) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
         """The records from the position of ``split`` on, with a Progress behind each page."""
+        assert self._client is not None
+        for item in self._read(split):
+            self._client.requests_in_a_row = 0
+            yield item
+
+    def _read(self, split: HttpSplit) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
         ends = self.context.end_positions
         if split.split_id in ends:
+            self._check_is_named(split)
             yield from self._read_again(split, ends[split.split_id])
             return
         if self._is_given_up(split):
             yield Progress(None)
             return
+        self._check_is_named(split)
         start = split
         for step in self._walk.steps(split):
             yield from self._marked(step)
@@ -109,6 +124,20 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         except SplitReadError as error:
             assert self._client is not None
             raise SplitReadError(self._client.masked(error.what), remedy=error.remedy) from None
+
+    def _check_is_named(self, split: HttpSplit) -> None:
+        """Raise SplitReadError where the credential would go to a server that the options do not name."""
+        options, client = self.context.options, self._client
+        assert client is not None
+        if options[PATH] is None:  # of another enumerator
+            return
+        if not any(client.same_server(split.split_id, url) for url in endpoints_of(options)):
+            raise SplitReadError(
+                f"the state has the endpoint {client.shown(split.split_id)}, whose server no option names: "
+                "no request is made to it",
+                remedy="set path or endpoints to it, if it is yours; a savepoint whose API has moved needs "
+                "pathRewrite",
+            )
 
     def _is_given_up(self, split: HttpSplit) -> bool:
         options = self.context.options

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.http_endpoints import HttpSplit
-from flip27_source.enumerators.http_urls import joined_link, origin, with_params
-from flip27_source.errors import SplitReadError
+from flip27_source.enumerators.http_urls import with_params
 from flip27_source.options import Options
 from flip27_source.readers.http_answers import (
     Identity,
@@ -169,7 +168,7 @@ class ChainWalk(Walk):
                 raise repeated(response.place, "the answer leads back to a page that was read before")
             return Page(records, following, response.place)
 
-        return self._client.get(self._url(split), accept)
+        return self._client.get(self._url(split), accept, home=split.split_id)
 
     def _url(self, split: HttpSplit) -> str:
         url = with_params(split.split_id, self._size_params)
@@ -190,12 +189,4 @@ class ChainWalk(Walk):
         if self._kind == "cursor":
             self._client.refuse_secret(str(found), response.place)
             return found
-        link = joined_link(response.url, str(found))
-        if origin(link) != origin(split.split_id):
-            raise SplitReadError(
-                f"{response.place}: the link to the next page leads to another server, "
-                f"{self._client.shown(link)}",
-                remedy="give the path with the scheme, host and port that the API uses in its links: the "
-                "credential is only sent there",
-            )
-        return self._client.without_credential(link, response.place)
+        return self._client.followed(str(found), response, split.split_id)

@@ -88,13 +88,15 @@ class SinceWalk(Walk):
                 break
             split = self._after(split, new, page)
         if left and self._checks:
-            difference = f"{abs(left)} {'fewer' if left > 0 else 'more'}"
+            difference = f"{left} fewer" if left > 0 else "more"
             raise changed_records(
                 page.place, f"the batch is read again, and there are {difference} records than before"
             )
 
     def _is_past(self, newest: _Dated, limit: Time, left: int, place: str) -> bool:
         """Whether nothing up to ``limit`` can follow ``newest``, but what came later than the batch."""
+        if left < 0 and self._checks:
+            return True
         return not self._is_before(newest, limit, place) and (left <= 0 or newest.time != limit)
 
     def _digest(self, dated: _Dated, page: Page) -> str:
@@ -125,9 +127,8 @@ class SinceWalk(Walk):
             return page, new
 
         since = split.at if split.at is not None else self._start
-        return self._client.get(
-            with_params(split.split_id, {**self._size_params, self._param: since}), accept
-        )
+        url = with_params(split.split_id, {**self._size_params, self._param: since})
+        return self._client.get(url, accept, home=split.split_id)
 
     def _new(self, page: Page, split: HttpSplit) -> list[_Dated]:
         reached = None if split.at is None else as_time(split.at)

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flip27_source.errors import Flip27Error
+from flip27_source.errors import Flip27Error, kept_text
 
 
 class Status(enum.StrEnum):
@@ -66,4 +66,4 @@ def failure(check: str, error: Exception) -> Finding:
     """An error as a finding."""
     if isinstance(error, Flip27Error):
         return failed(check, error.what, error.remedy)
-    return failed(check, f"{type(error).__name__}: {error}", "mend what the message of the library names")
+    return failed(check, kept_text(error), "mend what the message of the library names")

@@ -23,6 +23,7 @@ from flip27_source.snapshots.store import Store, open_store
 from flip27_source.source_options import PATH
 
 from .check_findings import Finding, failed, failure, finding_of, ok, skipped, warning
+from .check_permissions import writers
 
 LISTING_S = 5.0
 """How long the path is listed at most."""
@@ -54,6 +55,9 @@ def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Findin
     folder = f"{_PROBE}{uuid.uuid4().hex}"
     with _cleaned_up(store, location, folder):
         yield finding_of("state location", lambda: _probed(store, folder))
+        local = local_path(location)
+        if local is not None:
+            yield writers(Path(os.path.realpath(local)))
         yield _conditional_create(store, f"{folder}/twice")
 
 

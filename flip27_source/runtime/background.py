@@ -13,7 +13,7 @@ from typing import Any
 
 from ..coordination.context import Handler
 from ..enumerator import RetryPolicy
-from ..errors import is_final
+from ..errors import is_final, kept_text
 
 _log = logging.getLogger("flip27_source")
 
@@ -58,7 +58,7 @@ class BackgroundRunner:
             while not self._closed.wait(period_s) and (error is None or isinstance(error, Exception)):
                 _, error = self._round(work, RetryPolicy())
                 if isinstance(error, Exception):
-                    _log.warning("tried again in %.1f s: %s: %s", period_s, type(error).__name__, error)
+                    _log.warning("tried again in %.1f s: %s", period_s, kept_text(error))
 
         threading.Thread(target=rounds, name="flip27-async", daemon=True).start()
 
@@ -126,8 +126,8 @@ class BackgroundRunner:
                     return None, error
                 pause_s = retry.pause_s(failures)
                 _log.warning(
-                    "asynchronous work failed (%d of %d), tried again in %.1f s: %s: %s",
-                    failures, retry.retries + 1, pause_s, type(error).__name__, error,
+                    "asynchronous work failed (%d of %d), tried again in %.1f s: %s",
+                    failures, retry.retries + 1, pause_s, kept_text(error),
                 )  # fmt: skip
                 if self._closed.wait(pause_s):
                     return None, error

@@ -24,6 +24,7 @@ import msgspec
 
 from ..coordination.reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
+from ..file_systems import refuse_credentials
 from ..segment import content_digest
 from ..stored_json import compact_json, decode_json
 from . import layout
@@ -185,6 +186,7 @@ def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
 
     Raises: see :func:`read_savepoint`.
     """
+    refuse_credentials(location, "savepoint", StateLocationError)
     directory = location.rstrip("/").removesuffix(f"/{METADATA}")
     parent, slash, folder = directory.rpartition("/")
     return read_savepoint(open_at(parent or ("/" if slash else ".")), folder)

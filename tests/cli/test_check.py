@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +89,7 @@ def test_places_that_are_ready_are_said_to_be_and_left_as_they_were(
 
 def test_a_state_location_with_content_keeps_it(tmp_path: Path) -> None:
     (tmp_path / "files-0123456789abcdef").mkdir()
-    assert [finding.status for finding in state_location(str(tmp_path), {})] == [Status.OK, Status.OK]
+    assert [finding.status for finding in state_location(str(tmp_path), {})] == [Status.OK] * 3
     assert [path.name for path in tmp_path.iterdir()] == ["files-0123456789abcdef"]
 
 
@@ -224,3 +226,56 @@ def test_a_file_that_does_not_fit_its_reader_fails(flip27: CommandLine, tmp_path
 )
 def test_plain_schemas_are_understood_without_spark(ddl: str, schema: pa.Schema | None) -> None:
     assert arrow_schema(ddl) == schema
+
+
+@pytest.fixture
+def umask() -> Iterator[Callable[[int], None]]:
+    """Sets the umask of this process for a test."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield os.umask
+    os.umask(before)
+
+
+def permissions(flip27: CommandLine, state: Path) -> dict[str, Any]:
+    said = flip27("check", "--state", state, "--json")
+    found = {finding["check"]: finding for finding in said.data["findings"]}
+    assert found["state location"]["status"] == "ok"
+    return dict(found["state location, permissions"])
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o703])
+@pytest.mark.parametrize("where", ["state", "state/lineage", "state/lineage/requests"])
+def test_a_state_location_that_everybody_may_write_is_a_warning(
+    flip27: CommandLine, tmp_path: Path, where: str, mode: int
+) -> None:
+    """The sticky bit does not help there: to add a request is to edit the source."""
+    (tmp_path / "state" / "lineage" / "requests").mkdir(parents=True)
+    assert permissions(flip27, tmp_path / "state")["status"] == "ok"
+    (tmp_path / where).chmod(mode)
+    found = permissions(flip27, tmp_path / "state")
+    assert found["status"] == "warning"
+    assert f"everybody may write to {tmp_path / where} (mode {mode:04o}): add" in found["found"]
+    assert f"chmod o-w {tmp_path / where}" in found["remedy"]
+
+
+def test_a_directory_above_that_everybody_may_write_is_a_warning_without_the_sticky_bit(
+    flip27: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "above" / "state").mkdir(parents=True)
+    (tmp_path / "above").chmod(0o1777)
+    assert permissions(flip27, tmp_path / "above" / "state")["status"] == "ok"
+    (tmp_path / "above").chmod(0o777)
+    found = permissions(flip27, tmp_path / "above" / "state")
+    assert "put another directory in the place of the state location" in found["found"]
+    assert found["status"] == "warning"
+
+
+def test_a_umask_that_opens_new_directories_to_everybody_is_a_warning(
+    flip27: CommandLine, tmp_path: Path, umask: Callable[[int], None]
+) -> None:
+    umask(0o000)
+    assert permissions(flip27, tmp_path / "new")["status"] == "warning"
+    umask(0o002)
+    assert permissions(flip27, tmp_path / "newer")["status"] == "ok"
+    assert not (tmp_path / "new").exists()

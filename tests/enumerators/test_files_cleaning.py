@@ -343,6 +343,25 @@ def test_options_that_do_not_fit_say_what_is_expected(
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "archive",
+    [
+        "sftp://tom:hunter2@host/archive",
+        "sftp://tom:hunter2@elsewhere/archive",
+        "s3://KEY:hunter2@bucket/archive",
+        "abfs://archive@account/a?sv=2024&sig=hunter2",
+    ],
+)
+def test_an_archive_with_credentials_in_it_is_refused_without_them(archive: str) -> None:
+    """Where a file is moved to is stored until it is there."""
+    options = {"path": "sftp://host/landing", "cleanSource": "archive", "sourceArchiveDir": archive}
+    with pytest.raises(
+        OptionError, match=r"option sourceArchiveDir .*(user name or password|parameter sig)"
+    ) as caught:
+        Batches(FilesEnumerator, EchoReader, options).trigger()
+    assert "hunter2" not in str(caught.value)
+
+
 def a_range(start: int, end: int | None, *, modified_us: int = 1) -> FileSplit:
     return FileSplit(path="/a", length=30, modified_us=modified_us, start=start, end=end)
 

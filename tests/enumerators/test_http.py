@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from requests.models import PreparedRequest
+from urllib3.util import parse_url
 
 from flip27_source.enumerator import Boundedness
 from flip27_source.enumerators.http_endpoints import HttpSplit, HttpState
-from flip27_source.enumerators.http_urls import endpoint_urls, shown_url, texts, with_params
+from flip27_source.enumerators.http_urls import endpoint_urls, joined_link, shown_url, texts, with_params
 from flip27_source.errors import OptionError
 from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.http_connections import origin_of
 from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.runtime.subtask import read_subtask
 from flip27_source.snapshots.store import MemoryStore
@@ -134,7 +140,19 @@ def test_a_bounded_run_ends() -> None:
     frozen(running)
 
 
-@pytest.mark.parametrize("path", ["orders", "ftp://x/y", "https://", "http://[1", "/landing"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "orders",
+        "ftp://x/y",
+        "https://",
+        "http://[1",
+        "/landing",
+        "https://a\\@b/x",
+        "https://a\t.b/x",
+        "https://a/\0",
+    ],
+)
 def test_what_is_no_url_of_an_api_is_refused(path: str) -> None:
     with pytest.raises(OptionError, match="which is no URL of an HTTP API"):
         coordinator(http(path))
@@ -153,6 +171,32 @@ def test_credentials_in_a_url_are_refused_and_not_shown(path: str, what: str) ->
         coordinator(http(path))
     assert "s3cr3t" not in str(caught.value)
     assert "authParam" in str(caught.value)
+
+
+PIECES = [
+    "http", "https", "ftp", ":", "//", "/", "\\", "@", "?", "#", "%", "%2e", "[", "]", "::1", ".", "127.1",
+    "api.example", "evil.example", ":80", ":443", ":8o", ":", "a", " ", "\t", "\n", "\0", "&", "=", ";", "*",
+    "'", "\x85", "\u3002", "\u2147", "\xe9",
+]  # fmt: skip
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=9).map("".join))
+def test_any_link_is_refused_or_means_one_server_to_every_parser(link: str) -> None:
+    base = "https://api.example/v1/orders?page=1"
+    try:
+        joined = joined_link(base, link)
+    except ValueError:
+        return
+    assert shown_url(joined).isprintable()
+    try:
+        asked = origin_of(joined)
+    except ValueError:
+        return  # no request can be made
+    prepared = PreparedRequest()
+    prepared.prepare_url(with_params(joined, {"token": "x"}), None)
+    assert origin_of(str(prepared.url)) == asked
+    assert urlsplit(joined).hostname == parse_url(joined).host == asked[1]
 
 
 def test_urls_are_shown_without_what_looks_like_a_credential() -> None:

@@ -71,12 +71,13 @@ def reader_of(
     ends: Mapping[str, Any] | None = None,
     share: Share | None = None,
     now_s: float = 0.0,
+    most_requests: int = 10_000,
 ) -> HttpReader:
     """An open reader; its pauses go to the share and take no time."""
     raw = {"path": api.url, "requestTimeout": "5s", **options}
     parsed = Options.parse(raw, declared_options(HttpEnumerator, HttpReader))
     pauses = [] if share is None else share.pauses
-    reader = HttpReader(pause=pauses.append, now_s=lambda: now_s)
+    reader = HttpReader(pause=pauses.append, now_s=lambda: now_s, most_requests=most_requests)
     reader.open(SourceReaderContext(options=parsed, schema=schema, end_positions=ends or {}))
     return reader
 
@@ -90,13 +91,21 @@ def read(
     end: HttpSplit | None = None,
     is_replay: bool = False,
     now_s: float = 0.0,
+    most_requests: int = 10_000,
     **options: str,
 ) -> Share:
     """Read from ``split`` on, up to so many Progress marks, or as a replay up to ``end``."""
     start = split or split_of(api, kind)
     share = Share()
     ends = {start.split_id: end} if is_replay or end is not None else {}
-    reader = reader_of(api, {**KINDS.get(kind, {}), **options}, ends=ends, share=share, now_s=now_s)
+    reader = reader_of(
+        api,
+        {**KINDS.get(kind, {}), **options},
+        ends=ends,
+        share=share,
+        now_s=now_s,
+        most_requests=most_requests,
+    )
     try:
         rows_at_mark = 0
         for item in reader.read(start):

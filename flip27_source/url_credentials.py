@@ -1,0 +1,121 @@
+"""Credentials in URLs: what looks like one, and texts without them. Pure: no I/O.
+
+A URL may hold a user and a password before its host, and tokens and signatures among the parameters
+of its query. What is shown or stored goes through here.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+from itertools import pairwise
+from urllib.parse import unquote
+
+_KINDS = {
+    "key": "api access secret subscription private account app",
+    "token": "api access auth refresh id bearer session security sas",
+    "secret": "client app api",
+}
+_SECRET_NAMES = frozenset(
+    ("key", "token", "secret", "password", "passwd", "pwd", "passphrase", "auth", "authorization",
+     "proxyauthorization", "signature", "sig", "credential", "cookie", "jwt")
+) | {kind + word for word, kinds in _KINDS.items() for kind in kinds.split()}  # fmt: skip
+"""Not everything that ends in ``key`` or ``token``: a page token is no secret, and says where an error is."""
+
+_OF_CLOUDS = ("x_", "amz_", "goog_", "ms_")
+_NAMES_OF_PAGES = frozenset(("key", "token"))
+
+_AZURE = frozenset({"abfs", "abfss", "az"})
+_WITH_CONTAINERS = _AZURE | {"wasb", "wasbs", "oci"}
+"""Protocols whose URLs have a container before the @, or a bucket: ``abfs://container@account/path``."""
+
+_PROTOCOL_CHARS = string.ascii_letters + string.digits + "+.-"
+_AUTHORITY = re.compile(r"[^\s/?#'\"<>]*")
+_WORD = re.compile(r"\S*")
+_PARAMETERS = re.compile(r"[^\s'\"<>]*")
+_PARAMETER = re.compile(r"([?&;#])([^=&;?#\s'\"<>]+)=([^&#\s'\"<>]*)")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a header or parameter of this name holds a credential, by the look of it."""
+    plain = name.lower().replace("-", "_")
+    for prefix in _OF_CLOUDS:
+        plain = plain.removeprefix(prefix)
+    plain = plain.replace("_", "")
+    return plain in _SECRET_NAMES or plain.endswith("signature")
+
+
+def signs(name: str) -> bool:
+    """Whether a parameter of this name is the signature of a URL, by the look of it."""
+    return name.lower() == "sig" or name.lower().endswith("signature")
+
+
+def may_be_stored(name: str) -> bool:
+    """Whether a parameter of this name, in a link that a server sent, may be part of a position.
+
+    Many APIs call a page's token or its last key just so.
+    """
+    return not is_secret_name(name) or name.lower() in _NAMES_OF_PAGES
+
+
+def without_users(text: str) -> str:
+    """The text, every URL in it without user and password; containers stay."""
+    return "://".join([text.partition("://")[0], *(rest[len(user) :] for user, rest in _users(text))])
+
+
+def has_account(url: str) -> bool:
+    """Whether a URL of Azure says in which account its container is: ``abfs://container@account/path``."""
+    protocol, _, rest = without_users(url).partition("://")
+    return protocol in _AZURE and "@" in rest.partition("/")[0]
+
+
+def masked(text: str, *, users_of: str = "") -> str:
+    """The text, every URL in it without user and password and without what looks like a credential.
+
+    Args:
+        users_of: a URL whose users and passwords are masked wherever they are.
+    """
+    first, *others = without_users(text).split("://")
+    shown = "://".join([first, *(_PARAMETERS.sub(_without_secrets, rest, count=1) for rest in others)])
+    for user, _ in _users(users_of):
+        for secret in filter(None, (user[:-1], user[:-1].partition(":")[2])):
+            shown = shown.replace(secret, "***")
+    return shown
+
+
+def secret_parameter(url: str) -> str | None:
+    """The first parameter of the URL's query that looks like a credential."""
+    names = (unquote(match[2]) for match in _PARAMETER.finditer(url))
+    return next((name for name in names if is_secret_name(name)), None)
+
+
+def _users(text: str) -> Iterator[tuple[str, str]]:
+    """The user of each URL, with its @ or empty, and what follows the ``://`` of the URL."""
+    for before, rest in pairwise(text.split("://")):
+        protocol = before[len(before.rstrip(_PROTOCOL_CHARS)) :]
+        yield _user(protocol.lower(), rest), rest
+
+
+def _user(protocol: str, rest: str) -> str:
+    authority = _matched(_AUTHORITY, rest)
+    user, at, _ = authority.rpartition("@")
+    port = authority.partition(":")[2]
+    if not at and port and not port.isdigit() and not authority.startswith("["):
+        # A password with a slash in it, which has no place there.
+        user, at, _ = _matched(_WORD, rest).partition("::")[0].rpartition("@")
+    is_container = protocol in _WITH_CONTAINERS and not set(":@") & set(user)
+    return "" if is_container else user + at
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.match(text)
+    return found[0] if found else ""
+
+
+def _without_secrets(url: re.Match[str]) -> str:
+    return _PARAMETER.sub(_masked, url[0])
+
+
+def _masked(match: re.Match[str]) -> str:
+    return f"{match[1]}{match[2]}=***" if is_secret_name(unquote(match[2])) else match[0]

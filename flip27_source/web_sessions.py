@@ -1,0 +1,137 @@
+"""Sessions of aiohttp for files of web servers: one server each, and answers with a bound.
+
+fsspec makes the requests. What lives here is what it leaves open: its headers follow a redirect wherever
+that leads, and it takes an answer for what it asked for, however long it is.
+Imported with the first path of a web server: the package aiohttp need not be installed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import re
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from .content_codings import decoded
+
+_LARGEST_PAGE_BYTES = 128 << 20
+_LARGEST_UNANNOUNCED_BYTES = 1 << 30
+_PIECE_BYTES = 1 << 16
+
+
+class AnswerRefusedError(Exception):
+    """An answer that is not what was asked for; the text says why, and what to do."""
+
+
+@functools.lru_cache(maxsize=128)
+def session_for(url: str) -> Callable[..., Any]:
+    """What makes a session that only connects to the server of ``url``; for fsspec's ``get_client``.
+
+    The same for the same server: fsspec tells its file systems apart by it.
+    """
+    return functools.partial(_session, URL(url).origin())
+
+
+async def _session(origin: URL, **given: Any) -> aiohttp.ClientSession:
+    given.pop("loop", None)  # the one that this runs in
+    headers = CIMultiDict({"Accept-Encoding": "identity"})
+    headers.update(given.pop("headers", None) or {})
+    return aiohttp.ClientSession(
+        **{
+            "connector": _OneServer(origin),
+            "response_class": _Answer,
+            # Files are read as they are stored.
+            "auto_decompress": False,
+            "headers": headers,
+            **given,
+        }
+    )
+
+
+class _OneServer(aiohttp.TCPConnector):
+    """Connects to one server. Redirects come through here too, with the URL as it is used."""
+
+    def __init__(self, origin: URL) -> None:
+        super().__init__()
+        self._only = origin
+
+    async def connect(self, req: Any, *args: Any, **kwargs: Any) -> Any:
+        if req.url.origin() != self._only:
+            raise AnswerRefusedError(
+                f"the server redirects from {self._only} to {req.url.origin()}, and redirects to another "
+                "scheme, host or port are not followed: give the path as it is there, if it is to be trusted"
+            )
+        return await super().connect(req, *args, **kwargs)
+
+
+class _Answer(aiohttp.ClientResponse):
+    """An answer of which no more is read than was asked for."""
+
+    async def read(self) -> bytes:
+        """The body as it is sent; of a range no more than the range."""
+        asked = _asked_range(self.request_info.headers.get("Range", ""))
+        if asked is not None and self.status == HTTPStatus.PARTIAL_CONTENT:
+            self._check_begins(asked[0])
+        announced = None if "Transfer-Encoding" in self.headers else self.content_length
+        limit = _LARGEST_UNANNOUNCED_BYTES if asked is None else asked[1] - asked[0] + 1
+        if announced is not None and (asked is None or announced <= limit):
+            return await super().read()
+        found = await self._read(limit + 1)
+        if len(found) <= limit:
+            return found
+        self.close()
+        if asked is None:
+            raise AnswerRefusedError(f"the answer has no length, and more than {limit} bytes")
+        return found[:limit]
+
+    def _check_begins(self, asked: int) -> None:
+        start = re.match(r"bytes (\d+)-", self.headers.get("Content-Range", ""))
+        if start is not None and int(start[1]) != asked:
+            self.close()
+            raise AnswerRefusedError(
+                f"byte {asked} of the file and on was asked for, and byte {start[1]} and on came"
+            )
+
+    async def text(self, encoding: str | None = None, errors: str = "strict") -> str:
+        """A page, unpacked: some servers compress pages whether they are asked to or not."""
+        limit = _LARGEST_PAGE_BYTES
+        sent = await self._read(limit + 1)
+        found = bytearray()
+        for piece in decoded(_cut(sent), self.headers.get("Content-Encoding", "")):
+            found += piece
+            if len(found) > limit:
+                break
+        if max(len(sent), len(found)) > limit:
+            self.close()
+            raise AnswerRefusedError(f"the page has more than {limit} bytes")
+        return found.decode(encoding or _known(self.charset), errors)
+
+    async def _read(self, limit: int) -> bytes:
+        """The body, or a little more than ``limit`` bytes of it."""
+        pieces, count = [], 0
+        while count < limit and (piece := await self.content.readany()):
+            pieces.append(piece)
+            count += len(piece)
+        return b"".join(pieces)
+
+
+def _asked_range(header: str) -> tuple[int, int] | None:
+    found = re.fullmatch(r"bytes=(\d+)-(\d+)", header)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def _cut(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + _PIECE_BYTES] for start in range(0, len(data), _PIECE_BYTES))
+
+
+def _known(charset: str | None) -> str:
+    try:
+        return codecs.lookup(charset or "utf-8").name
+    except LookupError:
+        return "utf-8"

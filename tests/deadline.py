@@ -1,0 +1,23 @@
+"""A deadline for what has to end by itself, and would not if it were wrong."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def soon(seconds: int = 60) -> Iterator[None]:
+    """Fails when what is inside takes longer; in the middle of a regular expression too."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError(f"no end after {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
