@@ -143,10 +143,10 @@ def _parquet_file(path: str, source: Any, **how: Any) -> pq.ParquetFile:
 
 
 def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
-    """The row groups whose middle lies in the range of the split, but for empty ones, which lie nowhere."""
+    """The row groups whose middle lies in the range of the split; an empty one may tell no offset."""
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
-        if row_group.num_columns == 0 or row_group.num_rows == 0:
+        if row_group.num_columns == 0:
             continue
         columns = [row_group.column(index) for index in range(row_group.num_columns)]
         first = columns[0]
