@@ -220,13 +220,14 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         rows: list[Row] = []
         row_lines: list[int] = []
         left = _Left([], [])
-        for number in slow:
+        rescues = self._evolution.rescued_at is not None
+        splits = block.splits_of_lines(slow) if rescues else [None] * len(slow)
+        for number, split in zip(slow, splits, strict=True):
             line = lines[number]
             read = self._line_parser.parse(line)
             malformed, rescued = read.malformed, None
-            if self._evolution.rescued_at is not None:
-                path = block.place_of_line(number).split.path
-                rescued = self._rescue.left_over(line, read.rows, path)
+            if split is not None:
+                rescued = self._rescue.left_over(line, read.rows, split.path)
                 malformed = malformed and rescued is None
             if malformed:
                 if self._mode == "FAILFAST":
