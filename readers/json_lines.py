@@ -103,8 +103,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
         """As Spark finds it in the first lines of each file, or in the documents."""
-        corrupt = pa.struct([pa.field(options[CORRUPT_RECORD_COLUMN], pa.string())])
-        malformed = None if options[MODE] == "DROPMALFORMED" else corrupt
+        malformed = None if options[MODE] == "DROPMALFORMED" else options[CORRUPT_RECORD_COLUMN]
         types = replace(JsonTypes.of(options), refuses_twice=True)
         looked_at: list[str] = []
         try:
