@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from flip27_source.enumerators.entries import etag_of, modified_us
-from flip27_source.enumerators.file_globs import expand_paths, is_matched
+from flip27_source.enumerators.file_globs import expand_paths, is_matched, split_glob
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.files_options import CLEAN_SOURCE, SOURCE_ARCHIVE_DIR
 from flip27_source.enumerators.listing import is_hidden
+from flip27_source.enumerators.real_folders import open_below
 from flip27_source.errors import ActionError, OptionError
 from flip27_source.file_systems import host_of, is_object_store, local_path, open_file_system
 from flip27_source.options import Options
@@ -100,6 +101,7 @@ class Cleaning:
     def __init__(self, options: Options, paths: Sequence[str]) -> None:
         self._storage_options = options.with_prefix("storage.")
         self._archive = None
+        self._roots = _local_roots(paths)
         self.wanted = options[CLEAN_SOURCE] != "off"
         if options[CLEAN_SOURCE] == "archive":
             archive = options.require(SOURCE_ARCHIVE_DIR, why="cleanSource=archive moves files there")
@@ -121,7 +123,17 @@ class Cleaning:
         if local_path(action.path) is None:
             _clean_remote(action, self._storage_options)
         else:
-            _clean_local(action)
+            _clean_local(action, self._roots)
+
+
+def _local_roots(paths: Sequence[str]) -> list[str]:
+    """The local directories below which the source reads."""
+    found = (local_path(path) for given in paths for path in expand_paths(given))
+    return [
+        os.path.abspath(path if os.path.isdir(path) else split_glob(path)[0])
+        for path in found
+        if path is not None
+    ]
 
 
 def _whole_path(path: str) -> str:
@@ -131,10 +143,26 @@ def _whole_path(path: str) -> str:
     return path.lstrip("/")
 
 
-def _clean_local(action: CleanFile) -> None:
+def _clean_local(action: CleanFile, roots: Sequence[str]) -> None:
     path = local_path(action.path) or action.path
     try:
-        found = os.stat(path)
+        folder = open_below(os.path.dirname(path), roots)
+    except FileNotFoundError:
+        return
+    if folder is None:
+        _not_cleaned(action, "lies elsewhere than below the source's path, behind a link,")
+        return
+    try:
+        _clean_in(folder, path, action)
+    finally:
+        os.close(folder)
+
+
+def _clean_in(folder: int, path: str, action: CleanFile) -> None:
+    """Clean the file ``path``, which lies in ``folder`` whatever its path leads to by now."""
+    name = os.path.basename(path)
+    try:
+        found = os.stat(name, dir_fd=folder)
     except FileNotFoundError:
         return
     if (found.st_size, found.st_mtime_ns // 1000) != (action.length, action.modified_us):
@@ -142,7 +170,7 @@ def _clean_local(action: CleanFile) -> None:
         return
     if action.archive is None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+            os.unlink(name, dir_fd=folder)
         return
     target = local_path(action.archive) or action.archive
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -150,7 +178,7 @@ def _clean_local(action: CleanFile) -> None:
         # An earlier file of the same path is never written over.
         target = f"{target}.{action.modified_us}"
     try:
-        os.replace(path, target)
+        os.replace(name, target, src_dir_fd=folder)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -233,8 +261,12 @@ def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
 
 
 def _left_alone(action: CleanFile) -> None:
+    _not_cleaned(action, "has changed since it was found")
+
+
+def _not_cleaned(action: CleanFile, why: str) -> None:
     done = "deleted" if action.archive is None else "archived"
-    _log.warning("%s has changed since it was found and was not %s", action.path, done)
+    _log.warning("%s %s and was not %s", action.path, why, done)
 
 
 def _checked_archive(archive: str, paths: Sequence[str]) -> str:
