@@ -15,11 +15,12 @@ from typing import Any
 
 from flip27_source.durable_files import DurableFiles
 from flip27_source.enumerators.entries import etag_of, modified_us
-from flip27_source.enumerators.file_globs import expand_paths, is_matched
+from flip27_source.enumerators.file_globs import expand_paths, is_matched, split_glob
 from flip27_source.enumerators.file_split import FileSplit
 from flip27_source.enumerators.files_options import CLEAN_SOURCE, SOURCE_ARCHIVE_DIR
 from flip27_source.enumerators.listing import is_hidden
 from flip27_source.enumerators.listing_errors import has_a_user
+from flip27_source.enumerators.real_folders import open_below
 from flip27_source.errors import ActionError, OptionError
 from flip27_source.file_systems import (
     can_rename,
@@ -113,6 +114,7 @@ class Cleaning:
         self._storage_options = options.with_prefix("storage.")
         self._archive = None
         self._files = DurableFiles("/")
+        self._roots = _local_roots(paths)
         self.wanted = options[CLEAN_SOURCE] != "off"
         if options[CLEAN_SOURCE] == "archive":
             archive = options.require(SOURCE_ARCHIVE_DIR, why="cleanSource=archive moves files there")
@@ -134,7 +136,17 @@ class Cleaning:
         if local_path(action.path) is None:
             _clean_remote(action, self._storage_options)
         else:
-            _clean_local(action, self._files)
+            _clean_local(action, self._roots, self._files)
+
+
+def _local_roots(paths: Sequence[str]) -> list[str]:
+    """The local directories below which the source reads."""
+    found = (disk_path(path) for given in paths for path in expand_paths(given))
+    return [
+        os.path.abspath(path if os.path.isdir(path) else split_glob(path)[0])
+        for path in found
+        if path is not None
+    ]
 
 
 def _whole_path(path: str) -> str:
@@ -144,35 +156,50 @@ def _whole_path(path: str) -> str:
     return path.lstrip("/")
 
 
-def _clean_local(action: CleanFile, files: DurableFiles) -> None:
+def _clean_local(action: CleanFile, roots: Sequence[str], files: DurableFiles) -> None:
     path = disk_path(action.path) or action.path
-    if not _is_unchanged(path, action):
+    try:
+        folder = open_below(os.path.dirname(path), roots)
+    except FileNotFoundError:
+        return
+    if folder is None:
+        _not_cleaned(action, "lies elsewhere than below the source's path, behind a link,")
+        return
+    try:
+        _clean_in(folder, os.path.basename(path), action, files)
+    finally:
+        os.close(folder)
+
+
+def _clean_in(folder: int, name: str, action: CleanFile, files: DurableFiles) -> None:
+    """Clean the file ``name``, which lies in ``folder`` whatever its path leads to by now."""
+    if not _is_unchanged(folder, name, action):
         return
     if action.archive is None:
-        files.remove(path)
+        files.remove(name, folder=folder)
         return
     target = disk_path(action.archive) or action.archive
     if os.path.lexists(target) and not _is_copy(target, action):
         # An earlier file of the same path is never written over.
         target = _name_beside(target, action.modified_us)
     try:
-        files.move(path, target)
+        files.move(name, target, folder=folder)
     except FileNotFoundError:
-        if _is_unchanged(path, action):
+        if _is_unchanged(folder, name, action):
             raise
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
         # A crash before the last step leaves the source, and all is done again.
-        files.copy_from(path, target, length=action.length)
-        if _is_unchanged(path, action):
-            files.remove(path)
+        files.copy_from(name, target, length=action.length, folder=folder)
+        if _is_unchanged(folder, name, action):
+            files.remove(name, folder=folder)
 
 
-def _is_unchanged(path: str, action: CleanFile) -> bool:
+def _is_unchanged(folder: int, name: str, action: CleanFile) -> bool:
     """Whether the file is the one that was read; False also where it is gone."""
     try:
-        found = os.stat(path)
+        found = os.stat(name, dir_fd=folder)
     except FileNotFoundError:
         return False
     if (found.st_size, found.st_mtime_ns // 1000) == (action.length, action.modified_us):
@@ -253,8 +280,12 @@ def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
 
 
 def _left_alone(action: CleanFile) -> None:
+    _not_cleaned(action, "has changed since it was found")
+
+
+def _not_cleaned(action: CleanFile, why: str) -> None:
     done = "deleted" if action.archive is None else "archived"
-    _log.warning("%s has changed since it was found and was not %s", action.path, done)
+    _log.warning("%s %s and was not %s", action.path, why, done)
 
 
 def _checked_archive(archive: str, paths: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from flip27_source.enumerators.file_globs import any_name, name_test
 from flip27_source.enumerators.file_order import merged_latest_first, put_in_order
 from flip27_source.enumerators.file_sample import sample_files
 from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.files_left_out import FilesLeftOut
 from flip27_source.enumerators.files_options import (
     CLEAN_SOURCE,
     FILE_NAME_ONLY,
@@ -89,7 +90,7 @@ class FilesEnumerator(
         self._finished = FinishedRanges(() if known is None else known.partly_read)
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
         self._strategy = chosen_strategy(options, paths)
-        self._too_old: set[str] = set()
+        self._too_old = FilesLeftOut()
         # Where the query begins behind existing files: a restart must not begin behind those that came since.
         self._start_is_unsaved = self._position is None and not options[INCLUDE_EXISTING_FILES]
 
@@ -107,6 +108,7 @@ class FilesEnumerator(
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """List the directory; what is not in ``position`` is new."""
+        self._too_old.begin()
         look = Look(
             lister=self._lister,
             recursive=self._recursive,
@@ -127,8 +129,9 @@ class FilesEnumerator(
         if position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
             _log.info("%d files were there before the query was first started and are not read", len(files))
             files = []
-        if after.too_old != len(self._too_old):
-            after = replace(after, too_old=len(self._too_old))
+        self._too_old.end()
+        if after.too_old != self._too_old.count:
+            after = replace(after, too_old=self._too_old.count)
         put_in_order(files, self._order, latest_first=self._latest_first)
         splits = [split for file in files for split in self._ranges(file)]
         if strategy.goes_by_names:
@@ -245,8 +248,7 @@ class FilesEnumerator(
         return choose
 
     def _leave_out(self, path: str) -> None:
-        if path not in self._too_old:
-            self._too_old.add(path)
+        if self._too_old.is_new(path):
             _log.warning("%s is older than maxFileAge allows and is not read", path)
 
     def _is_in_time(self, path: str, modified_us: int) -> bool:

@@ -14,9 +14,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flip27_source.enumerators.directory_links import LEADS_NOWHERE, DirectoryLinks, Folder
 from flip27_source.enumerators.entries import etag_of, modified_us
-from flip27_source.enumerators.file_globs import expand_paths, has_glob, name_test, split_glob
+from flip27_source.enumerators.file_globs import NameTest, expand_paths, has_glob, name_test, split_glob
 from flip27_source.enumerators.listing_errors import (
+    cannot_be_listed,
     has_a_user,
     no_such_path,
     not_a_directory,
@@ -181,6 +183,10 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
+def _left_out_by(shows_hidden: bool, matches: NameTest) -> NameTest:
+    return lambda name: (is_hidden(name) and not shows_hidden) or not matches(name)
+
+
 class LocalLister(Lister):
     """Local disk: one scandir for each directory that may have changed, no stat but for new files.
 
@@ -198,6 +204,7 @@ class LocalLister(Lister):
     ) -> None:
         self._root = root
         self._unchanged = UnchangedDirectories(root, now_s)
+        self._directory_links = DirectoryLinks()
         self._tests = [(glob.startswith((".", "_")), name_test(glob)) for glob in pattern]
         self._ignore_missing = ignore_missing
 
@@ -210,36 +217,38 @@ class LocalLister(Lister):
         except (FileNotFoundError, NotADirectoryError):
             if not self._ignore_missing:
                 raise no_such_path(self._root) from None
-        except PermissionError as error:
-            raise OptionError(
-                f"path {self._root} cannot be listed: {error.strerror}",
-                remedy="give the driver's user read and execute permission on the directory",
-            ) from error
+        except OSError as error:
+            raise cannot_be_listed(self._root, error) from error
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
         self._unchanged.begin()
-        folders = [(self._root, 0)]
+        self._directory_links.begin()
+        folders: list[tuple[Folder, int]] = [((self._root, ()), 0)]
         while folders:
             folder, level = folders.pop()
-            known = self._unchanged.subfolders_of(folder)
+            known = self._unchanged.subfolders_of(folder[0])
             if known is not None:
-                folders += [(path, level + 1) for path in known]
+                folders += [(found, level + 1) for found in known]
                 continue
             matches = self._tests[level] if level < len(self._tests) else None
-            below: list[str] = []
-            for entry in self._entries(folder):
-                if matches is None:
-                    if is_hidden(entry.name):
-                        continue
-                elif (is_hidden(entry.name) and not matches[0]) or not matches[1](entry.name):
+            is_left_out = is_hidden if matches is None else _left_out_by(*matches)
+            below: list[Folder] = []
+            for entry in self._entries(folder[0]):
+                if is_left_out(entry.name):
                     continue
-                if entry.is_dir():
+                try:
+                    is_directory = entry.is_dir()
+                except OSError as error:
+                    self._directory_links.leads_nowhere(entry, error)
+                    is_directory = False
+                if is_directory:
                     if matches is not None or recursive or is_partition(entry.name):
-                        below.append(entry.path)
+                        below += self._directory_links.below(entry, folder)
                 elif level + 1 >= len(self._tests):
                     yield path_text(entry.path), entry_info(entry)
-            self._unchanged.listed(folder, below)
-            folders += [(path, level + 1) for path in below]
+            self._unchanged.listed(folder[0], below)
+            folders += [(found, level + 1) for found in below]
+        self._unchanged.end()
 
     def remember(self, unsettled: Collection[str]) -> None:
         self._unchanged.remember([disk_path(path) or path for path in unsettled])
@@ -250,7 +259,7 @@ class LocalLister(Lister):
     def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
         try:
             entries = os.scandir(folder)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             # A directory below that vanished while its parent was listed has no files any more.
             if folder == self._root and not self._ignore_missing:
                 raise
@@ -268,8 +277,10 @@ def entry_info(entry: os.DirEntry[str]) -> Callable[[], FileInfo | None]:
     def info() -> FileInfo | None:
         try:
             found = entry.stat()
-        except FileNotFoundError:
-            return None
+        except OSError as error:
+            if error.errno in LEADS_NOWHERE:
+                return None
+            raise
         if not stat.S_ISREG(found.st_mode):
             return None
         return FileInfo(found.st_size, found.st_mtime_ns // 1000, "", found.st_ctime_ns // 1000)
@@ -291,6 +302,7 @@ class FsspecLister(Lister):
         host: str = "",
     ) -> None:
         self._fs = file_system
+        self._directory_links = DirectoryLinks()
         self._host = host
         self._root = root.rstrip("/")
         self._shown = shown
@@ -315,6 +327,7 @@ class FsspecLister(Lister):
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
         self._fs.invalidate_cache()
+        self._directory_links.begin()
         folders = [self._root]
         for level, (shows_hidden, matches) in enumerate(self._tests):
             below: list[str] = []
@@ -347,7 +360,13 @@ class FsspecLister(Lister):
     def _found(self, info: Mapping[str, Any]) -> FileFound:
         name = info["name"]
         path = listed_path(self._fs, self._host, name)
+        if info.get("type") == "link":
+            return path, lambda: self._behind(name)
         return path, lambda: self._asked(name) if info.get("size") is None else _file_info(info)
+
+    def _behind(self, link: str) -> FileInfo | None:
+        found = self._directory_links.file_behind(self._fs, link)
+        return None if found is None else _file_info(found)
 
     def _asked(self, name: str) -> FileInfo | None:
         """What a listing of names alone, as over HTTP, does not say; None when the file has vanished."""

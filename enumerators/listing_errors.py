@@ -33,6 +33,14 @@ def no_such_path(path: str) -> OptionError:
     return OptionError(f"path {path} does not exist", remedy="create the directory, or correct the path")
 
 
+def cannot_be_listed(path: str, error: OSError) -> OptionError:
+    """The error for a local directory that the system does not list."""
+    remedy = "correct the path: a directory is expected, or a link to one"
+    if isinstance(error, PermissionError):
+        remedy = "give the driver's user read and execute permission on the directory"
+    return OptionError(f"path {path} cannot be listed: {error.strerror}", remedy=remedy)
+
+
 def unreachable(path: str, error: Exception) -> OptionError:
     """The error for a path of which nobody can say whether it is there."""
     return OptionError(

@@ -13,8 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Collection
 
+from flip27_source.enumerators.directory_links import Folder
+
 GRANULARITY_S = 2.0
 """A stamp has to be seen for so long before it is believed; FAT has the coarsest times there are."""
+
+MOST_DIRECTORIES = 100_000
+"""So many are remembered at the most, in some 60 MB; others are listed in each round."""
 
 _TRUSTED = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs"})
 
@@ -24,27 +29,34 @@ Stamp = tuple[int, int, int, int]
 class UnchangedDirectories:
     """Remembers the directories below one root, from one listing to the next.
 
-    A round of calls is ``begin``, for each directory ``subfolders_of`` and, where that knows
-    nothing, ``listed``, then ``remember``. A round that is not remembered changes nothing.
+    A round of calls is ``begin``, for each directory ``subfolders_of`` and, where that knows nothing,
+    ``listed``, then ``end`` and ``remember``. A round that is not remembered changes nothing, but for what
+    it has not come across: that is forgotten, for it is gone.
     """
 
     def __init__(self, root: str, now_s: Callable[[], float] = time.monotonic) -> None:
         self._root = root
         self._now_s = now_s
         self._device: int | None = None
-        self._known: dict[str, tuple[Stamp, list[str]]] = {}
+        self._known: dict[str, tuple[Stamp, list[Folder]]] = {}
         self._first_seen: dict[str, tuple[Stamp, float]] = {}
         self._believed: dict[str, Stamp] = {}
-        self._listed: dict[str, tuple[Stamp, list[str]]] = {}
+        self._listed: dict[str, tuple[Stamp, list[Folder]]] = {}
+        self._come_across: set[str] = set()
+
+    def __len__(self) -> int:
+        """How many directories something is remembered of."""
+        return len(self._first_seen)  # a directory is seen before it is known
 
     def begin(self) -> None:
         """A listing begins."""
         self._believed.clear()
         self._listed.clear()
+        self._come_across.clear()
         if self._device is None:
             self._device = device_to_trust(self._root)
 
-    def subfolders_of(self, folder: str) -> list[str] | None:
+    def subfolders_of(self, folder: str) -> list[Folder] | None:
         """What to go on with instead of listing the directory; None when it has to be listed."""
         if self._device is None or self._device < 0:
             return None
@@ -56,6 +68,9 @@ class UnchangedDirectories:
             return None
         stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
         known = self._known.get(folder)
+        if known is None and folder not in self._first_seen and len(self) >= MOST_DIRECTORIES:
+            return None
+        self._come_across.add(folder)
         if known is not None and known[0] == stamp:
             return known[1]
         first_seen = self._first_seen.get(folder)
@@ -67,11 +82,18 @@ class UnchangedDirectories:
             self._believed[folder] = stamp
         return None
 
-    def listed(self, folder: str, subfolders: list[str]) -> None:
+    def listed(self, folder: str, subfolders: list[Folder]) -> None:
         """The directory was listed to its end."""
         stamp = self._believed.get(folder)
         if stamp is not None:
             self._listed[folder] = (stamp, subfolders)
+
+    def end(self) -> None:
+        """The listing has come to its end: directories that it has not come across are gone."""
+        for remembered in (self._known, self._first_seen):
+            for folder in remembered.keys() - self._come_across:
+                del remembered[folder]
+        self._come_across.clear()
 
     def remember(self, unsettled: Collection[str]) -> None:
         """What was listed is known for good, but for these files."""

@@ -41,7 +41,8 @@ class NoExclusiveCreateError(OSError):
 class Disk(Protocol):
     """The calls of an operating system that durable files need; they raise OSError as it does.
 
-    ``read`` also raises UnreadableFileError, as :func:`flip27_source.regular_files.read_regular_file`.
+    ``folder``: an open directory that the first path is relative to. ``read`` also raises
+    UnreadableFileError, as :func:`flip27_source.regular_files.read_regular_file` does.
     """
 
     def open_new(self, path: str) -> int: ...
@@ -49,11 +50,11 @@ class Disk(Protocol):
     def sync(self, handle: int) -> None: ...
     def close(self, handle: int) -> None: ...
     def link(self, source: str, target: str) -> None: ...
-    def rename(self, source: str, target: str) -> None: ...
-    def remove(self, path: str) -> None: ...
+    def rename(self, source: str, target: str, folder: int | None = None) -> None: ...
+    def remove(self, path: str, folder: int | None = None) -> None: ...
     def make_folder(self, path: str) -> None: ...
     def remove_folder(self, path: str) -> None: ...
-    def sync_folder(self, path: str) -> None: ...
+    def sync_folder(self, path: str, folder: int | None = None) -> None: ...
     def exists(self, path: str) -> bool: ...
     def is_folder(self, path: str) -> bool: ...
     def modified_s(self, path: str) -> float: ...
@@ -80,11 +81,11 @@ class OsDisk:
     def link(self, source: str, target: str) -> None:
         os.link(source, target)
 
-    def rename(self, source: str, target: str) -> None:
-        os.replace(source, target)
+    def rename(self, source: str, target: str, folder: int | None = None) -> None:
+        os.replace(source, target, src_dir_fd=folder)
 
-    def remove(self, path: str) -> None:
-        os.unlink(path)
+    def remove(self, path: str, folder: int | None = None) -> None:
+        os.unlink(path, dir_fd=folder)
 
     def make_folder(self, path: str) -> None:
         os.mkdir(path)
@@ -92,8 +93,8 @@ class OsDisk:
     def remove_folder(self, path: str) -> None:
         os.rmdir(path)
 
-    def sync_folder(self, path: str) -> None:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    def sync_folder(self, path: str, folder: int | None = None) -> None:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         try:
             os.fsync(handle)
         except OSError as error:
@@ -177,47 +178,58 @@ class DurableFiles:
             self._disk.rename(temporary, target)
         self._disk.sync_folder(folder)
 
-    def copy_from(self, source: str, target: str, *, length: int) -> None:
+    def copy_from(self, source: str, target: str, *, length: int, folder: int | None = None) -> None:
         """Write ``target`` with the content, times and permissions of ``source``. Durable on return.
+
+        Args:
+            folder: an open directory that ``source`` is relative to.
 
         Raises:
             OSError: as :meth:`replace`; also where ``source`` does not give ``length`` bytes.
         """
-        folder = os.path.dirname(target)
+        into = os.path.dirname(target)
         # The same name at every attempt: what a crash leaves of the file is written over by the next one.
         name = TEMPORARY_PREFIX + hashlib.sha256(os.fsencode(target)).hexdigest()[:32]
-        with open(source, "rb", buffering=0) as file:
+        handle = os.open(source, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+        with open(handle, "rb", buffering=0) as file:
             found = os.fstat(file.fileno())
             chunks = iter(lambda: file.read(_CHUNK_BYTES), b"")
-            with self._written(folder, chunks, name) as temporary:
+            with self._written(into, chunks, name) as temporary:
                 copied = os.lstat(temporary).st_size
                 if copied != length:
                     raise OSError(errno.EIO, f"{copied} bytes could be copied, not {length}", source)
                 os.utime(temporary, ns=(found.st_atime_ns, found.st_mtime_ns))
                 os.chmod(temporary, stat.S_IMODE(found.st_mode))
                 self._disk.rename(temporary, target)
-        self._disk.sync_folder(folder)
+        self._disk.sync_folder(into)
 
-    def move(self, source: str, target: str) -> None:
+    def move(self, source: str, target: str, *, folder: int | None = None) -> None:
         """Give a file on the same file system another name. Durable on return.
+
+        Args:
+            folder: an open directory that ``source`` is relative to.
 
         Raises:
             OSError: the file has its old name, its new name, or, after a power cut, one of the two.
         """
-        folder = os.path.dirname(target)
-        self._make_folder(folder)
-        self._disk.rename(source, target)
+        into = os.path.dirname(target)
+        self._make_folder(into)
+        self._disk.rename(source, target, folder)
         # The new name first: a power cut between the two leaves both names, never none.
-        self._disk.sync_folder(folder)
-        self._disk.sync_folder(os.path.dirname(source))
+        self._disk.sync_folder(into)
+        self._disk.sync_folder(os.path.dirname(source) or ".", folder)
 
-    def remove(self, path: str) -> None:
-        """Delete a file, if it is there. Durable on return."""
+    def remove(self, path: str, *, folder: int | None = None) -> None:
+        """Delete a file, if it is there. Durable on return.
+
+        Args:
+            folder: an open directory that ``path`` is relative to.
+        """
         try:
-            self._disk.remove(path)
+            self._disk.remove(path, folder)
         except FileNotFoundError:
             return
-        self._disk.sync_folder(os.path.dirname(path))
+        self._disk.sync_folder(os.path.dirname(path) or ".", folder)
 
     def make_durable(self, path: str) -> None:
         """Have a file that is there survive a power cut: whoever wrote it may have died before that."""

@@ -103,6 +103,10 @@ class AttemptError(Flip27Error):
     """Another attempt of the same subtask reported first, and this one did not read the same rows."""
 
 
+class HeldRowsError(Flip27Error):
+    """Rows that are held back, because the rest of their split may fail, do not fit anywhere."""
+
+
 class QuarantineError(Flip27Error):
     """More splits cannot be read than ``maxQuarantinedSplits`` allows."""
 

@@ -257,29 +257,33 @@ class _Tokenizer:
         self._next()
 
     def _inside_quotes(self) -> None:
+        while self._goes_on_inside_quotes():
+            pass
+
+    def _goes_on_inside_quotes(self) -> bool:
+        """Read on to what ends the field; True where the field goes on in its quotes instead."""
         self._next()
         while not (self._before == self._quote and (self._char <= " " or self._is_at_end())):
             if self._char in (self._quote, self._escape):
-                self._special()
+                if self._is_escape_after_quote():
+                    self._escape_after_quote()
                 self._before = self._char
                 self._next()
                 if self._has_stray_quote and self._is_at_end():
-                    return
+                    return False
                 continue
             if self._before == self._quote:
                 self._has_stray_quote = True
                 self._field += (self._quote, self._char)
-                self._after_stray_quote()
-                return
+                return self._goes_on_after_stray_quote()
             if self._before == self._escape != NONE:
                 self._field.append(self._escape)
             self._run()
             self._before = self._char
             self._next()
-        if not self._is_at_end():
-            self._after_closing_quote()
+        return not self._is_at_end() and self._goes_on_after_closing_quote()
 
-    def _after_closing_quote(self) -> None:
+    def _goes_on_after_closing_quote(self) -> bool:
         """White space after the closing quote counts for nothing, unless more than it follows."""
         blanks: list[str] = []
         while self._char <= " " and not self._is_at_end():
@@ -289,9 +293,10 @@ class _Tokenizer:
             self._field += (self._quote, *blanks)
             if self._dialect.stops_at_delimiter or self._char not in (self._quote, self._escape):
                 self._field.append(self._char)
-            self._after_stray_quote()
+            return self._goes_on_after_stray_quote()
+        return False
 
-    def _after_stray_quote(self) -> None:
+    def _goes_on_after_stray_quote(self) -> bool:
         """The quote was none that closes: the field goes on, to the delimiter or in its quotes."""
         self._before = self._char
         if self._dialect.stops_at_delimiter and self._before != NONE:
@@ -299,8 +304,8 @@ class _Tokenizer:
             self._next()
             self._trims = self._dialect.skips_trailing
             self._take_rest()
-        else:
-            self._inside_quotes()
+            return False
+        return True
 
     def _run(self) -> None:
         """Ordinary characters, up to the next that may not be."""
@@ -319,8 +324,11 @@ class _Tokenizer:
         self._next_at = stop.end()
         self._char = stop[0]
 
-    def _special(self) -> None:
-        """A quote or an escape; it takes effect with the character before it or the one after."""
+    def _is_escape_after_quote(self) -> bool:
+        """Take a quote or an escape, which takes effect with the character before it or the one after.
+
+        True for an escape after a quote, which is not taken.
+        """
         if self._char == self._escape and self._before == self._escape_of_escape != NONE:
             self._field.append(self._escape)
             self._char = NONE
@@ -332,19 +340,33 @@ class _Tokenizer:
                 self._field.append(self._before)
         elif self._char == self._quote == self._before:
             self._field.append(self._quote)
-        elif self._before == self._quote:
-            self._escape_after_quote()
+        else:
+            return self._before == self._quote
+        return False
 
     def _escape_after_quote(self) -> None:
-        """After a quote and an escape the field goes on to the delimiter, escapes still in force."""
+        """After a quote and an escape the field goes on to the delimiter, escapes still in force.
+
+        An escape after a quote in there does the same, and one delimiter more is text.
+        """
         self._field.append(self._quote)
         self._before = self._char
-        while not self._is_at_end():
-            if self._char in (self._quote, self._escape):
-                self._special()
+        delimiters = 1
+        while True:
+            if self._is_at_end():
+                delimiters -= 1
+                if not delimiters:
+                    return
+            elif self._char in (self._quote, self._escape):
+                if self._is_escape_after_quote():
+                    delimiters += 1
+                    self._field.append(self._quote)
+                    self._before = self._char
+                    continue
             elif self._before == self._quote:
-                self._escape_after_quote()
-                return
+                self._field.append(self._quote)
+                self._before = self._char
+                continue
             else:
                 self._field.append(self._char)
             self._before = self._char

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types
@@ -48,7 +48,6 @@ JSON_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (
 
 _MOST_DIGITS = 38
 _JAVA_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_NOTHING = pa.struct([])
 _LONG = range(-(2**63), 2**63)
 _INSTANT = pa.timestamp("us", "UTC")
 
@@ -59,13 +58,35 @@ class JsonNumber(str):
     __slots__ = ()
 
 
+class _Fields(dict[str, "_Kind"]):
+    """The type of an object as far as it is known; it grows with each line, at the cost of that line."""
+
+
+@dataclass(slots=True)
+class _Items:
+    """The type of an array."""
+
+    kind: _Kind
+
+
+_Kind: TypeAlias = "pa.DataType | _Fields | _Items"
+
+
+class FieldTwiceError(Exception):
+    """A field is in one object twice; the message is its name, the caller adds where."""
+
+
 class JsonObject(list[tuple[str, Any]]):
     """An object, with names that are there twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonTypes:
-    """Finds the types of JSON values."""
+    """Finds the types of JSON values.
+
+    Attributes:
+        refuses_twice: a field that is in one object twice is an error; otherwise it has the type of both.
+    """
 
     primitives_as_string: bool
     prefers_decimal: bool
@@ -74,6 +95,7 @@ class JsonTypes:
     time_zone: str
     formats: DateTimeFormats
     dialect: JsonDialect
+    refuses_twice: bool = False
 
     @classmethod
     def of(cls, options: Options) -> JsonTypes:
@@ -89,61 +111,50 @@ class JsonTypes:
             json_dialect(options),
         )
 
-    def of_lines(self, lines: Iterable[bytes], *, malformed: pa.DataType | None) -> pa.Schema:
+    def of_lines(self, lines: Iterable[bytes], *, malformed: str | None) -> pa.Schema:
         """The columns of some lines.
 
         Args:
-            malformed: a struct that stands for a line that is no JSON object; None leaves it out.
+            malformed: a string column that stands for a line that is no JSON object; None leaves it out.
+
+        Raises:
+            FieldTwiceError: as ``refuses_twice`` says.
         """
 
-        def join(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+        def join(one: _Kind, other: _Kind) -> _Kind:
             return _joined_roots(one, other, malformed)
 
-        root = reduce(join, self._roots(lines, malformed), _NOTHING)
-        found = self.finished(root) if types.is_struct(root) else None
-        return pa.schema([] if found is None else list(found))
+        nothing: _Kind = _Fields()
+        root = reduce(join, self._roots(lines, malformed), nothing)
+        return pa.schema(_finished_fields(root, self.drop_all_null) if isinstance(root, _Fields) else [])
 
-    def of_value(self, value: Any) -> pa.DataType:
+    def of_value(self, value: Any) -> _Kind:
         """The type of a value as Python's parser gives it; null where it tells none."""
         if value is None or value == "":
             return pa.null()
         if isinstance(value, JsonObject):
             return self._of_object(value)
         if isinstance(value, list):
-            return pa.list_(reduce(joined, map(self.of_value, value), pa.null()))
+            return _Items(reduce(_joined, map(self.of_value, value), pa.null()))
         if isinstance(value, str) and not isinstance(value, JsonNumber):
             return self._of_text(value)
         return pa.string() if self.primitives_as_string else self._of_primitive(value)
 
-    def finished(self, kind: pa.DataType) -> pa.DataType | None:
-        """The type of a column: without empty objects, and string where nothing but null was seen."""
-        if types.is_struct(kind):
-            fields = [
-                pa.field(field.name, inner)
-                for field in kind
-                if field.name and (inner := self.finished(field.type)) is not None
-            ]
-            return pa.struct(fields) if fields else None
-        if types.is_list(kind):
-            item = self.finished(kind.value_type)
-            return None if item is None else pa.list_(item)
-        if types.is_null(kind):
-            return None if self.drop_all_null else pa.string()
-        return kind
-
-    def _roots(self, lines: Iterable[bytes], malformed: pa.DataType | None) -> Iterator[pa.DataType]:
+    def _roots(self, lines: Iterable[bytes], malformed: str | None) -> Iterator[_Kind]:
         for line in lines:
             try:
                 yield self.of_value(parsed_json(line, self.dialect))
             except MalformedJsonError:
                 if malformed is not None:
-                    yield malformed
+                    yield _Fields({malformed: pa.string()})
 
-    def _of_object(self, members: JsonObject) -> pa.DataType:
-        found: dict[str, pa.DataType] = {}
+    def _of_object(self, members: JsonObject) -> _Fields:
+        found = _Fields()
         for name, value in members:
-            found[name] = joined(found.get(name, pa.null()), self.of_value(value))
-        return pa.struct(sorted(found.items()))
+            if self.refuses_twice and name in found:
+                raise FieldTwiceError(name)
+            found[name] = _joined(found.get(name, pa.null()), self.of_value(value))
+        return found
 
     def _of_primitive(self, value: bool | int | JsonNumber) -> pa.DataType:
         if isinstance(value, bool):
@@ -161,32 +172,61 @@ class JsonTypes:
         return pa.string()
 
 
-def refuse_names_that_differ_in_case(schema: pa.Schema) -> None:
-    """Raise SchemaError for columns that Spark would not tell apart."""
+def refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "") -> None:
+    """Raise SchemaError for fields, on any level, that Spark would not tell apart."""
     names: dict[str, str] = {}
-    for name in schema.names:
-        other = names.setdefault(name.lower(), name)
-        if other != name:
+    for field in fields:
+        other = names.setdefault(field.name.lower(), field.name)
+        if other != field.name:
             raise SchemaError(
-                f"the fields {other} and {name} of the JSON lines differ in case only",
+                f"the fields {inside}{other} and {inside}{field.name} of the JSON lines differ in case only",
                 remedy="give the schema with the one that is wanted; rescuedDataColumn keeps the other",
             )
+        kind = field.type
+        while types.is_list(kind):
+            kind = kind.value_type
+        if types.is_struct(kind):
+            refuse_names_that_differ_in_case(kind, f"{inside}{field.name}.")
 
 
-def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The type of values of both; string where there is no other."""
-    if one == other or types.is_null(other):
+def _finished_fields(fields: _Fields, drop_all_null: bool) -> list[pa.Field]:
+    """The fields in Spark's order, without those that are nothing."""
+    kinds = ((name, _finished(fields[name], drop_all_null)) for name in sorted(fields) if name)
+    return [pa.field(name, kind) for name, kind in kinds if kind is not None]
+
+
+def _finished(kind: _Kind, drop_all_null: bool) -> pa.DataType | None:
+    """The type of a column: without empty objects, and string where nothing but null was seen."""
+    if isinstance(kind, _Fields):
+        fields = _finished_fields(kind, drop_all_null)
+        return pa.struct(fields) if fields else None
+    if isinstance(kind, _Items):
+        item = _finished(kind.kind, drop_all_null)
+        return None if item is None else pa.list_(item)
+    if types.is_null(kind):
+        return None if drop_all_null else pa.string()
+    return kind
+
+
+def _joined(one: _Kind, other: _Kind) -> _Kind:
+    """The type of values of both; string where there is no other. What is known of ``one`` may grow."""
+    if isinstance(one, _Fields) and isinstance(other, _Fields):
+        for name, kind in other.items():
+            one[name] = _joined(one[name], kind) if name in one else kind
         return one
-    if types.is_null(one):
+    if isinstance(one, _Items) and isinstance(other, _Items):
+        return _Items(_joined(one.kind, other.kind))
+    if _is_null(other):
+        return one
+    if _is_null(one):
         return other
-    if types.is_struct(one) and types.is_struct(other):
-        fields = {field.name: field.type for field in one}
-        for field in other:
-            fields[field.name] = joined(fields.get(field.name, pa.null()), field.type)
-        return pa.struct(sorted(fields.items()))
-    if types.is_list(one) and types.is_list(other):
-        return pa.list_(joined(one.value_type, other.value_type))
-    return _joined_numbers(one, other)
+    if isinstance(one, _Fields | _Items) or isinstance(other, _Fields | _Items):
+        return pa.string()
+    return one if one == other else _joined_numbers(one, other)
+
+
+def _is_null(kind: _Kind) -> bool:
+    return isinstance(kind, pa.DataType) and bool(types.is_null(kind))
 
 
 def _joined_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -206,17 +246,19 @@ def _digits(kind: pa.DataType) -> tuple[int, int] | None:
     return {pa.int64(): (20, 0), pa.float64(): (0, 0)}.get(kind)
 
 
-def _joined_roots(one: pa.DataType, other: pa.DataType, malformed: pa.DataType | None) -> pa.DataType:
+def _joined_roots(one: _Kind, other: _Kind, malformed: str | None) -> _Kind:
     """A line is an object, or an array of objects; anything else is malformed."""
-    while types.is_list(one):
-        one = one.value_type
-    while types.is_list(other):
-        other = other.value_type
+    while isinstance(one, _Items):
+        one = one.kind
+    while isinstance(other, _Items):
+        other = other.kind
     pair = (one, other)
     for kind, rest in (pair, pair[::-1]):
-        if types.is_struct(kind) and not types.is_struct(rest):
-            return kind if types.is_null(rest) or malformed is None else joined(kind, malformed)
-    return joined(one, other)
+        if isinstance(kind, _Fields) and not isinstance(rest, _Fields):
+            if _is_null(rest) or malformed is None:
+                return kind
+            return _joined(kind, _Fields({malformed: pa.string()}))
+    return _joined(one, other)
 
 
 def _decimal_of_text(text: str) -> pa.DataType | None:

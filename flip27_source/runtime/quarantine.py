@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from ..coordination.reports import SplitResult, SplitStatus
 from ..errors import (
     AttemptError,
     ContractError,
+    HeldRowsError,
     NewColumnsError,
     OptionError,
     QuarantineError,
@@ -31,6 +30,7 @@ from ..errors import (
 from ..snapshots.failures import FailureLog, FailureRecord
 from ..source import Source
 from ..source_options import MAX_QUARANTINED_SPLITS, MAX_SPLIT_ATTEMPTS, ON_SPLIT_ERROR
+from .held_rows import bytes_of
 from .reading import Item, Reading
 
 _log = logging.getLogger("flip27_source")
@@ -38,12 +38,10 @@ _log = logging.getLogger("flip27_source")
 HELD_BACK_BYTES = 64 * 1024 * 1024
 """How much of one split is held back in memory."""
 
-TUPLE_BYTES = 200
-"""What a row that is a tuple is taken to cost in memory."""
-
 _NOT_THE_SPLIT = (
     ContractError,
     AttemptError,
+    HeldRowsError,
     NewColumnsError,
     OptionError,
     RegistryError,
@@ -131,7 +129,7 @@ class Quarantine:
                 while size <= HELD_BACK_BYTES:
                     item = next(run)
                     held.append(item)
-                    size += _bytes_of(item)
+                    size += bytes_of(item)
                 if self._log is None or self._log.count(split_id):
                     # It may fail, or has before: read it to its end without giving rows, then again.
                     held.clear()
@@ -205,10 +203,6 @@ def _has_been_read(split_id: str, error: Exception) -> AttemptError:
         f"{kept_text(error)}",
         remedy="put it back as it was: its rows may have arrived, so the batch is only repeated with them",
     )
-
-
-def _bytes_of(item: Item) -> int:
-    return int(item.nbytes) if isinstance(item, pa.RecordBatch) else TUPLE_BYTES
 
 
 def _exhaust(items: Iterator[Item]) -> None:

@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from ..coordination.reports import SplitResult, SplitStatus
-from ..errors import AttemptError, ContractError, Flip27Error, SplitReadError
+from ..errors import AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
 from .conform import conform
+from .held_rows import HeldRows
 
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
 """What Spark takes: a batch, or one row as a tuple."""
@@ -133,32 +134,35 @@ def read_bounded(
         return first
     pages = _Pages(split, budget, first)
     items = conformed(reader.read, split, [split], context)
-    held: list[Item] = []
+    held = HeldRows(f"split {split.split_id!r}")
     try:
         for item in items:
             if not isinstance(item, Progress):
                 pages.count(item)
                 if whole_pages:
-                    held.append(item)
+                    held.add(item)
                 else:
                     yield item
                 continue
             if check_position is not None and item.split is not None:
                 check_position(item.split)
             pages.mark(item.split)
-            yield from held
-            held.clear()
+            yield from held.given()
             if (ended := pages.ended()) is not None:
                 return ended
         return pages.exhausted()
     except ReturnSplit:
         return pages.returned()
     except Exception as error:
-        if whole_pages and pages.any_marked and not isinstance(error, ContractError | AttemptError):
+        if whole_pages and pages.any_marked and not isinstance(error, _NOT_OF_THE_PAGE):
             return pages.exhausted(after_error=True)
         raise
     finally:
+        held.close()
         items.close()  # type: ignore[attr-defined]
+
+
+_NOT_OF_THE_PAGE = (ContractError, AttemptError, HeldRowsError)
 
 
 class _Pages:

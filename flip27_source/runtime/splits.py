@@ -14,6 +14,7 @@ from ..coordination.reports import SplitResult, SplitStatus, SubtaskReport
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from ..source_options import MAX_BYTES_PER_SPLIT, MAX_ROWS_PER_SPLIT, MAX_SPLIT_DURATION
 from ..split import size_of
+from .held_rows import HeldRows
 from .quarantine import Quarantine
 from .reading import Item, Reading, SplitBudget, conformed, read_bounded, read_whole, unmarked
 
@@ -117,15 +118,17 @@ class SplitsOfSubtask:
         """A group of small splits in one go; one by one where that fails, to find the bad one."""
         read = [split for split in group if split.split_id not in self._expected]
         if len(read) > 1:
-            try:
-                rows = list(unmarked(conformed(reader.read_together, read, read, self._context)))
-            except Exception as error:  # noqa: BLE001 - what it was shows when they are read one by one
-                _log.warning(
-                    "%d splits cannot be read together, and are read one by one: %s", len(read), error
-                )
-            else:
-                yield from rows
-                group = [split for split in group if split.split_id in self._expected]
+            with HeldRows(f"{len(read)} splits that are read together") as held:
+                try:
+                    for item in unmarked(conformed(reader.read_together, read, read, self._context)):
+                        held.add(item)
+                except Exception as error:  # noqa: BLE001 - what it was shows when they are read one by one
+                    _log.warning(
+                        "%d splits cannot be read together, and are read one by one: %s", len(read), error
+                    )
+                else:
+                    yield from held.given()
+                    group = [split for split in group if split.split_id in self._expected]
         for split in group:
             yield from self._kept(self._whole(split))
 

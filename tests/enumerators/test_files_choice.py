@@ -143,6 +143,26 @@ def test_files_older_than_max_file_age_are_left_out_counted_and_named(
     assert named == [f"{tmp_path}/old is older than maxFileAge allows and is not read"]
 
 
+def test_of_files_that_are_too_old_those_are_remembered_that_are_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A query that goes on for years leaves out any number of files, which are removed in time."""
+    rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
+    write(tmp_path, "new", modified_s=100_000)
+    assert rounds.names() == ["new"]
+    for number in range(20):
+        write(tmp_path, f"old{number}", modified_s=1000)
+        assert rounds.names() == rounds.names() == []
+        if number >= 2:
+            (tmp_path / f"old{number - 2}").unlink()
+    assert rounds.names() == []
+    assert len(rounds.coordinator.enumerator._too_old) == 2
+    write(tmp_path, "newer", modified_s=100_001)
+    assert rounds.names() == ["newer"]
+    assert rounds.gauges["filesTooOld"] == 20
+    assert sum("older than maxFileAge" in message for message in caplog.messages) == 20
+
+
 def test_a_file_that_was_too_old_is_read_when_a_restart_allows_it(tmp_path: Path) -> None:
     rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
     write(tmp_path, "new", modified_s=100_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,46 @@ def test_a_round_that_failed_leaves_nothing_to_be_skipped(tmp_path: Path) -> Non
     watched.clock.now_s += 10
     list(enumerator._lister.files(recursive=True))
     assert watched.round()[0] == ["b"]
+
+
+def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    """A query that goes on for years meets ever new directories, and old ones are removed."""
+    watched = Watched(tmp_path)
+    lister = watched.rounds.coordinator.enumerator._lister
+    for day in range(20):
+        write(tmp_path, f"{day:02}/a")
+        watched.settled()
+        if day >= 2:
+            shutil.rmtree(tmp_path / f"{day - 2:02}")
+    watched.settled()
+    assert len(lister._unchanged) == 3
+    assert watched.round() == ([], [])
+
+
+def test_directories_that_are_gone_are_forgotten_where_files_may_be_overwritten_too(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, allowOverwrites=True)
+    lister = watched.rounds.coordinator.enumerator._lister
+    for day in range(5):
+        write(tmp_path, f"{day}/a")
+        watched.settled()
+        shutil.rmtree(tmp_path / str(day))
+    watched.settled()
+    assert len(lister._unchanged) == 1
+
+
+def test_no_more_than_so_many_directories_are_remembered_and_the_others_are_scanned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.enumerators.unchanged_directories.MOST_DIRECTORIES", 3)
+    write(tmp_path, *(f"{number}/a" for number in range(5)))
+    watched = Watched(tmp_path).settled()
+    lister = watched.rounds.coordinator.enumerator._lister
+    for number in range(3):
+        names, scanned = watched.round()
+        assert (names, len(scanned), len(lister._unchanged)) == ([], 3, 3)
+        write(tmp_path, f"{number}/b")
+        assert watched.round()[0] == ["b"]
+        watched.settled()
 
 
 def test_where_files_may_be_overwritten_every_directory_is_scanned(tmp_path: Path) -> None:

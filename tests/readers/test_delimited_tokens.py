@@ -102,6 +102,28 @@ def test_any_number_of_fields_is_read(spark: SparkSession, tmp_path: Path, field
     assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, f"{schema}, _corrupt_record string")
 
 
+@pytest.mark.parametrize("handling", ["STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE"])
+def test_a_few_quotes_in_a_field_are_read_as_spark_reads_them(
+    spark: SparkSession, tmp_path: Path, handling: str
+) -> None:
+    fields = [part * count for part in ('a"b', 'a"\\', 'a"\\"', '"a\\') for count in (1, 2, 5)]
+    content = "".join(f'1,"{field}",2,3,4,5,6,7,8,9\n' for field in fields).encode()
+    schema = ", ".join(f"c{number} string" for number in range(10))
+    options = {"unescapedQuoteHandling": handling}
+    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, options)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_field_may_hold_very_many_quotes(stops: bool) -> None:
+    dialect = Dialect(stops_at_delimiter=stops)
+    for count in (2, 5_000):
+        text = 'a"b' * count
+        found = split_line(f'1,"{text}",2', dialect)
+        assert found == (["1", f'"{text}"', "2"] if stops else ["1", text, "2"])
+        text = 'a"\\' * count
+        assert split_line(f'1,"{text}b"', dialect) == ["1", f"{text}b"]
+
+
 @pytest.mark.parametrize("escape", ["\\", '"', "\0"])
 def test_arrow_and_the_tokenizer_agree_on_every_line_that_is_called_clean(escape: str) -> None:
     # What the speed rests on: a line that matches the pattern may go either way.

@@ -129,7 +129,7 @@ class SimulatedDisk:
 
 
 class ProcessDisk:
-    """The calls of one process; see :class:`flip27_source.durable_files.Disk`."""
+    """The calls of one process; see :class:`flip27_source.durable_files.Disk`. All paths are absolute."""
 
     def __init__(self, disk: SimulatedDisk, gate: Gate | None = None) -> None:
         self._disk = disk
@@ -178,13 +178,13 @@ class ProcessDisk:
         disk._names[target] = file
         disk._change(os.path.dirname(target), adds=target)
 
-    def rename(self, source: str, target: str) -> None:
+    def rename(self, source: str, target: str, folder: int | None = None) -> None:
         disk = self._enter("rename", target)
         disk._names[target] = disk._file(source)
         del disk._names[source]
         disk._change(os.path.dirname(source), os.path.dirname(target), adds=target, removes=source)
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, folder: int | None = None) -> None:
         disk = self._enter("remove", path)
         file = disk._file(path)
         del disk._names[path]
@@ -208,7 +208,7 @@ class ProcessDisk:
         del disk._names[path]
         disk._change(os.path.dirname(path), removes=path)
 
-    def sync_folder(self, path: str) -> None:
+    def sync_folder(self, path: str, folder: int | None = None) -> None:
         disk = self._enter("sync_folder", path)
         left: list[_Change] = []
         for change in disk._changes:
