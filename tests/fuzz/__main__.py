@@ -64,6 +64,8 @@ def _session() -> SparkSession:
     return (
         SparkSession.builder.master("local[2]")
         .appName("flip27-source fuzz")
+        # Thousands of small jobs: what the second compiler would gain is less than it takes.
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")

@@ -100,7 +100,14 @@ def _schema(case: Case, ours: OurSide, theirs: StructType | Failed, found: Compa
         kind = "schema not found by Spark" if isinstance(theirs, Failed) else kind
         found.mismatches.append(Mismatch(kind=kind, theirs=texts[0], ours=texts[1]))
         return None
-    return theirs if isinstance(theirs, StructType) and len(theirs) else None
+    if isinstance(theirs, StructType) and set(theirs.names) - {corrupt_column(case)}:
+        return theirs
+    return None  # Spark does not read corrupt records alone
+
+
+def corrupt_column(case: Case) -> str:
+    """The name of the column of malformed lines, which need not be there."""
+    return case.options.get("columnNameOfCorruptRecord", "_corrupt_record")
 
 
 def _compare_files(case: Case, schema: StructType, ours: OurSide, found: Compared) -> None:

@@ -10,10 +10,10 @@ from .case import Case, LineFile
 from .folders import in_folders
 from .texts import FLAVOURS, ZONES, Flavour, damaged, random_type, text_of
 
-_DATE_FORMATS = (
+DATE_FORMATS = (
     "yyyy-MM-dd", "dd/MM/yyyy", "d.M.yyyy", "MM-dd-yyyy", "yyyyMMdd", "MMM d, yyyy", "yyyy/D", "yyyy-MM-dd'T'HH",
 )  # fmt: skip
-_TIME_FORMATS = (
+TIME_FORMATS = (
     "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]", "dd/MM/yyyy HH:mm", "yyyyMMddHHmmss",
     "MM/dd/yyyy hh:mm:ss a", "yyyy-MM-dd HH:mm:ss.SSSSSS", "yyyy-MM-dd",
 )  # fmt: skip
@@ -29,9 +29,9 @@ _OPTIONS: Mapping[str, Sequence[str]] = {
     "ignoreLeadingWhiteSpace": ("true",),
     "ignoreTrailingWhiteSpace": ("true",),
     "multiLine": ("true",),
-    "dateFormat": _DATE_FORMATS,
-    "timestampFormat": _TIME_FORMATS,
-    "timestampNTZFormat": _TIME_FORMATS,
+    "dateFormat": DATE_FORMATS,
+    "timestampFormat": TIME_FORMATS,
+    "timestampNTZFormat": TIME_FORMATS,
     "enableDateTimeParsingFallback": ("true", "false"),
     "timeZone": ZONES,
     "nanValue": ("nan", "0", "NULL"),
@@ -78,7 +78,7 @@ def csv_case(rng: random.Random, name: str) -> Case:
     if rng.random() < 0.4:
         options["header"] = "true"
     files = tuple(
-        _file(rng, number, columns, writing, options) for number in range(rng.choice((1, 2, 3, 4, 5, 6)))
+        _file(rng, number, columns, writing, options) for number in range(rng.choice((1, 2, 4, 8, 12, 20)))
     )
     own: dict[str, str] = {}
     schema: list[tuple[str, str]] | None = list(columns)
@@ -91,13 +91,24 @@ def csv_case(rng: random.Random, name: str) -> Case:
         own["rescuedDataColumn"] = "rescued"
     case = Case(
         format="csv", name=name, files=files, columns=None if schema is None else tuple(schema), options=options,
-        own_options=own, own_columns=tuple(own.values()), zone=zone, cuts=_cuts(rng),
+        own_options=own, own_columns=tuple(own.values()), zone=zone, cuts=random_cuts(rng),
     )  # fmt: skip
     return in_folders(rng, case) if rng.random() < 0.1 else case
 
 
-def _cuts(rng: random.Random) -> tuple[float, ...]:
+def random_cuts(rng: random.Random) -> tuple[float, ...]:
+    """Where files are cut."""
     return tuple(rng.random() for _ in range(rng.choice((1, 2, 3, 12))))
+
+
+def random_end(rng: random.Random) -> bytes:
+    """What ends a line."""
+    return rng.choice(_LINE_ENDS)
+
+
+def random_packing(rng: random.Random) -> str:
+    """What a file's name ends with, which says how it is compressed."""
+    return rng.choice((".gz", ".bz2", ".zst")) if rng.random() < 0.05 else ""
 
 
 def _corrupt(rng: random.Random, options: dict[str, str]) -> str:
@@ -139,14 +150,13 @@ def _file(
     if options.get("header") == "true" and rng.random() < 0.95:
         header = writing.sep.join(name for name, _ in columns)
         lines.insert(0, _encoded(damaged(rng, header) if rng.random() < 0.03 else header, writing.encoding))
-    end = rng.choice(_LINE_ENDS)
-    pieces = [line + (rng.choice(_LINE_ENDS) if rng.random() < writing.oddness else end) for line in lines]
+    end = random_end(rng)
+    pieces = [line + (random_end(rng) if rng.random() < writing.oddness else end) for line in lines]
     if pieces and rng.random() < 0.25:
         pieces[-1] = pieces[-1].rstrip(b"\r\n")
     if rng.random() < 0.05:
         pieces.insert(0, b"\xef\xbb\xbf")
-    packed = rng.choice((".gz", ".bz2", ".zst")) if rng.random() < 0.05 else ""
-    return LineFile(path=f"f{number}.csv{packed}", pieces=tuple(pieces))
+    return LineFile(path=f"f{number}.csv{random_packing(rng)}", pieces=tuple(pieces))
 
 
 def _line(

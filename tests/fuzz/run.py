@@ -15,18 +15,30 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from .arrow_cases import arrow_case
+from .avro_cases import avro_case
 from .case import Case
 from .comparison import Compared, Mismatch, compare, write_files
 from .csv_cases import csv_case
-from .differences import known_difference
+from .differences import DIFFERENCES, neutral
 from .shrinker import shrunk
+from .json_cases import json_case
+from .orc_cases import orc_case
 from .our_side import OurSide, RefusedError
+from .parquet_cases import parquet_case
 from .spark_side import SparkSide, Theirs
+from .text_cases import text_case
 
 Maker = Callable[[random.Random, str], Case]
 
 MAKERS: Mapping[str, Maker] = {
     "csv": csv_case,
+    "json": json_case,
+    "text": text_case,
+    "parquet": parquet_case,
+    "orc": orc_case,
+    "avro": avro_case,
+    "arrow": arrow_case,
 }
 FORMATS = tuple(MAKERS)
 
@@ -151,13 +163,8 @@ class Fuzz:
         tally.cells += found.cells
         tally.again += found.again
         tally.failures += found.failures
-        unknown = []
-        for mismatch in found.mismatches:
-            difference = known_difference(case, mismatch, found)
-            if difference is None:
-                unknown.append(mismatch)
-            else:
-                tally.known[difference.name] += 1
+        known, unknown = self._judged(case, found)
+        tally.known.update(known)
         for mismatch in unknown[:1]:
             kind = f"{mismatch.kind} {mismatch.column_type}".rstrip()
             tally.unknown[kind] += 1
@@ -166,12 +173,41 @@ class Fuzz:
                 self._tell(self._story(case, mismatch))
 
     def _story(self, case: Case, mismatch: Mismatch) -> str:
-        small, left = shrunk(case, mismatch, self._mismatch)
+        small, left = shrunk(case, mismatch, self._unknown)
         return story(small, self.compared(small), left)
 
-    def _mismatch(self, case: Case) -> list[Mismatch]:
-        found = self.compared(case)
-        return [one for one in found.mismatches if known_difference(case, one, found) is None]
+    def _unknown(self, case: Case) -> list[Mismatch]:
+        return self._judged(case, self.compared(case))[1]
+
+    def _judged(self, case: Case, found: Compared) -> tuple[list[str], list[Mismatch]]:
+        """The names of the declared differences that a case shows, and what is none of them."""
+        names = {_told_by_itself(case, mismatch) for mismatch in found.mismatches} - {None}
+        known = [name for name in names if name is not None]
+        unknown = [one for one in found.mismatches if _told_by_itself(case, one) is None]
+        for difference in DIFFERENCES if unknown else ():
+            without = neutral(case, difference)
+            if without == case:
+                continue
+            left = self._left(without)
+            gone = [one for one in unknown if _place(one) not in left and difference.shows(case, one)]
+            if gone:
+                known.append(difference.name)
+                unknown = [one for one in unknown if one not in gone]
+        return known, unknown
+
+    def _left(self, case: Case) -> set[tuple[str, str, str]]:
+        return {_place(one) for one in self.compared(case).mismatches}
+
+
+def _told_by_itself(case: Case, mismatch: Mismatch) -> str | None:
+    for difference in DIFFERENCES:
+        if difference.without is None and case.format in difference.readers and difference.shows(case, mismatch):
+            return difference.name
+    return None
+
+
+def _place(mismatch: Mismatch) -> tuple[str, str, str]:
+    return mismatch.kind, mismatch.file, mismatch.column
 
 
 def story(case: Case, found: Compared, mismatch: Mismatch | None = None) -> str:

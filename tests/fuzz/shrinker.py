@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .case import Case
 from .comparison import Mismatch
 
-_MOST_TRIES = 400
+_MOST_TRIES = 150
 
 
 def shrunk(
