@@ -28,7 +28,7 @@ _PRIMITIVES = {
     pa.string(): "string", pa.binary(): "bytes",
 }  # fmt: skip
 _SETTINGS: Mapping[str, tuple[Any, ...]] = {
-    "codec": ("deflate", "snappy", "zstandard", "bzip2", "xz"),
+    "codec": ("deflate", "bzip2", "xz"),
     "sync_interval": (1, 30, 100),
     "null_last": (True,),
 }

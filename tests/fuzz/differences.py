@@ -86,7 +86,9 @@ def _is_json(line: bytes, dialect: object) -> bool:
 
 def _is_of_a_malformed_row(case: Case, mismatch: Mismatch) -> bool:
     """A value of a row; that the row is malformed is said by both sides."""
-    return mismatch.kind in ("null here", "null in Spark", "value") and mismatch.column != corrupt_column(case)
+    return mismatch.kind in ("null here", "null in Spark", "value") and mismatch.column != corrupt_column(
+        case
+    )
 
 
 def _is_error_here(text: str) -> Callable[[Case, Mismatch], bool]:
@@ -140,7 +142,8 @@ DIFFERENCES: Sequence[Difference] = (
         here="refuses to find out a schema from files whose headers do not begin alike",
         why="columns go by position, so values would stand under the names of others",
         shows=lambda _, mismatch: (
-            mismatch.kind == "schema not found here" and "columns of CSV files go by position" in str(mismatch.ours)
+            mismatch.kind == "schema not found here"
+            and "columns of CSV files go by position" in str(mismatch.ours)
         ),
     ),
     Difference(

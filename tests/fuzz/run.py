@@ -201,7 +201,11 @@ class Fuzz:
 
 def _told_by_itself(case: Case, mismatch: Mismatch) -> str | None:
     for difference in DIFFERENCES:
-        if difference.without is None and case.format in difference.readers and difference.shows(case, mismatch):
+        if (
+            difference.without is None
+            and case.format in difference.readers
+            and difference.shows(case, mismatch)
+        ):
             return difference.name
     return None
 
