@@ -76,7 +76,7 @@ def additions(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
     for field in found:
         held = known.get(field.name.lower())
         kind = field.type if held is None else _grown(held.type, field.type)
-        if held is None or kind is not held.type:
+        if held is None or kind != held.type:
             new.append(pa.field(field.name if held is None else held.name, kind))
     return pa.schema(new)
 
@@ -90,14 +90,14 @@ def evolved(schema: pa.Schema, new: pa.Schema) -> pa.Schema:
 
 
 def _grown(held: pa.DataType, found: pa.DataType) -> pa.DataType:
-    """``held`` with the fields that only ``found`` has; the very same where there are none."""
+    """``held`` with the fields that only ``found`` has."""
     if types.is_struct(held) and types.is_struct(found):
         grown = evolved(pa.schema(list(held)), pa.schema(list(found)))
         return held if grown == pa.schema(list(held)) else pa.struct(list(grown))
     if types.is_list(held) and types.is_list(found):
         value = _grown(held.value_type, found.value_type)
-        return held if value is held.value_type else pa.list_(value)
+        return held if value == held.value_type else pa.list_(value)
     if types.is_map(held) and types.is_map(found):
         item = _grown(held.item_type, found.item_type)
-        return held if item is held.item_type else pa.map_(held.key_type, item)
+        return held if item == held.item_type else pa.map_(held.key_type, item)
     return held

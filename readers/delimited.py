@@ -183,9 +183,10 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         self, rows: CsvRows, long_rows: Mapping[int, Sequence[str]], misfits: Misfits
     ) -> dict[int, tuple[FileSplit, list[str]]]:
         """For each row of which something is left over: its file, and the names of its columns there."""
-        splits = {row: rows.place(row).split for row in rows_of_interest(long_rows, misfits)}
+        found = rows_of_interest(long_rows, misfits)
         return {
-            row: (split, self._header_of(split) if row in long_rows else []) for row, split in splits.items()
+            row: (split, self._header_of(split) if row in long_rows else [])
+            for row, split in zip(found, rows.splits(found), strict=True)
         }
 
     def _header_of(self, split: FileSplit) -> list[str]:

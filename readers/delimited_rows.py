@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 
 import pyarrow as pa
@@ -49,6 +50,10 @@ class CsvRows(ABC):
     def place(self, row: int) -> Place:
         """Where a row comes from."""
 
+    @abstractmethod
+    def splits(self, rows: Sequence[int]) -> list[FileSplit]:
+        """Which split each of these rows comes from."""
+
     @property
     @abstractmethod
     def paths(self) -> list[str]:
@@ -77,6 +82,10 @@ class LineRows(CsvRows):
     def place(self, row: int) -> Place:
         """Where a line comes from."""
         return self._block.place_of_line(self._numbers[row])
+
+    def splits(self, rows: Sequence[int]) -> list[FileSplit]:
+        """Which split each of these lines comes from."""
+        return self._block.splits_of_lines(self._numbers[row] for row in rows)
 
     @property
     def paths(self) -> list[str]:
@@ -137,6 +146,10 @@ class DocumentRows(CsvRows):
         """Where a record comes from; in other encodings than UTF-8 as if it were that one."""
         start = self._records[row].start
         return Place(self._split, len(self._text[:start].encode()))
+
+    def splits(self, rows: Sequence[int]) -> list[FileSplit]:
+        """The file, for each."""
+        return [self._split] * len(rows)
 
     @property
     def paths(self) -> list[str]:

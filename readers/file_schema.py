@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from flip27_source.readers.file_columns import with_metadata
 from flip27_source.readers.partition_types import with_partitions
 from flip27_source.readers.schema_evolution import SchemaEvolution, rescued_column
 from flip27_source.readers.schema_hints import hinted
-from flip27_source.readers.schema_merging import NoCommonTypeError, merged, spark_type
+from flip27_source.readers.schema_merging import NoCommonTypeError, merged, spark_type, without_null_type
 from flip27_source.readers.schema_options import SAMPLING_FILES, SCHEMA_HINTS
 
 
@@ -57,6 +58,9 @@ class InfersFileSchema(InfersSchema[FileSplit]):
 class InfersFromFooters(InfersFileSchema):
     """Optional power of a reader whose files tell their schema themselves."""
 
+    null_type: ClassVar[pa.DataType] = pa.string()
+    """What a column becomes that has the null type in all files."""
+
     @classmethod
     @abstractmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
@@ -66,17 +70,22 @@ class InfersFromFooters(InfersFileSchema):
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
         """The columns of all of these files."""
         found = ((split.path, of_spark(split.path, cls.stored_schema(split, options))) for split in splits)
-        return merged(found, options[SCHEMA_HINTS])
+        return without_null_type(merged(found, options[SCHEMA_HINTS]), cls.null_type)
 
 
-def refuse_new_columns(evolution: SchemaEvolution, path: str, stored: pa.Schema) -> None:
+def refuse_new_columns(
+    evolution: SchemaEvolution,
+    path: str,
+    stored: pa.Schema,
+    null_type: pa.DataType = InfersFromFooters.null_type,
+) -> None:
     """Raise NewColumnsError for a file with columns that the schema does not have, where the mode says so."""
     if evolution.looks_for_columns:
-        evolution.check(of_spark(path, stored), path)
+        evolution.check(without_null_type(of_spark(path, stored), null_type), path)
 
 
 def of_spark(path: str, stored: pa.Schema) -> pa.Schema:
-    """The schema of a file as types of Spark.
+    """The schema of a file as types of Spark, and the null type where it has that.
 
     Raises:
         SchemaError: it has none for a column.

@@ -9,6 +9,7 @@ goes where, and what becomes of malformed lines.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -35,6 +36,7 @@ from flip27_source.readers.not_null import first_forbidden_null, has_not_null
 from flip27_source.readers.schema_evolution import SchemaEvolution
 from flip27_source.readers.schema_json import (
     JSON_INFERENCE_OPTIONS,
+    FieldTwiceError,
     JsonTypes,
     refuse_names_that_differ_in_case,
 )
@@ -101,14 +103,17 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
         """As Spark finds it in the first lines of each file, or in the documents."""
-        if options[MULTI_LINE]:
-            lines = (whole_text(split, options) for split in splits)
-        else:
-            lines = (line for split in splits for line in first_lines(split, options).split(b"\n"))
         corrupt = pa.struct([pa.field(options[CORRUPT_RECORD_COLUMN], pa.string())])
-        found = JsonTypes.of(options).of_lines(
-            lines, malformed=None if options[MODE] == "DROPMALFORMED" else corrupt
-        )
+        malformed = None if options[MODE] == "DROPMALFORMED" else corrupt
+        types = replace(JsonTypes.of(options), refuses_twice=True)
+        looked_at: list[str] = []
+        try:
+            found = types.of_lines(_sampled_lines(splits, options, looked_at), malformed=malformed)
+        except FieldTwiceError as twice:
+            raise SchemaError(
+                f"{looked_at[-1]}: an object has the field {twice} twice",
+                remedy="give the schema: of such a field the last value counts then, as in Spark",
+            ) from None
         refuse_names_that_differ_in_case(found)
         return found if len(found) else None
 
@@ -215,13 +220,14 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         rows: list[Row] = []
         row_lines: list[int] = []
         left = _Left([], [])
-        for number in slow:
+        rescues = self._evolution.rescued_at is not None
+        splits = block.splits_of_lines(slow) if rescues else [None] * len(slow)
+        for number, split in zip(slow, splits, strict=True):
             line = lines[number]
             read = self._line_parser.parse(line)
             malformed, rescued = read.malformed, None
-            if self._evolution.rescued_at is not None:
-                path = block.place_of_line(number).split.path
-                rescued = self._rescue.left_over(line, read.rows, path)
+            if split is not None:
+                rescued = self._rescue.left_over(line, read.rows, split.path)
                 malformed = malformed and rescued is None
             if malformed:
                 if self._mode == "FAILFAST":
@@ -305,6 +311,16 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
             f"{_shown(record)}",
             remedy="declare the column without NOT NULL, as Spark's own JSON source does for any schema",
         )
+
+
+def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: list[str]) -> Iterator[bytes]:
+    """What is looked at to find out a schema; ``looked_at`` gets the path that the next lines are of."""
+    for split in splits:
+        looked_at.append(split.path)
+        if options[MULTI_LINE]:
+            yield whole_text(split, options)
+        else:
+            yield from first_lines(split, options).split(b"\n")
 
 
 def _is_one_object_a_line(data: bytes, lines: int) -> bool:

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from io import FileIO
+from itertools import accumulate, pairwise
 from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -108,6 +109,13 @@ class LineBlock:
     def place_of_line(self, number: int) -> Place:
         """Where line ``number`` of ``data``, counted from 0, comes from."""
         return self.place(_end_of_lines(self.data, 0, number))
+
+    def splits_of_lines(self, numbers: Iterable[int]) -> list[FileSplit]:
+        """The split that each of these lines comes from, at the cost of one look through the block."""
+        starts = [part.offset for part in self.parts]
+        lines = (self.data.count(b"\n", *ends) for ends in pairwise(starts))
+        lines_before = [0, *accumulate(lines)]
+        return [self.parts[bisect_right(lines_before, number) - 1].split for number in numbers]
 
 
 def _end_of_lines(data: bytes, start: int, lines: int) -> int:

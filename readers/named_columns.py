@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from flip27_source.errors import SchemaError
-from flip27_source.readers.parquet_columns import MismatchError, converted, nulls
+from flip27_source.readers.parquet_columns import WIDENING, Conversions, MismatchError, converted, nulls
 
 _BATCH_ROWS = 1 << 18
 
@@ -26,14 +26,18 @@ class NamedColumns:
         path: for messages.
         schema: what is wanted.
         stored: the names that the file has.
+        conversions: which types become which.
 
     Raises:
         SchemaError: a name is there more than once.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, stored: Sequence[str]) -> None:
+    def __init__(
+        self, path: str, schema: pa.Schema, stored: Sequence[str], conversions: Conversions = WIDENING
+    ) -> None:
         self.path = path
         self._schema = schema
+        self._conversions = conversions
         by_name: dict[str, list[str]] = {}
         for name in stored:
             by_name.setdefault(name.lower(), []).append(name)
@@ -70,7 +74,8 @@ class NamedColumns:
                     arrays.append(nulls(stored.num_rows, field))
                     continue
                 column = stored.column(name)
-                arrays.append(converted(column if prepare is None else prepare(column, field), field))
+                prepared = column if prepare is None else prepare(column, field)
+                arrays.append(converted(prepared, field, self._conversions))
             except MismatchError as mismatch:
                 arrays.append(self.misfit(stored, field, name, mismatch))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

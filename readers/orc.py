@@ -21,6 +21,7 @@ from flip27_source.readers.file_input import Fetched, opened_by_arrow, reading
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
 from flip27_source.readers.named_columns import middle_of_part, rows_without_columns
+from flip27_source.readers.orc_columns import ORC_CONVERSIONS
 from flip27_source.readers.parquet_columns import MismatchError
 from flip27_source.readers.read_ahead import fetched_ahead
 from flip27_source.readers.rescued_columns import columns_of
@@ -82,7 +83,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
             refuse_new_columns(self._evolution, split.path, of_spark)
             named = self._named(of_spark)
             names = named.names
-            columns = columns_of(split.path, self.context.schema, self._evolution, named)
+            columns = columns_of(split.path, self.context.schema, self._evolution, named, ORC_CONVERSIONS)
             positions = [names.index(name) for name in columns.wanted]
             if not positions:
                 if split.start == 0:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import SplitReadError
 from flip27_source.file_systems import local_path
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
@@ -21,7 +22,8 @@ from flip27_source.readers.file_input import Fetched, check_length, open_raw, op
 from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.file_schema import InfersFromFooters, refuse_new_columns
 from flip27_source.readers.named_columns import NamedColumns, rows_without_columns
-from flip27_source.readers.parquet_columns import refuse_old_calendar
+from flip27_source.readers.parquet_columns import PARQUET_CONVERSIONS, refuse_old_calendar
+from flip27_source.readers.parquet_footer import with_plain_lists
 from flip27_source.readers.read_ahead import fetched_ahead
 from flip27_source.readers.rescued_columns import columns_of
 from flip27_source.readers.schema_evolution import SchemaEvolution
@@ -44,6 +46,7 @@ class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
     options: ClassVar[tuple[Option[Any], ...]] = (
         *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_PARQUET,
     )  # fmt: skip
+    null_type = pa.int32()  # as in Spark, which goes by how such a column is stored
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
@@ -81,8 +84,8 @@ class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
     def _columns(self, path: str, parquet: pq.ParquetFile) -> NamedColumns:
         schema, evolution = self.context.schema, self._evolution
         if evolution.looks_for_columns:
-            refuse_new_columns(evolution, path, _stored(parquet))
-        return columns_of(path, schema, evolution, parquet.schema_arrow)
+            refuse_new_columns(evolution, path, _stored(parquet), self.null_type)
+        return columns_of(path, schema, evolution, parquet.schema_arrow, PARQUET_CONVERSIONS)
 
 
 def _stored(parquet: pq.ParquetFile) -> pa.Schema:
@@ -109,20 +112,38 @@ def _opened(split: FileSplit, options: Options, fetched: Fetched | None = None) 
     if fetched is not None or local_path(split.path) is not None:
         with (
             opened_by_arrow(split, options, fetched) as source,
-            pq.ParquetFile(source, pre_buffer=False, **how) as parquet,
+            _parquet_file(split.path, source, pre_buffer=False, **how) as parquet,
         ):
             yield parquet
         return
     with (
         open_raw(split.path, options) as stream,
-        pq.ParquetFile(stream, pre_buffer=True, **how) as parquet,
+        _parquet_file(split.path, stream, pre_buffer=True, **how) as parquet,
     ):
         check_length(split, stream.seek(0, 2))
         yield parquet
 
 
+def _parquet_file(path: str, source: Any, **how: Any) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(source, **how)
+    except pa.ArrowInvalid:
+        footer = with_plain_lists(source)
+        if footer is None:
+            raise
+    try:
+        return pq.ParquetFile(source, metadata=pq.read_metadata(pa.BufferReader(footer)), **how)
+    except pa.ArrowException as error:
+        # The footer is whole: not damage, which a policy may pass over.
+        raise SplitReadError(
+            f"{path}: Arrow does not read the schema in its footer: {error}",
+            remedy="write the file with another schema or by another library; or move it out of the "
+            "source's path",
+        ) from None
+
+
 def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
-    """The row groups whose middle lies in the range of the split."""
+    """The row groups whose middle lies in the range of the split; an empty one may tell no offset."""
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         if row_group.num_columns == 0:
@@ -130,7 +151,7 @@ def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
         columns = [row_group.column(index) for index in range(row_group.num_columns)]
         first = columns[0]
         offsets = (first.dictionary_page_offset, first.data_page_offset)
-        start = min(offset for offset in offsets if offset)
+        start = min((offset for offset in offsets if offset), default=0)
         middle = start + sum(column.total_compressed_size for column in columns) // 2
         if split.start <= middle and (split.end is None or middle < split.end):
             yield group

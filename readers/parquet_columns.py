@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +23,30 @@ class MismatchError(Exception):
     """A column cannot be given the type of the schema; the message says why, the caller adds where."""
 
 
+def checked_cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same values as another type; ArrowInvalid for one that is not in it."""
+    return column.cast(wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """What becomes of the values of some flat types.
+
+    Attributes:
+        stored: whether it is for values of a type.
+        becomes: whether they are read as another type.
+        cast: how; ArrowInvalid for a value that does not fit.
+    """
+
+    stored: Callable[[pa.DataType], bool]
+    becomes: Callable[[pa.DataType, pa.DataType], bool]
+    cast: Callable[[pa.Array, pa.DataType], pa.Array] = checked_cast
+
+
+Conversions: TypeAlias = tuple[Conversion, ...]
+"""The first one that is for both types counts."""
+
+
 def nulls(rows: int, field: pa.Field) -> pa.Array:
     """A column that the file does not have."""
     if not field.nullable and rows:
@@ -28,8 +54,11 @@ def nulls(rows: int, field: pa.Field) -> pa.Array:
     return pa.nulls(rows, field.type)
 
 
-def converted(column: pa.Array, field: pa.Field) -> pa.Array:
+def converted(column: pa.Array, field: pa.Field, conversions: Conversions) -> pa.Array:
     """``column`` with the type of ``field``.
+
+    Args:
+        conversions: those of the format, on every level.
 
     Raises:
         MismatchError: there is no such conversion, a value does not fit, or a null is where none may be.
@@ -39,7 +68,7 @@ def converted(column: pa.Array, field: pa.Field) -> pa.Array:
     if _same(column.type, field.type):
         return column
     try:
-        return _converted(column, field.type)
+        return _converted(column, field.type, conversions)
     except pa.ArrowInvalid as error:
         raise MismatchError(f"a value does not fit {field.type}: {error}") from None
 
@@ -59,7 +88,7 @@ def _same(stored: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(stored.equals(wanted, check_metadata=True) if types.is_nested(wanted) else stored == wanted)
 
 
-def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _converted(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if types.is_dictionary(column.type):
@@ -71,29 +100,23 @@ def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return pa.nulls(len(column), wanted)
     for is_wanted, convert in _NESTED:
         if is_wanted(wanted):
-            return convert(column, wanted)
-    if _is_timestamp_of_nanoseconds(stored) and types.is_timestamp(wanted):
-        # Towards the past, also before 1970: as everywhere where Java cuts nanoseconds off.
-        column = pc.floor_temporal(column, unit="microsecond")
-    if not _castable(stored, wanted):
-        raise _no_conversion(stored, wanted)
-    return column.cast(wanted)
+            return convert(column, wanted, conversions)
+    for conversion in conversions:
+        if conversion.stored(stored) and conversion.becomes(stored, wanted):
+            return conversion.cast(column, wanted)
+    raise _no_conversion(stored, wanted)
 
 
 def _no_conversion(stored: pa.DataType, wanted: pa.DataType) -> MismatchError:
     return MismatchError(f"the file holds {stored}, which does not become {wanted} as in the schema")
 
 
-def _castable(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Spark reads ``stored`` as ``wanted``; both are flat and differ."""
-    for is_stored, becomes in _CONVERSIONS:
-        if is_stored(stored):
-            return becomes(stored, wanted)
-    return False
+def _bits_of_sign_and_value(stored: pa.DataType) -> int:
+    return int(stored.bit_width) + int(types.is_unsigned_integer(stored))
 
 
 def _integer_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    bits = int(stored.bit_width) + int(types.is_unsigned_integer(stored))
+    bits = _bits_of_sign_and_value(stored)
     if types.is_decimal(wanted):
         return int(wanted.precision - wanted.scale) >= {8: 3, 16: 5, 32: 10, 64: 20}[stored.bit_width]
     if types.is_float64(wanted):
@@ -127,11 +150,14 @@ def _is_bytes(stored: pa.DataType) -> bool:
     )
 
 
-def _is_timestamp_of_nanoseconds(stored: pa.DataType) -> bool:
-    return bool(types.is_timestamp(stored)) and stored.unit == "ns"
+def _cut_to_microseconds(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if column.type.unit == "ns":
+        # Towards the past, also before 1970: as everywhere where Java cuts nanoseconds off.
+        column = pc.floor_temporal(column, unit="microsecond")
+    return column.cast(wanted)
 
 
-def _struct(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _struct(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
     if not types.is_struct(column.type):
         raise _no_conversion(column.type, wanted)
     column = _without_offset(column)
@@ -143,35 +169,36 @@ def _struct(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         indexes = stored.get(field.name.lower(), [])
         if len(indexes) > 1:
             raise MismatchError(f"field {field.name} is there more than once, with another case")
-        children.append(_child(column.field(indexes[0]) if indexes else None, field, len(column)))
+        child = column.field(indexes[0]) if indexes else pa.nulls(len(column))
+        children.append(_child(child, field, conversions))
     return pa.Array.from_buffers(wanted, len(column), column.buffers()[:1], children=children)
 
 
-def _child(child: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
+def _child(child: pa.Array, field: pa.Field, conversions: Conversions) -> pa.Array:
     try:
         # Below a null a child may be null whatever the schema says.
-        return pa.nulls(rows, field.type) if child is None else converted(child, field.with_nullable(True))
+        return converted(child, field.with_nullable(True), conversions)
     except MismatchError as mismatch:
         raise MismatchError(f"field {field.name}: {mismatch}") from None
 
 
-def _list(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _list(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
     stored = column.type
     if types.is_large_list(stored) or types.is_fixed_size_list(stored):
         column = column.cast(pa.list_(stored.value_field))
     elif not types.is_list(stored):
         raise _no_conversion(stored, wanted)
     column = _without_offset(column)
-    values = converted(column.values, wanted.value_field)
+    values = converted(column.values, wanted.value_field, conversions)
     return pa.Array.from_buffers(wanted, len(column), column.buffers()[:2], children=[values])
 
 
-def _map(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _map(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
     if not types.is_map(column.type):
         raise _no_conversion(column.type, wanted)
     column = _without_offset(column)
-    keys = converted(column.keys, wanted.key_field)
-    items = converted(column.items, wanted.item_field)
+    keys = converted(column.keys, wanted.key_field, conversions)
+    items = converted(column.items, wanted.item_field, conversions)
     entries = pa.StructArray.from_arrays([keys, items], fields=[wanted.key_field, wanted.item_field])
     return pa.Array.from_buffers(wanted, len(column), column.buffers()[:2], children=[entries])
 
@@ -181,18 +208,48 @@ def _without_offset(column: pa.Array) -> pa.Array:
     return pa.concat_arrays([column[:0], column]) if column.offset else column
 
 
-_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, pa.DataType], pa.Array]], ...] = (
+_Nested: TypeAlias = Callable[[pa.Array, pa.DataType, Conversions], pa.Array]
+
+_NESTED: tuple[tuple[Callable[[pa.DataType], bool], _Nested], ...] = (
     (types.is_struct, _struct),
     (types.is_map, _map),
     (types.is_list, _list),
 )
 
-_CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, pa.DataType], bool]], ...] = (
-    (types.is_integer, _integer_becomes),
-    (types.is_decimal, _decimal_becomes),
+WIDENING: Conversions = (
+    Conversion(stored=types.is_integer, becomes=_integer_becomes),
+    Conversion(stored=types.is_decimal, becomes=_decimal_becomes),
     # With or without a zone: the same clock reading in UTC, whatever the session's time zone is.
-    (types.is_timestamp, lambda _, wanted: bool(types.is_timestamp(wanted))),
-    (types.is_float32, lambda _, wanted: bool(types.is_float64(wanted))),
-    (types.is_date32, lambda _, wanted: bool(types.is_timestamp(wanted)) and wanted.tz is None),
-    (_is_bytes, lambda _, wanted: bool(types.is_binary(wanted) or types.is_string(wanted))),
+    Conversion(
+        stored=types.is_timestamp,
+        becomes=lambda _, wanted: bool(types.is_timestamp(wanted)),
+        cast=_cut_to_microseconds,
+    ),
+    Conversion(stored=types.is_float32, becomes=lambda _, wanted: bool(types.is_float64(wanted))),
+    Conversion(
+        stored=types.is_date32,
+        becomes=lambda _, wanted: bool(types.is_timestamp(wanted)) and wanted.tz is None,
+    ),
+    Conversion(
+        stored=_is_bytes, becomes=lambda _, wanted: bool(types.is_binary(wanted) or types.is_string(wanted))
+    ),
 )
+"""What every format does."""
+
+PARQUET_CONVERSIONS: Conversions = (
+    *WIDENING,
+    # A date is stored as a number of days.
+    Conversion(
+        stored=types.is_integer,
+        becomes=lambda stored, wanted: (
+            bool(types.is_date32(wanted)) and _bits_of_sign_and_value(stored) <= 32
+        ),
+        cast=lambda column, wanted: column.cast(pa.int32()).cast(wanted),
+    ),
+    Conversion(
+        stored=types.is_date32,
+        becomes=lambda _, wanted: bool(types.is_signed_integer(wanted) or types.is_float64(wanted)),
+        cast=lambda column, wanted: column.cast(pa.int32()).cast(wanted),
+    ),
+)
+"""What Spark's Parquet source does."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from flip27_source.inference import additions
 from flip27_source.readers.named_columns import NamedColumns
-from flip27_source.readers.parquet_columns import MismatchError, nulls
+from flip27_source.readers.parquet_columns import WIDENING, Conversions, MismatchError, nulls
 from flip27_source.readers.schema_evolution import FILE_PATH, SchemaEvolution
 
 
@@ -26,8 +26,15 @@ class RescuedColumns(NamedColumns):
         stored: the schema of the file.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, evolution: SchemaEvolution, stored: pa.Schema) -> None:
-        super().__init__(path, evolution.schema, stored.names)
+    def __init__(
+        self,
+        path: str,
+        schema: pa.Schema,
+        evolution: SchemaEvolution,
+        stored: pa.Schema,
+        conversions: Conversions = WIDENING,
+    ) -> None:
+        super().__init__(path, evolution.schema, stored.names, conversions)
         self._whole = schema
         self._evolution = evolution
         known = {name for name in self.names if name is not None}
@@ -68,11 +75,17 @@ class RescuedColumns(NamedColumns):
         return nulls(stored.num_rows, field)
 
 
-def columns_of(path: str, schema: pa.Schema, evolution: SchemaEvolution, stored: pa.Schema) -> NamedColumns:
+def columns_of(
+    path: str,
+    schema: pa.Schema,
+    evolution: SchemaEvolution,
+    stored: pa.Schema,
+    conversions: Conversions = WIDENING,
+) -> NamedColumns:
     """The columns of a file, with what is left over where somebody asks for that."""
     if evolution.rescued_at is None:
-        return NamedColumns(path, schema, stored.names)
-    return RescuedColumns(path, schema, evolution, stored)
+        return NamedColumns(path, schema, stored.names, conversions)
+    return RescuedColumns(path, schema, evolution, stored, conversions)
 
 
 def _as_json(columns: dict[str, list[Any]], path: str) -> pa.Array:

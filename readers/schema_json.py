@@ -59,13 +59,21 @@ class JsonNumber(str):
     __slots__ = ()
 
 
+class FieldTwiceError(Exception):
+    """A field is in one object twice; the message is its name, the caller adds where."""
+
+
 class JsonObject(list[tuple[str, Any]]):
     """An object, with names that are there twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonTypes:
-    """Finds the types of JSON values."""
+    """Finds the types of JSON values.
+
+    Attributes:
+        refuses_twice: a field that is in one object twice is an error; otherwise it has the type of both.
+    """
 
     primitives_as_string: bool
     prefers_decimal: bool
@@ -74,6 +82,7 @@ class JsonTypes:
     time_zone: str
     formats: DateTimeFormats
     dialect: JsonDialect
+    refuses_twice: bool = False
 
     @classmethod
     def of(cls, options: Options) -> JsonTypes:
@@ -94,6 +103,9 @@ class JsonTypes:
 
         Args:
             malformed: a struct that stands for a line that is no JSON object; None leaves it out.
+
+        Raises:
+            FieldTwiceError: as ``refuses_twice`` says.
         """
 
         def join(one: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -142,6 +154,8 @@ class JsonTypes:
     def _of_object(self, members: JsonObject) -> pa.DataType:
         found: dict[str, pa.DataType] = {}
         for name, value in members:
+            if self.refuses_twice and name in found:
+                raise FieldTwiceError(name)
             found[name] = joined(found.get(name, pa.null()), self.of_value(value))
         return pa.struct(sorted(found.items()))
 
@@ -161,16 +175,21 @@ class JsonTypes:
         return pa.string()
 
 
-def refuse_names_that_differ_in_case(schema: pa.Schema) -> None:
-    """Raise SchemaError for columns that Spark would not tell apart."""
+def refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "") -> None:
+    """Raise SchemaError for fields, on any level, that Spark would not tell apart."""
     names: dict[str, str] = {}
-    for name in schema.names:
-        other = names.setdefault(name.lower(), name)
-        if other != name:
+    for field in fields:
+        other = names.setdefault(field.name.lower(), field.name)
+        if other != field.name:
             raise SchemaError(
-                f"the fields {other} and {name} of the JSON lines differ in case only",
+                f"the fields {inside}{other} and {inside}{field.name} of the JSON lines differ in case only",
                 remedy="give the schema with the one that is wanted; rescuedDataColumn keeps the other",
             )
+        kind = field.type
+        while types.is_list(kind):
+            kind = kind.value_type
+        if types.is_struct(kind):
+            refuse_names_that_differ_in_case(kind, f"{inside}{field.name}.")
 
 
 def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:

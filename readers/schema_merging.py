@@ -18,7 +18,7 @@ class NoCommonTypeError(Exception):
 
 
 def spark_type(kind: pa.DataType, *, naive_is_utc: bool = False) -> pa.DataType:
-    """The type that Spark has for what a file holds.
+    """The type that Spark has for what a file holds; the null type stays, on every level.
 
     Args:
         naive_is_utc: timestamps without a zone are instants to Spark, as in ORC and INT96 of Parquet.
@@ -64,7 +64,7 @@ def _nested(kind: pa.DataType, naive_is_utc: bool) -> pa.DataType:
 
 _KEPT = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()}
 _OTHERS = (
-    (types.is_null, pa.string()),
+    (types.is_null, pa.null()),
     (types.is_uint8, pa.int16()),
     (types.is_uint16, pa.int32()),
     (types.is_uint32, pa.int64()),
@@ -76,6 +76,23 @@ _OTHERS = (
     (lambda kind: types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
      or types.is_fixed_size_binary(kind), pa.binary()),
 )  # fmt: skip
+
+
+def without_null_type(schema: pa.Schema, wanted: pa.DataType) -> pa.Schema:
+    """``schema`` with another type where nothing but null was seen."""
+    return pa.schema([pa.field(field.name, _without_null_type(field.type, wanted)) for field in schema])
+
+
+def _without_null_type(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    if types.is_null(kind):
+        return wanted
+    if types.is_struct(kind):
+        return pa.struct(list(without_null_type(pa.schema(list(kind)), wanted)))
+    if types.is_list(kind):
+        return pa.list_(_without_null_type(kind.value_type, wanted))
+    if types.is_map(kind):
+        return pa.map_(_without_null_type(kind.key_type, wanted), _without_null_type(kind.item_type, wanted))
+    return kind
 
 
 def merged(found: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) -> pa.Schema:

@@ -55,6 +55,18 @@ WIDENED: list[tuple[pa.Array, str]] = [
     (pa.array([1, None, 7], pa.int32()), "short"),
     (pa.array([1, None, 2**31 - 1], pa.int32()), "double"),
     (pa.array([1, None, 2**31 - 1], pa.int32()), "decimal(12, 2)"),
+    (pa.array([1, None, -(2**53)], pa.int64()), "double"),
+    (pa.array([1, None, -(2**24)], pa.int32()), "float"),
+    (pa.array([1, None, -(2**31)], pa.int64()), "int"),
+    (pa.array([1, None, 999], pa.int64()), "decimal(5, 2)"),
+    (pa.array([1, None, -(2**63)], pa.int64()), "decimal(38, 18)"),
+    (pa.array([1, None, -128], pa.int8()), "string"),
+    (pa.array([2**63 - 1, None, -(2**63)], pa.int64()), "string"),
+    *((pa.array([True, False, None]), kind) for kind in ("byte", "short", "int", "long", "float", "double")),
+    *((pa.array([True, False, None]), kind) for kind in ("decimal(5, 2)", "decimal(1, 0)", "string")),
+    (pa.array([[{"b": True}, None], None]), "array<struct<b: string>>"),
+    (pa.array([[("k", True), ("l", None)], None], pa.map_(pa.string(), pa.bool_())), "map<string, int>"),
+    (pa.array([b"abc", b"", None, b"\x00\xff"], pa.binary()), "string"),
     (pa.array([1.5, None, 0.25], pa.float32()), "double"),
     (pa.array([Decimal("1.23"), None], pa.decimal128(5, 2)), "decimal(10, 4)"),
     (pa.array(["abc", None]), "binary"),
@@ -72,13 +84,43 @@ def test_types_widen_as_in_spark(spark: SparkSession, tmp_path: Path, stored: pa
     assert_same_as_spark(spark, tmp_path / "a.orc", f"v {wanted}")
 
 
-@pytest.mark.parametrize("wanted", ["int", "boolean", "string", "array<long>"])
+@pytest.mark.parametrize("wanted", ["int", "boolean", "float", "array<long>"])
 def test_a_column_that_would_lose_values_is_an_error_with_file_and_column(
     tmp_path: Path, wanted: str
 ) -> None:
     # Spark gives null for what does not fit.
     orc.write_table(pa.table({"v": [5_000_000_000]}), tmp_path / "a.orc")
     with pytest.raises(SchemaError, match=r"a\.orc: column v: "):
+        read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}")
+
+
+NOT_CONVERTED: list[tuple[pa.Array, str]] = [
+    (pa.array([True]), "timestamp"),
+    (pa.array([True]), "binary"),
+    (pa.array([2], pa.int32()), "boolean"),
+    (pa.array([2], pa.int64()), "timestamp"),
+    (pa.array([1.5]), "int"),
+    (pa.array([1.5]), "string"),
+    (pa.array([1.5]), "decimal(5, 2)"),
+    (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), "decimal(5, 1)"),
+    (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), "string"),
+    (pa.array(["1"]), "int"),
+    (pa.array(["2024-02-29"]), "date"),
+    (pa.array([dt.date(2024, 2, 29)]), "string"),
+    (pa.array([dt.datetime(2024, 2, 29)], pa.timestamp("us")), "date"),
+    (pa.array([2**53 + 1], pa.int64()), "double"),
+    (pa.array([1000], pa.int64()), "decimal(5, 2)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted"), NOT_CONVERTED, ids=[f"{row[0].type} to {row[1]}" for row in NOT_CONVERTED]
+)
+def test_what_spark_rounds_or_makes_null_or_takes_for_something_else_is_an_error(
+    tmp_path: Path, stored: pa.Array, wanted: str
+) -> None:
+    orc.write_table(pa.table({"v": stored}), tmp_path / "a.orc")
+    with pytest.raises(SchemaError, match=r"a\.orc: column v: (the file holds|a value does not fit)"):
         read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StringType, StructField, StructType
 
 from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Options
 from flip27_source.readers.parquet import ParquetReader
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
@@ -74,6 +79,17 @@ WIDENED: list[tuple[str, pa.Array, str]] = [
     ("unsigned long to decimal", pa.array([1, None, 2**64 - 1], pa.uint64()), "decimal(20, 0)"),
     ("float to double", pa.array([1.5, None, 0.1], pa.float32()), "double"),
     ("decimal to wider decimal", pa.array([Decimal("1.23"), None], pa.decimal128(5, 2)), "decimal(10, 4)"),
+    ("byte to date", pa.array([1, None, -128], pa.int8()), "date"),
+    ("int to date", pa.array([1, None, -100_000], pa.int32()), "date"),
+    ("unsigned short to date", pa.array([1, None, 65535], pa.uint16()), "date"),
+    ("date to int", pa.array([dt.date(2024, 2, 29), None, dt.date(1969, 1, 1)], pa.date32()), "int"),
+    ("date to short", pa.array([dt.date(2024, 2, 29), None], pa.date32()), "short"),
+    ("date to double", pa.array([dt.date(2024, 2, 29), None], pa.date32()), "double"),
+    (
+        "nested days",
+        pa.array([[{"d": 3}], None], pa.list_(pa.struct([("d", pa.int8())]))),
+        "array<struct<d: date>>",
+    ),
     ("date to timestamp_ntz", pa.array([dt.date(2024, 2, 29), None], pa.date32()), "timestamp_ntz"),
     ("zone-less timestamp to timestamp", pa.array([NOON, OLD, None], MICROS), "timestamp"),
     ("milliseconds", pa.array([NOON.replace(microsecond=0), None], pa.timestamp("ms", "UTC")), "timestamp"),
@@ -129,6 +145,9 @@ REFUSED: list[tuple[pa.Array, str]] = [
     (pa.array([dt.time(1, 2, 3, 456)]), "timestamp_ntz"),
     (pa.array([dt.date(2024, 2, 29)], pa.date32()), "timestamp"),
     (pa.array([NOON], MICROS), "date"),
+    (pa.array([1], pa.int64()), "date"),
+    (pa.array([1], pa.uint32()), "date"),
+    (pa.array([1], pa.int32()), "timestamp"),
     (pa.array([True]), "int"),
     (pa.array([[1]]), "long"),
     (pa.array([{"a": "x"}]), "struct<a: int>"),
@@ -151,6 +170,16 @@ def test_a_value_that_does_not_fit_a_narrow_type_is_an_error(tmp_path: Path) -> 
     pq.write_table(pa.table({"v": pa.array([1, 300], pa.int32())}), tmp_path / "a.parquet")
     with pytest.raises(SchemaError, match=r"a\.parquet: column v: a value does not fit int8"):
         read_table(ParquetReader(), [tmp_path / "a.parquet"], "v byte")
+
+
+def test_an_unsigned_int_as_double_is_its_value_where_spark_takes_its_bits_for_a_signed_number(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": pa.array([7, 2**32 - 1, None], pa.uint32())}), path)
+    assert read_table(ParquetReader(), [path], "v double")["v"].to_pylist() == [7.0, 4294967295.0, None]
+    spark_rows = spark.read.schema("v double").parquet(str(path)).collect()
+    assert [row.v for row in spark_rows] == [7.0, -1.0, None]
 
 
 def test_nanoseconds_are_cut_to_microseconds_towards_the_past(tmp_path: Path) -> None:
@@ -212,6 +241,105 @@ def test_a_range_gives_the_row_groups_that_spark_gives_for_it(spark: SparkSessio
         assert sorted(found) == sorted(partitions.values())
     spark.conf.unset("spark.sql.files.maxPartitionBytes")
     spark.conf.unset("spark.sql.files.openCostInBytes")
+
+
+@pytest.mark.parametrize("empty_at", [0, 1, 2])
+@pytest.mark.parametrize("dictionaries", [False, True])
+def test_an_empty_row_group_has_no_rows_wherever_it_is(
+    spark: SparkSession, tmp_path: Path, empty_at: int, dictionaries: bool
+) -> None:
+    path = tmp_path / "a.parquet"
+    groups = [[1, 2], [3]]
+    groups.insert(empty_at, [])
+    with pq.ParquetWriter(path, pa.schema([("n", pa.int64())]), use_dictionary=dictionaries) as writer:
+        for numbers in groups:
+            writer.write_table(pa.table({"n": pa.array(numbers, pa.int64())}))
+    assert pq.read_metadata(path).num_row_groups == 3
+    assert_same_as_spark(spark, path, "n long")
+    middle = path.stat().st_size // 2
+    halves = [split_of(path, 0, middle), split_of(path, middle)]
+    batches = read_batches(ParquetReader(), halves, arrow_schema("n long"))
+    assert [n for batch in batches for n in batch["n"].to_pylist()] == [1, 2, 3]
+
+
+def nested_type(rng: random.Random, depth: int) -> DataType:
+    kind = rng.choice("aaasmi") if depth < 4 else "i"
+    if kind == "a":
+        return ArrayType(nested_type(rng, depth + 1), rng.random() < 0.5)
+    if kind == "m":
+        return MapType(StringType(), nested_type(rng, depth + 1), rng.random() < 0.5)
+    if kind == "s":
+        names = rng.sample(["a", "array", "element", "bag", "list", "v_tuple"], rng.randint(1, 2))
+        return StructType(
+            [StructField(name, nested_type(rng, depth + 1), rng.random() < 0.5) for name in names]
+        )
+    return IntegerType()
+
+
+def nested_value(rng: random.Random, kind: DataType, *, nullable: bool) -> Any:
+    if nullable and rng.random() < 0.3:
+        return None
+    if isinstance(kind, ArrayType):
+        count = rng.randint(0, 3)
+        return [nested_value(rng, kind.elementType, nullable=kind.containsNull) for _ in range(count)]
+    if isinstance(kind, MapType):
+        value, has_nulls = kind.valueType, kind.valueContainsNull
+        return {f"k{n}": nested_value(rng, value, nullable=has_nulls) for n in range(rng.randint(0, 3))}
+    if isinstance(kind, StructType):
+        return tuple(nested_value(rng, field.dataType, nullable=field.nullable) for field in kind)
+    return rng.randint(-9, 9)
+
+
+def list_of_lists(*contains_null: bool) -> DataType:
+    kind: DataType = IntegerType()
+    for has_nulls in reversed(contains_null):
+        kind = ArrayType(kind, has_nulls)
+    return kind
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_nested_lists_with_and_without_nulls_are_read_as_spark_reads_them(
+    spark: SparkSession, tmp_path: Path, legacy: bool
+) -> None:
+    rng = random.Random(7)
+    yes_no = (False, True)
+    kinds = [list_of_lists(*nulls) for depth in (2, 3) for nulls in product(yes_no, repeat=depth)]
+    kinds += [nested_type(rng, 0) for _ in range(60)]
+    schema = StructType(
+        [StructField(f"c{number}", kind, rng.random() < 0.5) for number, kind in enumerate(kinds)]
+    )
+    rows = [nested_value(rng, schema, nullable=False) for _ in range(8)]
+    spark.conf.set("spark.sql.parquet.writeLegacyFormat", str(legacy).lower())
+    try:
+        spark.createDataFrame(rows, schema).coalesce(1).write.parquet(str(tmp_path / "out"))
+    finally:
+        spark.conf.unset("spark.sql.parquet.writeLegacyFormat")
+    [path] = (tmp_path / "out").glob("*.parquet")
+    found = spark.read.parquet(str(path))
+    ours = as_dataframe(spark, read_table(ParquetReader(), [path], found.schema), found.schema)
+    assert_df_equality(ours, found)
+    inferred = ParquetReader.schema_of_files([split_of(path)], Options.parse({}, ParquetReader.options))
+    assert inferred is not None
+    assert from_arrow_schema(inferred).simpleString() == found.schema.simpleString()
+
+
+def with_marked_list(whole: bytes) -> bytes:
+    """A file whose struct ``s`` of two fields its footer calls a list."""
+    length = int.from_bytes(whole[-8:-4], "little")
+    body, footer = whole[: -8 - length], whole[-8 - length : -8]
+    plain = b"\x18\x01s\x15\x04\x00"
+    assert footer.count(plain) == 1
+    footer = footer.replace(plain, plain[:-1] + b"\x15\x06\x00")
+    return body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def test_a_schema_that_cannot_be_read_is_not_damage_which_a_policy_would_pass_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"s": [{"a": 1, "b": 2}]}), path, store_schema=False)
+    path.write_bytes(with_marked_list(path.read_bytes()))
+    with pytest.raises(SplitReadError, match=r"a\.parquet: Arrow does not read the schema") as caught:
+        read_table(ParquetReader(), [path], "s struct<a: long>")
+    assert caught.value.ignored_by is None
 
 
 def test_wide_rows_come_in_smaller_batches(tmp_path: Path) -> None:

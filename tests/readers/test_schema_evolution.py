@@ -258,6 +258,22 @@ def test_parquet_rescues_structs_that_have_grown_as_a_whole(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize("reader", [ParquetReader, ArrowReader])
+def test_lists_and_maps_that_schema_and_file_have_alike_are_neither_new_nor_rescued(
+    tmp_path: Path, reader: type[SplitReader[Any]]
+) -> None:
+    maps = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    table = pa.table({"l": [["x"]], "m": maps})
+    write = pq.write_table if reader is ParquetReader else feather.write_feather
+    write(table, tmp_path / "a")
+    schema = "l array<string>, m map<string, bigint>"
+    rows = [{"l": ["x"], "m": [("k", 1)]}]
+    for mode in ("addNewColumns", "failOnNewColumns"):
+        assert read(reader, [tmp_path / "a"], schema, schemaEvolutionMode=mode) == rows
+    found = read(reader, [tmp_path / "a"], f"{schema}, more string", rescuedDataColumn="more")
+    assert found == [rows[0] | {"more": None}]
+
+
 def test_columns_that_come_from_the_path_are_not_new(tmp_path: Path) -> None:
     folder = tmp_path / "day=1"
     folder.mkdir()
@@ -280,6 +296,12 @@ def test_columns_that_come_from_the_path_are_not_new(tmp_path: Path) -> None:
         ("m map<string, struct<x: int>>, b int", "m map<string, struct<y: int>>",
          "m map<string, struct<x: int, y: int>>", "m map<string, struct<x: int, y: int>>, b int"),
         ("s string", "s struct<x: int>", "", "s string"),
+        ("l array<string>", "l array<string>", "", "l array<string>"),
+        ("l array<string>", "L array<int>", "", "l array<string>"),
+        ("l array<struct<x: int>>", "l array<struct<X: date>>", "", "l array<struct<x: int>>"),
+        ("m map<string, array<int>>", "m map<string, array<int>>", "", "m map<string, array<int>>"),
+        ("s struct<l: array<map<string, int>>>", "s struct<l: array<map<string, int>>>", "",
+         "s struct<l: array<map<string, int>>>"),
     ],
 )  # fmt: skip
 def test_a_schema_grows_at_its_end_and_keeps_the_types_that_it_has(

@@ -14,15 +14,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from flip27_source.ddl import columns_text, parse_columns
 from flip27_source.enumerators.files import FilesEnumerator
 from flip27_source.errors import OptionError, SchemaError
+from flip27_source.readers.json_lines import JsonLinesReader
 from flip27_source.readers.schema_hints import hinted
 from flip27_source.runtime.schemas import schema_of
 from flip27_source.source import Source
+from tests.readers.spark_reading import read_table
 
 
 def found_out(folder: Path | str, reader: str, options: Mapping[str, str] | None = None) -> str:
@@ -104,14 +107,62 @@ def test_json_lines_have_the_schema_that_spark_finds(spark: SparkSession, tmp_pa
     assert found_out(folder, "json") == by_spark(spark.read.json(str(folder)))
 
 
-def test_a_name_that_is_there_twice_in_an_object_is_one_column(tmp_path: Path) -> None:
-    folder = write_lines(tmp_path / "in", ['{"a": 1, "a": 2}', "{'a': 1, 'a': 2.5}"])
-    assert found_out(folder, "json") == "struct<a:double>"
+TWICE = {
+    "of one type": ['{"a": 1, "a": 2}', '{"a": 3}'],
+    "in a later line": ['{"a": 3}', '{"a": 1, "a": 2.5}'],
+    "once null": ['{"a": 1, "a": null}'],
+    "structs": ['{"a": {"x": 1}, "a": {"y": 2}}'],
+    "inside a struct": ['{"s": {"a": 1, "a": true}}'],
+    "inside an array": ['{"s": [{"b": 1}, {"a": 1, "a": 2}]}'],
+    "in single quotes": ["{'a': 1, 'a': 2}"],
+}
 
 
-def test_names_that_spark_would_not_tell_apart_are_refused(tmp_path: Path) -> None:
-    folder = write_lines(tmp_path / "in", ['{"id": 1}'], ['{"ID": 1}'])
-    with pytest.raises(SchemaError, match="the fields ID and id of the JSON lines differ in case only"):
+@pytest.mark.parametrize("lines", TWICE.values(), ids=TWICE)
+def test_a_field_that_is_twice_in_one_object_is_refused_as_spark_refuses_it(
+    spark: SparkSession, tmp_path: Path, lines: list[str]
+) -> None:
+    folder = write_lines(tmp_path / "in", ['{"z": 1}'], lines)
+    with pytest.raises(AnalysisException, match="COLUMN_ALREADY_EXISTS"):
+        spark.read.json(str(folder))
+    with pytest.raises(SchemaError, match=r"in/1\.txt: an object has the field a twice"):
+        found_out(folder, "json")
+
+
+def test_a_field_that_is_twice_in_one_object_has_its_last_value_where_the_schema_is_given(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = write_lines(tmp_path / "in", ['{"a": 1, "a": 2}', '{"a": 1, "a": null}'])
+    theirs = spark.read.schema("a long").json(str(folder)).collect()
+    ours = read_table(JsonLinesReader(), [folder / "0.txt"], "a long")["a"].to_pylist()
+    assert ours == [row.a for row in theirs] == [2, None]
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        (['{"id": 1}', '{"ID": "x"}'], "ID and id"),
+        (['{"s": {"k": 1, "K": 2}}'], "s.K and s.k"),
+        (['{"s": [[{"x": {"k": 1, "K": 2}}]]}'], "s.x.K and s.x.k"),
+    ],
+)
+def test_names_that_spark_would_not_tell_apart_are_refused_as_by_spark(
+    spark: SparkSession, tmp_path: Path, lines: list[str], names: str
+) -> None:
+    folder = write_lines(tmp_path / "in", *([line] for line in lines))
+    with pytest.raises(AnalysisException, match="COLUMN_ALREADY_EXISTS"):
+        spark.read.json(str(folder))
+    with pytest.raises(SchemaError, match=f"the fields {names} of the JSON lines differ in case only"):
+        found_out(folder, "json")
+
+
+def test_a_nested_name_that_two_lines_spell_differently_is_refused_where_spark_loses_one_of_the_values(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = write_lines(tmp_path / "in", ['{"s": {"k": 1}}', '{"s": {"K": 2}}'])
+    values = [row.s[0] for row in spark.read.json(str(folder)).collect()]
+    assert values.count(None) == 1
+    with pytest.raises(SchemaError, match=r"the fields s\.K and s\.k of the JSON lines differ in case only"):
         found_out(folder, "json")
 
 
@@ -232,6 +283,26 @@ def test_int96_timestamps_are_instants(spark: SparkSession, tmp_path: Path) -> N
         for key in with_int96:
             spark.conf.unset(key)
     assert found_out(tmp_path / "in", "parquet") == "struct<ts:timestamp,i:int>"
+
+
+def test_a_parquet_column_of_the_null_type_is_an_int_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    table = pa.table({"id": [1], "n": pa.nulls(1), "s": [{"x": None, "y": [None]}]})
+    pq.write_table(table, tmp_path / "in" / "a.parquet")
+    theirs = spark.read.parquet(str(tmp_path / "in"))
+    assert found_out(tmp_path / "in", "parquet") == by_spark(theirs)
+    assert by_spark(theirs) == "struct<id:bigint,n:int,s:struct<x:int,y:array<int>>>"
+
+
+def test_the_null_type_of_one_file_leaves_the_type_to_the_other_files(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": pa.nulls(1), "s": [{"x": None}]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"n": ["text"], "s": [{"x": 1.5}]}), tmp_path / "b.parquet")
+    assert found_out(tmp_path, "parquet") == "struct<n:string,s:struct<x:double>>"
+
+
+def test_an_arrow_column_of_the_null_type_is_a_string(tmp_path: Path) -> None:
+    feather.write_feather(pa.table({"n": pa.nulls(1)}), tmp_path / "a.arrow")
+    assert found_out(tmp_path, "arrow") == "struct<n:string>"
 
 
 def test_files_of_other_writers_have_types_that_spark_knows(tmp_path: Path) -> None:

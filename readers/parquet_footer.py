@@ -1,0 +1,168 @@
+"""Footers of Parquet files whose lists Arrow does not take: rewritten, so that it reads the same values.
+
+Spark's ``writeLegacyFormat`` stores a list that holds no nulls as a repeated group. Where the elements are
+lists again, that group is itself marked as a list, which Arrow accepts only if the elements of those are not
+null either. Here such a group is stored as today's format has it: a repeated group, and a required list in
+it. A required group adds no level, so the columns stay as they are. No I/O but reading the footer.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+_MAGIC = b"PAR1"
+_TAIL_BYTES = 8
+_BINARY, _LIST, _SET, _STRUCT = 8, 9, 10, 12
+_FIXED_BYTES = {1: 0, 2: 0, 3: 1, 7: 8}
+_SCHEMA = 2
+_REPETITION, _CONVERTED_TYPE = 3, 6
+_REPEATED, _CONVERTED_TO_LIST = b"\x04", b"\x06"
+_REQUIRED = b"\x00"
+_REPEATED_GROUP_OF_ONE = b"\x35\x04\x18\x04list\x15\x02\x00"
+"""The schema element of a repeated group that is called list and has one child."""
+
+
+class _NotThriftError(Exception):
+    """The bytes are no footer."""
+
+
+def with_plain_lists(source: Any) -> bytes | None:
+    """A file of nothing but the footer of this one, with today's lists; None where the footer is damaged.
+
+    Args:
+        source: the file, as Arrow reads it; its position is changed.
+    """
+    footer = _footer(source)
+    if footer is None:
+        return None
+    try:
+        rewritten = _with_plain_lists(footer)
+    except (_NotThriftError, IndexError, RecursionError):
+        return None
+    return _MAGIC + rewritten + struct.pack("<I", len(rewritten)) + _MAGIC
+
+
+def _footer(source: Any) -> bytes | None:
+    length = source.seek(0, 2)
+    if length < _TAIL_BYTES:
+        return None
+    source.seek(length - _TAIL_BYTES)
+    tail = bytes(source.read(_TAIL_BYTES))
+    (size,) = struct.unpack("<I", tail[:4])
+    if tail[4:] != _MAGIC or size > length - _TAIL_BYTES:
+        return None
+    source.seek(length - _TAIL_BYTES - size)
+    return bytes(source.read(size))
+
+
+def _with_plain_lists(footer: bytes) -> bytes:
+    thrift = _Compact(footer)
+    rewritten = footer
+    for number, kind in thrift.fields():
+        start = thrift.position
+        if number == _SCHEMA and kind == _LIST:
+            elements = [part for element in thrift.structs() for part in _with_plain_list(element)]
+            schema = _list_header_of(len(elements)) + b"".join(elements)
+            rewritten = footer[:start] + schema + footer[thrift.position :]
+        else:
+            thrift.skip(kind)
+    return rewritten
+
+
+def _with_plain_list(element: bytes) -> list[bytes]:
+    """A schema element as it is, or the two elements that say the same to Arrow."""
+    thrift = _Compact(element)
+    values: dict[int, slice] = {}
+    for number, kind in thrift.fields():
+        start = thrift.position
+        thrift.skip(kind)
+        values[number] = slice(start, thrift.position)
+    at = values.get(_REPETITION)
+    if at is None or element[at] != _REPEATED:
+        return [element]
+    if _CONVERTED_TYPE not in values or element[values[_CONVERTED_TYPE]] != _CONVERTED_TO_LIST:
+        return [element]
+    return [_REPEATED_GROUP_OF_ONE, element[: at.start] + _REQUIRED + element[at.stop :]]
+
+
+def _list_header_of(count: int) -> bytes:
+    if count < 15:
+        return bytes([count << 4 | _STRUCT])
+    size = bytearray()
+    while count > 0x7F:
+        size.append(count & 0x7F | 0x80)
+        count >>= 7
+    return bytes([0xF0 | _STRUCT, *size, count])
+
+
+@dataclass(slots=True)
+class _Compact:
+    """Walks over what Thrift's compact protocol has written."""
+
+    data: bytes
+    position: int = 0
+
+    def fields(self) -> Any:
+        """Number and type of each field of a struct; whoever asks skips or reads the value."""
+        number = 0
+        while header := self._byte():
+            delta, kind = header >> 4, header & 0x0F
+            number = number + delta if delta else self._zigzag()
+            yield number, kind
+
+    def structs(self) -> list[bytes]:
+        """The structs of a list, as they are written."""
+        count, kind = self._list_header()
+        if kind != _STRUCT:
+            raise _NotThriftError(f"a list of {kind}")
+        found = []
+        for _ in range(count):
+            start = self.position
+            self.skip(_STRUCT)
+            found.append(self.data[start : self.position])
+        return found
+
+    def skip(self, kind: int, *, in_list: bool = False) -> None:
+        """Go on behind a value."""
+        if kind in _FIXED_BYTES:
+            self.position += 1 if in_list and kind < 3 else _FIXED_BYTES[kind]
+        elif kind in (4, 5, 6):
+            self._varint()
+        elif kind == _BINARY:
+            size = self._varint()
+            self.position += size
+        elif kind in (_LIST, _SET):
+            count, inner = self._list_header()
+            for _ in range(count):
+                self.skip(inner, in_list=True)
+        elif kind == _STRUCT:
+            for _, inner in self.fields():
+                self.skip(inner)
+        else:
+            raise _NotThriftError(f"a value of type {kind}")
+        if self.position > len(self.data):
+            raise _NotThriftError("it ends within a value")
+
+    def _list_header(self) -> tuple[int, int]:
+        header = self._byte()
+        count = header >> 4
+        return self._varint() if count == 15 else count, header & 0x0F
+
+    def _byte(self) -> int:
+        self.position += 1
+        return self.data[self.position - 1]
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def _zigzag(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
