@@ -466,3 +466,12 @@ def test_the_column_of_metadata_is_added_where_it_is_asked_for(tmp_path: Path) -
     folder = write_lines(tmp_path / "in", ['{"id": 1}'])
     found = found_out(folder, "json", {"includeMetadata": "true"})
     assert found.startswith("struct<id:bigint,_metadata:struct<file_path:string,")
+
+
+@pytest.mark.parametrize("levels", [101, 400, 1500])
+def test_what_is_nested_deeper_than_anybody_reads_is_a_string(tmp_path: Path, levels: int) -> None:
+    nested = f"{'[' * levels}1{']' * levels}"
+    folder = write_lines(tmp_path / "in", [f'{{"a": 1, "u": {nested}}}', '{"a": 2}'])
+    kind = "array<" * 99 + "string" + ">" * 99
+    expected = f"struct<a:bigint,u:{kind}>" if levels <= 1000 else "struct<_corrupt_record:string,a:bigint>"
+    assert found_out(folder, "json") == expected
