@@ -51,6 +51,8 @@ DEEPEST = 100
 """Levels of objects and arrays in each other that are looked into; what is deeper stays text."""
 
 _MOST_DIGITS = 38
+_ODD = re.compile(rb"[0-9.eE+-]{%d}|\\u[dD][89a-fA-F]" % (MAX_NUMBER_DIGITS + 1))
+"""Long numbers and halves of surrogate pairs, of which Python's parser takes more than Spark's."""
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _JAVA_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -270,7 +272,7 @@ def parsed_json(line: bytes, dialect: JsonDialect = SPARK_DIALECT) -> Any:
     Raises:
         MalformedJsonError: Spark cannot read it.
     """
-    if len(line) <= MAX_NUMBER_DIGITS * 1000 and not _is_deep(line):
+    if not (_is_deep(line) or _ODD.search(line)):
         try:
             return _DECODER.decode(line.decode())
         except (ValueError, RecursionError):
@@ -284,37 +286,44 @@ def _is_deep(line: bytes) -> bool:
     """Whether a line, if it is JSON, has more than ``DEEPEST`` levels."""
     if line.count(b"[") + line.count(b"{") <= DEEPEST:
         return False
-    depths = accumulate(1 if bracket in b"[{" else -1 for bracket in _BRACKETS.findall(_STRINGS.sub(b"", line)))
+    depths = accumulate(
+        1 if bracket in b"[{" else -1 for bracket in _BRACKETS.findall(_STRINGS.sub(b"", line))
+    )
     return max(depths, default=0) > DEEPEST
 
 
 def _value(tokens: Tokens, token: Token, depth: int) -> Any:
-    match token:
-        case Token.START_OBJECT | Token.START_ARRAY if depth == DEEPEST:
+    if token in (Token.START_OBJECT, Token.START_ARRAY):
+        if depth == DEEPEST:
             return JsonRaw(tokens.raw().decode(errors="replace"))
-        case Token.START_OBJECT:
-            members = JsonObject()
-            while (found := tokens.next()) is not Token.END_OBJECT:
-                if found is None:
-                    raise MalformedJsonError("the line ends within an object")
-                name = tokens.name() or ""
-                value = tokens.next()
-                members.append((name, None if value is None else _value(tokens, value, depth + 1)))
-            return members
-        case Token.START_ARRAY:
-            items = []
-            while (found := tokens.next()) is not Token.END_ARRAY:
-                if found is None:
-                    raise MalformedJsonError("the line ends within an array")
-                items.append(_value(tokens, found, depth + 1))
-            return items
-        case Token.STRING:
-            return tokens.string()
-        case Token.INT:
-            return int(tokens.text)
-        case Token.FLOAT:
-            return JsonNumber(tokens.text)
+        return _object(tokens, depth) if token is Token.START_OBJECT else _array(tokens, depth)
+    if token is Token.STRING:
+        return tokens.string()
+    if token is Token.INT:
+        return int(tokens.text)
+    if token is Token.FLOAT:
+        return JsonNumber(tokens.text)
     return {Token.TRUE: True, Token.FALSE: False}.get(token)
+
+
+def _object(tokens: Tokens, depth: int) -> JsonObject:
+    members = JsonObject()
+    while (found := tokens.next()) is not Token.END_OBJECT:
+        if found is None:
+            raise MalformedJsonError("the line ends within an object")
+        name = tokens.name() or ""
+        value = tokens.next()
+        members.append((name, None if value is None else _value(tokens, value, depth + 1)))
+    return members
+
+
+def _array(tokens: Tokens, depth: int) -> list[Any]:
+    items = []
+    while (found := tokens.next()) is not Token.END_ARRAY:
+        if found is None:
+            raise MalformedJsonError("the line ends within an array")
+        items.append(_value(tokens, found, depth + 1))
+    return items
 
 
 def _no_constant(_: str) -> Any:

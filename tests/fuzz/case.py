@@ -112,6 +112,7 @@ class Case:
         own_columns: columns that ``own_options`` ask for, text all of them; Spark is not asked for them.
         zone: of the session.
         cuts: where each file is cut, as shares of its length.
+        stored: what Spark reads each column of the files to where nobody says otherwise, if they tell it.
         truth: the rows that have to come out, by the path of the file, where Spark has no reader for them.
     """
 
@@ -124,6 +125,7 @@ class Case:
     own_columns: tuple[str, ...] = ()
     zone: str = "UTC"
     cuts: tuple[float, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=dict)
     truth: Callable[[Case, pa.Schema], Mapping[str, pa.Table]] | None = None
 
     @property

@@ -16,7 +16,7 @@ from flip27_source.readers.json_options import json_dialect
 from flip27_source.readers.json_strings import MalformedJsonError
 from flip27_source.readers.schema_json import parsed_json
 
-from .case import Case, LineFile
+from .case import Case, CaseFile, LineFile
 from .comparison import Mismatch, corrupt_column
 
 ALL = ("json", "csv", "text", "parquet", "orc", "avro", "arrow")
@@ -36,8 +36,8 @@ class Difference:
         spark, here: what both do.
         why: why it stays.
         shows: whether a mismatch can be of this kind, as far as it tells by itself.
-        without: content of a file without what it comes from; a mismatch is of this kind only when it is
-            gone then. None where ``shows`` is enough.
+        without: the content of a file without what it comes from; a mismatch is of this kind only when it is
+            gone then. case_without: the same for a whole case. None where ``shows`` is enough.
     """
 
     name: str
@@ -47,20 +47,38 @@ class Difference:
     why: str
     shows: Callable[[Case, Mismatch], bool] = lambda case, mismatch: True
     without: Callable[[Case, bytes], bytes] | None = None
+    case_without: Callable[[Case], Case] | None = None
+
+    @property
+    def is_told_by_itself(self) -> bool:
+        """Whether a mismatch says all by itself."""
+        return self.without is None and self.case_without is None
+
+    def neutral(self, case: Case) -> Case:
+        """The case without what the difference comes from; the same one where nothing of it is there."""
+        if case.format not in self.readers:
+            return case
+        if self.case_without is not None:
+            return self.case_without(case)
+        return case if self.without is None else _with_contents(case, self.without)
 
 
-def neutral(case: Case, difference: Difference) -> Case:
-    """The case without what the difference comes from; the same one where nothing of it is there."""
-    if difference.without is None or case.format not in difference.readers:
-        return case
-    files = []
+def _with_contents(case: Case, changed: Callable[[Case, bytes], bytes]) -> Case:
+    files: list[CaseFile] = []
     for file in case.files:
         if isinstance(file, LineFile):
             data = b"".join(file.pieces)
-            left = difference.without(case, data)
+            left = changed(case, data)
             file = file if left == data else replace(file, pieces=(left,))
         files.append(file)
     return replace(case, files=tuple(files))
+
+
+def _without_binary(case: Case) -> Case:
+    if case.columns is None:
+        return case
+    columns = tuple((name, kind.replace("binary", "string")) for name, kind in case.columns)
+    return replace(case, columns=columns)
 
 
 def _without_broken_lines(case: Case, data: bytes) -> bytes:
@@ -99,6 +117,24 @@ def _is_error_of_spark(text: str) -> Callable[[Case, Mismatch], bool]:
     return lambda _, mismatch: "Spark" in mismatch.kind and text in str(mismatch.theirs)
 
 
+def _asks_for_another_type(case: Case, mismatch: Mismatch) -> bool:
+    """Whether the column of a mismatch, or that which an error names, is to have another type than it has."""
+    wanted = {name.lower(): kind for name, kind in case.columns or ()}
+    if mismatch.column:
+        columns = [mismatch.column.lower()]
+    else:
+        told = (
+            re.findall(r"column (\w+):", str(mismatch.ours)) if mismatch.kind == "error only here" else wanted
+        )
+        columns = [name.lower() for name in told]
+    return any(wanted.get(name, kind) != kind for name, kind in case.stored.items() if name in columns)
+
+
+def _has_more_columns(mismatch: Mismatch) -> bool:
+    theirs, ours = (re.findall(r"(_c\d+|part):", str(side)) for side in (mismatch.theirs, mismatch.ours))
+    return len(ours) > len(theirs) and set(theirs) <= set(ours)
+
+
 DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="long exponents",
@@ -119,6 +155,24 @@ DIFFERENCES: Sequence[Difference] = (
         without=_without_broken_lines,
     ),
     Difference(
+        name="broken base64",
+        readers=("json",),
+        spark="loses its place in a line in which base64 breaks off, so what comes behind it is null too",
+        here="the row is malformed as well; more fields of it are kept",
+        why="those fields are good",
+        shows=_is_of_a_malformed_row,
+        case_without=_without_binary,
+    ),
+    Difference(
+        name="byte order marks",
+        readers=("csv",),
+        spark="takes a byte order mark for text with `multiLine` and another encoding than UTF-8, leaves out a "
+        "second one, and makes a row with a NUL character of a file that holds nothing else, with `multiLine`",
+        here="one at the start of a file is left out, any other is text, and a file of nothing else has no rows",
+        why="the mark says how a file is encoded, and is no value",
+        without=lambda _, data: data.replace(b"\xef\xbb\xbf", b""),
+    ),
+    Difference(
         name="old rules of zones",
         readers=("csv", "json"),
         spark="has the rules of time zones of its JVM",
@@ -134,6 +188,53 @@ DIFFERENCES: Sequence[Difference] = (
         here="an error that names the directory",
         why="the rows would be counted to another partition without a word",
         shows=_is_error_here("in the name of the directory is no"),
+    ),
+    Difference(
+        name="nothing to find a schema in",
+        readers=("json", "csv"),
+        spark="has no columns, and no rows, where no file tells a column",
+        here="an error that asks for a schema",
+        why="a stream without columns is a mistake",
+        shows=lambda _, mismatch: (
+            mismatch.kind == "schema not found here" and "no schema was given" in str(mismatch.ours)
+        ),
+    ),
+    Difference(
+        name="number of columns that is found out",
+        readers=("csv",),
+        spark="has as many columns as the first line of the first file",
+        here="as many as the longest of the first lines of all files that are looked into",
+        why="which file is the first is chance in a landing folder",
+        shows=lambda _, mismatch: mismatch.kind == "schema" and _has_more_columns(mismatch),
+    ),
+    Difference(
+        name="decimals without places",
+        readers=("json",),
+        spark="fails to find out a schema, with NEGATIVE_SCALE_DISALLOWED, where `prefersDecimal` meets `8e3`",
+        here="the number is a double",
+        why="an error of Spark's",
+        shows=_is_error_of_spark("NEGATIVE_SCALE_DISALLOWED"),
+    ),
+    Difference(
+        name="types that lose values",
+        readers=("parquet", "orc"),
+        spark="drops bits and digits, or makes null or something else of a value that the type of the schema does "
+        "not hold, by format, type and release",
+        here="an error that names the file and the column",
+        why="the values would be lost without a word",
+        shows=lambda case, mismatch: (
+            mismatch.kind == "error only here" and _asks_for_another_type(case, mismatch)
+        ),
+    ),
+    Difference(
+        name="types that lose nothing",
+        readers=("parquet", "orc"),
+        spark="fails for a decimal of unsigned numbers, a string of fixed-size bytes, any type of a column of nulls",
+        here="the value",
+        why="nothing is lost",
+        shows=lambda case, mismatch: (
+            mismatch.kind == "error only in Spark" and _asks_for_another_type(case, mismatch)
+        ),
     ),
     Difference(
         name="headers that differ",

@@ -35,12 +35,13 @@ def orc_case(rng: random.Random, name: str) -> Case:
     kinds = {f"c{number}": random_types(rng, _FLAT, depth) for number in range(rng.choice((1, 2, 3, 5, 8)))}
     old = rng.random() < 0.05
     files = tuple(_file(rng, number, kinds, old) for number in range(rng.choice((1, 2, 4, 8, 12, 20))))
-    columns = wanted_columns(rng, {column: kind for column, (_, kind) in kinds.items()})
+    stored = {column: kind for column, (_, kind) in kinds.items()}
+    columns = wanted_columns(rng, stored)
     options, schema = {}, columns
     if rng.random() < 0.08:
         options, schema = {"mergeSchema": "true"}, None
     case = Case(
-        format="orc", name=name, files=files, columns=schema, options=options, cuts=random_cuts(rng),
+        format="orc", name=name, files=files, columns=schema, options=options, cuts=random_cuts(rng), stored=stored,
     )  # fmt: skip
     return in_folders(rng, case) if rng.random() < 0.1 else case
 

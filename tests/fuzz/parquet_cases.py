@@ -42,12 +42,13 @@ def parquet_case(rng: random.Random, name: str) -> Case:
     kinds = {f"c{number}": random_types(rng, flat, 2) for number in range(rng.choice((1, 2, 3, 5, 8)))}
     old = rng.random() < 0.05
     files = tuple(_file(rng, number, kinds, old) for number in range(rng.choice((1, 2, 4, 8, 12, 20))))
-    columns = wanted_columns(rng, {column: kind for column, (_, kind) in kinds.items()})
+    stored = {column: kind for column, (_, kind) in kinds.items()}
+    columns = wanted_columns(rng, stored)
     options, schema = {}, columns
     if rng.random() < 0.08:
         options, schema = {"mergeSchema": "true"}, None
     case = Case(
-        format="parquet", name=name, files=files, columns=schema, options=options, cuts=random_cuts(rng),
+        format="parquet", name=name, files=files, columns=schema, options=options, cuts=random_cuts(rng), stored=stored,
         zone=rng.choice(("UTC", "UTC", "Europe/Berlin", "America/New_York")),
     )  # fmt: skip
     return in_folders(rng, case) if rng.random() < 0.1 else case

@@ -20,7 +20,7 @@ from .avro_cases import avro_case
 from .case import Case
 from .comparison import Compared, Mismatch, compare, write_files
 from .csv_cases import csv_case
-from .differences import DIFFERENCES, neutral
+from .differences import DIFFERENCES
 from .shrinker import shrunk
 from .json_cases import json_case
 from .orc_cases import orc_case
@@ -112,9 +112,13 @@ class Fuzz:
 
     def run(self, format_name: str, seed: int, numbers: range) -> Tally:
         """Read the cases with these numbers."""
+        return self.run_cases(case_of(format_name, seed, number) for number in numbers)
+
+    def run_cases(self, cases: Iterable[Case]) -> Tally:
+        """Read these cases."""
         tally = Tally()
         began = time.monotonic()
-        for case, found in self._all(case_of(format_name, seed, number) for number in numbers):
+        for case, found in self._all(cases):
             self._count(case, found, tally)
             tally.seconds = time.monotonic() - began
         return tally
@@ -185,7 +189,7 @@ class Fuzz:
         known = [name for name in names if name is not None]
         unknown = [one for one in found.mismatches if _told_by_itself(case, one) is None]
         for difference in DIFFERENCES if unknown else ():
-            without = neutral(case, difference)
+            without = difference.neutral(case)
             if without == case:
                 continue
             left = self._left(without)

@@ -93,6 +93,9 @@ def json_lines(*, without: str = "") -> list[str]:
 
 
 ROOTS = {
+    "a number of too many digits": ['{"a": ' + "1" * 1001 + "}", '{"b": 1}'],
+    "half a surrogate pair in a name": [r'{"\ud800": 1}', r'{"b\ud83d\ude00": 1}'],
+    "a number of many digits": ['{"a": ' + "1" * 1000 + "}", '{"b": "' + "2" * 2000 + '"}'],
     "a top array": ['[{"a": 1}, {"b": "x"}]', '{"c": 1}'],
     "blank lines": ["", '{"a": 1}', "  "],
     "malformed": ['{"a": 1}', '{"a": ', "nothing"],
