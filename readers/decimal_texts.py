@@ -22,8 +22,8 @@ _MANY_DIGITS = Context(prec=200, rounding=ROUND_HALF_UP)
 def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
     """The number rounded half up to the scale of ``kind``; None for what is no number or does not fit.
 
-    An exponent of more than four digits makes no number: Java takes minutes or gives up, depending on the
-    exponent.
+    An exponent of more than four digits makes no number: Java computes for hours or gives up, depending
+    on the exponent.
     """
     exact = exact_decimal(text)
     if exact is None or (exact and exact.adjusted() > _BEYOND_ALL_SCALES):

@@ -24,7 +24,8 @@ _FLAT: tuple[Flat, ...] = (
     (pa.decimal128(38, 10), "decimal(38,10)"),
 )  # fmt: skip
 _PRIMITIVES = {
-    pa.bool_(): "boolean", pa.int32(): "int", pa.int64(): "long", pa.float32(): "float", pa.float64(): "double",
+    pa.bool_(): "boolean", pa.int32(): "int", pa.int64(): "long", pa.float32(): "float",
+    pa.float64(): "double",
     pa.string(): "string", pa.binary(): "bytes",
 }  # fmt: skip
 _SETTINGS: Mapping[str, tuple[Any, ...]] = {
@@ -69,7 +70,8 @@ def _written(table: pa.Table, settings: Mapping[str, Any]) -> bytes:
     sink = io.BytesIO()
     fastavro.writer(
         sink, fastavro.parse_schema({"type": "record", "name": "row", "fields": fields}), records,
-        codec=settings.get("codec", "null"), sync_interval=settings.get("sync_interval", 16000), sync_marker=b"flip27-fuzz-sync",
+        codec=settings.get("codec", "null"), sync_interval=settings.get("sync_interval", 16000),
+        sync_marker=b"flip27-fuzz-sync",
     )  # fmt: skip
     return sink.getvalue()
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from .case import Case, LineFile
 from .folders import in_folders
-from .texts import FLAVOURS, ZONES, Flavour, damaged, random_type, text_of
+from .texts import FLAVOURS, ZONES, Flavour, calm, damaged, random_type, text_of
 
 DATE_FORMATS = (
-    "yyyy-MM-dd", "dd/MM/yyyy", "d.M.yyyy", "MM-dd-yyyy", "yyyyMMdd", "MMM d, yyyy", "yyyy/D", "yyyy-MM-dd'T'HH",
+    "yyyy-MM-dd", "dd/MM/yyyy", "d.M.yyyy", "MM-dd-yyyy", "yyyyMMdd", "MMM d, yyyy", "yyyy/D",
+    "yyyy-MM-dd'T'HH",
 )  # fmt: skip
 TIME_FORMATS = (
     "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]", "dd/MM/yyyy HH:mm", "yyyyMMddHHmmss",
@@ -43,7 +44,8 @@ _OPTIONS: Mapping[str, Sequence[str]] = {
     "preferDate": ("false",),
 }  # fmt: skip
 _SELDOM = (
-    ("sep", "||"), ("encoding", "UTF-16"), ("encoding", "windows-1252"), ("lineSep", ";"), ("lineSep", "\r\n"),
+    ("sep", "||"), ("encoding", "UTF-16"), ("encoding", "windows-1252"), ("lineSep", ";"), ("lineSep",
+    "\r\n"),
     ("timestampFormat", "yyyy-MM-dd HH:mm:ss VV"), ("unescapedQuoteHandling", "BACK_TO_DELIMITER"),
     ("unescapedQuoteHandling", "SKIP_VALUE"), ("unescapedQuoteHandling", "RAISE_ERROR"), ("locale", "de-DE"),
     ("maxColumns", "3"), ("maxCharsPerColumn", "5"), ("locale", "en-US"), ("maxColumns", "20480"),
@@ -51,8 +53,10 @@ _SELDOM = (
 """Options of Spark's reader that ours mostly refuses."""
 _LINE_ENDS = (b"\n", b"\n", b"\n", b"\r\n", b"\r")
 _ODD_LINES = (
-    b"", b"", b" ", b"\t", b"\x00", b"\x01\x02", b"\xc2\xa0", b'"', b'""', b'"""', b",", b",,,,,,,,", b"#", b"# a,b",
-    b'"open', b'a"b', b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xef\xbb\xbf", b"\xef\xbb\xbf1",
+    b"", b"", b" ", b"\t", b"\x00", b"\x01\x02", b"\xc2\xa0", b'"', b'""', b'"""', b",", b",,,,,,,,", b"#",
+    b"# a,b",
+    b'"open', b'a"b', b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xef\xbb\xbf",
+    b"\xef\xbb\xbf1",
     b'"a\nb"', b'"a""b"', b'"a\\"b"', b"'a'", b"a" * 5000, b"\\", b'\\"', b'"\\', b'"\\\\"',
 )  # fmt: skip
 
@@ -84,14 +88,17 @@ def csv_case(rng: random.Random, name: str) -> Case:
     schema: list[tuple[str, str]] | None = list(columns)
     if rng.random() < 0.08 and options.get("mode") != "FAILFAST":
         schema = None
+        own["samplingFiles"] = "100"
         options["inferSchema"] = rng.choice(("true", "true", "false"))
     elif rng.random() < 0.35:
         schema.insert(rng.randint(0, len(schema)), (_corrupt(rng, options), "string"))
     elif rng.random() < 0.15 and options.get("mode", "PERMISSIVE") == "PERMISSIVE":
         own["rescuedDataColumn"] = "rescued"
     case = Case(
-        format="csv", name=name, files=files, columns=None if schema is None else tuple(schema), options=options,
-        own_options=own, own_columns=tuple(own.values()), zone=zone, cuts=random_cuts(rng),
+        format="csv", name=name, files=files, columns=None if schema is None else tuple(schema),
+        options=options,
+        own_options=own, own_columns=tuple(filter(None, [own.get("rescuedDataColumn")])), zone=zone,
+        cuts=random_cuts(rng),
     )  # fmt: skip
     return in_folders(rng, case) if rng.random() < 0.1 else case
 
@@ -156,7 +163,7 @@ def _file(
         pieces[-1] = pieces[-1].rstrip(b"\r\n")
     if rng.random() < 0.05:
         pieces.insert(0, b"\xef\xbb\xbf")
-    return LineFile(path=f"f{number}.csv{random_packing(rng)}", pieces=tuple(pieces))
+    return LineFile(path=f"f{number}.csv{random_packing(rng)}", pieces=tuple(map(calm, pieces)))
 
 
 def _line(

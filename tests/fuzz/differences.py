@@ -45,7 +45,7 @@ class Difference:
     spark: str
     here: str
     why: str
-    shows: Callable[[Case, Mismatch], bool] = lambda case, mismatch: True
+    shows: Callable[[Case, Mismatch], bool] = lambda _case, _mismatch: True
     without: Callable[[Case, bytes], bytes] | None = None
     case_without: Callable[[Case], Case] | None = None
 
@@ -139,7 +139,7 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="long exponents",
         readers=("csv", "json"),
-        spark="computes `1e-99999` as a decimal, which takes it seconds to minutes, and gives up from some "
+        spark="computes `1e-99999` as a decimal, which takes it up to hours, and gives up from some "
         "exponent on",
         here="an exponent of more than four digits makes no decimal: the value is null, the row malformed",
         why="no number that a decimal column holds is written so",
@@ -166,9 +166,12 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="byte order marks",
         readers=("csv",),
-        spark="takes a byte order mark for text with `multiLine` and another encoding than UTF-8, leaves out a "
-        "second one, and makes a row with a NUL character of a file that holds nothing else, with `multiLine`",
-        here="one at the start of a file is left out, any other is text, and a file of nothing else has no rows",
+        spark="takes a byte order mark for text with `multiLine` and another encoding than UTF-8, leaves "
+        "out a "
+        "second one, and makes a row with a NUL character of a file that holds nothing else, with "
+        "`multiLine`",
+        here="one at the start of a file is left out, any other is text, and a file of nothing else has no "
+        "rows",
         why="the mark says how a file is encoded, and is no value",
         without=lambda _, data: data.replace(b"\xef\xbb\xbf", b""),
     ),
@@ -200,6 +203,14 @@ DIFFERENCES: Sequence[Difference] = (
         ),
     ),
     Difference(
+        name="fields that are there twice",
+        readers=("json",),
+        spark="finds out a type where an object that has a field twice is not what the column becomes",
+        here="an error, as in Spark where it is",
+        why="the file has no schema either way",
+        shows=lambda _, mismatch: mismatch.kind == "schema not found here" and " twice" in str(mismatch.ours),
+    ),
+    Difference(
         name="number of columns that is found out",
         readers=("csv",),
         spark="has as many columns as the first line of the first file",
@@ -210,7 +221,8 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="decimals without places",
         readers=("json",),
-        spark="fails to find out a schema, with NEGATIVE_SCALE_DISALLOWED, where `prefersDecimal` meets `8e3`",
+        spark="fails to find out a schema, with NEGATIVE_SCALE_DISALLOWED, where `prefersDecimal` meets "
+        "`8e3`",
         here="the number is a double",
         why="an error of Spark's",
         shows=_is_error_of_spark("NEGATIVE_SCALE_DISALLOWED"),
@@ -218,7 +230,8 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="types that lose values",
         readers=("parquet", "orc"),
-        spark="drops bits and digits, or makes null or something else of a value that the type of the schema does "
+        spark="drops bits and digits, or makes null or something else of a value that the type of the "
+        "schema does "
         "not hold, by format, type and release",
         here="an error that names the file and the column",
         why="the values would be lost without a word",
@@ -229,7 +242,8 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="types that lose nothing",
         readers=("parquet", "orc"),
-        spark="fails for a decimal of unsigned numbers, a string of fixed-size bytes, any type of a column of nulls",
+        spark="fails for a decimal of unsigned numbers, a string of fixed-size bytes, any type of a column "
+        "of nulls",
         here="the value",
         why="nothing is lost",
         shows=lambda case, mismatch: (
@@ -250,7 +264,8 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="trailing blanks at the start of a file",
         readers=("csv",),
-        spark="fails with StringIndexOutOfBoundsException for a blank field at the start of a file or line, with "
+        spark="fails with StringIndexOutOfBoundsException for a blank field at the start of a file or line, "
+        "with "
         "`ignoreTrailingWhiteSpace` alone",
         here="the field is null",
         why="an error of Spark's",

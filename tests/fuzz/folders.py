@@ -7,7 +7,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from .case import Case
-from .texts import FLAVOURS, random_type, text_of
+from .texts import FLAVOURS, calm, random_type, text_of
 
 _KEY = "part"
 _SAFE = " !$&'()*+,-.;@_~"
@@ -20,7 +20,9 @@ def in_folders(rng: random.Random, case: Case) -> Case:
         kind = "string"
     flavour = rng.choice(FLAVOURS[:6])
     values = [
-        "__HIVE_DEFAULT_PARTITION__" if rng.random() < 0.1 else _escaped(text_of(rng, kind, flavour) or "x")
+        "__HIVE_DEFAULT_PARTITION__"
+        if rng.random() < 0.1
+        else _escaped(calm(text_of(rng, kind, flavour).encode()).decode() or "x")
         for _ in range(2)
     ]
     files = tuple(replace(file, path=f"{_KEY}={rng.choice(values)}/{file.path}") for file in case.files)  # type: ignore[type-var]

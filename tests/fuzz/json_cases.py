@@ -13,7 +13,7 @@ from tests.readers.json_documents import LINES, VALUES
 from .case import Case, LineFile
 from .csv_cases import DATE_FORMATS, TIME_FORMATS, random_cuts, random_end, random_packing
 from .folders import in_folders
-from .texts import FLAVOURS, ZONES, Flavour, damaged, random_type, text_of
+from .texts import FLAVOURS, ZONES, Flavour, calm, damaged, random_type, text_of
 
 _OPTIONS: Mapping[str, Sequence[str]] = {
     "mode": ("PERMISSIVE", "DROPMALFORMED", "DROPMALFORMED", "FAILFAST"),
@@ -33,14 +33,17 @@ _OPTIONS: Mapping[str, Sequence[str]] = {
 }
 _OF_INFERENCE = ("primitivesAsString", "prefersDecimal", "inferTimestamp", "dropFieldIfAllNull")
 _SELDOM = (
-    ("lineSep", ";"), ("encoding", "UTF-16"), ("locale", "de-DE"), ("locale", "en-US"), ("samplingRatio", "1.0"),
+    ("lineSep", ";"), ("encoding", "UTF-16"), ("locale", "de-DE"), ("locale", "en-US"), ("samplingRatio",
+    "1.0"),
 )  # fmt: skip
 _NAMES = ("k", "s", "d", "\u00e9", "a.b", "K2", "with blank", "0")
 _UNKNOWN = ("u", "zz", "", "\u0130", "\ud800", "n" * 300)
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _PIECES = (
-    b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b" ", b"1", b"-", b".", b"e", b"x", b"\x00", b"\x01", b"'",
-    b"null", b"tru", b"\\u00", b"N", b"+", b"\\ud800", b"/", b"//", b"\t", b"\xff", b"\xc3", b"#", b"\xef\xbb\xbf",
+    b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b" ", b"1", b"-", b".", b"e", b"x", b"\x00", b"\x01",
+    b"'",
+    b"null", b"tru", b"\\u00", b"N", b"+", b"\\ud800", b"/", b"//", b"\t", b"\xff", b"\xc3", b"#",
+    b"\xef\xbb\xbf",
 )  # fmt: skip
 _DEPTHS = (20, 499, 500, 501, 998, 999, 1000, 1001, 1500, 5000)
 
@@ -79,14 +82,17 @@ def json_case(rng: random.Random, name: str) -> Case:
     schema: list[tuple[str, str]] | None = list(columns)
     if rng.random() < 0.1 and options.get("mode") != "FAILFAST":
         schema = None
+        own["samplingFiles"] = "100"
         options |= {option: "true" for option in _OF_INFERENCE if rng.random() < 0.2}
     elif rng.random() < 0.35:
         schema.insert(rng.randint(0, len(schema)), (_corrupt(rng, options), "string"))
     elif rng.random() < 0.2 and options.get("mode", "PERMISSIVE") == "PERMISSIVE":
         own["rescuedDataColumn"] = "rescued"
     case = Case(
-        format="json", name=name, files=files, columns=None if schema is None else tuple(schema), options=options,
-        own_options=own, own_columns=tuple(own.values()), cuts=random_cuts(rng),
+        format="json", name=name, files=files, columns=None if schema is None else tuple(schema),
+        options=options,
+        own_options=own, own_columns=tuple(filter(None, [own.get("rescuedDataColumn")])),
+        cuts=random_cuts(rng),
         zone=rng.choice(ZONES) if rng.random() < 0.3 else "UTC",
     )  # fmt: skip
     return in_folders(rng, case) if rng.random() < 0.1 else case
@@ -130,7 +136,7 @@ def _file(
         pieces[-1] = pieces[-1].rstrip(b"\r\n")
     if rng.random() < 0.04:
         pieces.insert(0, b"\xef\xbb\xbf")
-    return LineFile(path=f"f{number}.json{random_packing(rng)}", pieces=tuple(pieces))
+    return LineFile(path=f"f{number}.json{random_packing(rng)}", pieces=tuple(map(calm, pieces)))
 
 
 def _line(

@@ -37,11 +37,13 @@ def orc_case(rng: random.Random, name: str) -> Case:
     files = tuple(_file(rng, number, kinds, old) for number in range(rng.choice((1, 2, 4, 8, 12, 20))))
     stored = {column: kind for column, (_, kind) in kinds.items()}
     columns = wanted_columns(rng, stored)
-    options, schema = {}, columns
+    options, own, schema = {}, {}, columns
     if rng.random() < 0.08:
-        options, schema = {"mergeSchema": "true"}, None
+        options, own, schema = {"mergeSchema": "true"}, {"samplingFiles": "100"}, None
     case = Case(
-        format="orc", name=name, files=files, columns=schema, options=options, cuts=random_cuts(rng), stored=stored,
+        format="orc", name=name, files=files, columns=schema, options=options, own_options=own,
+        cuts=random_cuts(rng),
+        stored=stored,
     )  # fmt: skip
     return in_folders(rng, case) if rng.random() < 0.1 else case
 

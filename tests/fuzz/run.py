@@ -21,11 +21,11 @@ from .case import Case
 from .comparison import Compared, Mismatch, compare, write_files
 from .csv_cases import csv_case
 from .differences import DIFFERENCES
-from .shrinker import shrunk
 from .json_cases import json_case
 from .orc_cases import orc_case
 from .our_side import OurSide, RefusedError
 from .parquet_cases import parquet_case
+from .shrinker import shrunk
 from .spark_side import SparkSide, Theirs
 from .text_cases import text_case
 
@@ -79,7 +79,8 @@ class Tally:
             f"unreadable on both sides {self.failures}  {self.seconds:.0f} s ({rate:.0f} cases a minute)"
         )
         for title, counted in (
-            ("options refused here", self.refused), ("known differences", self.known), ("MISMATCHES", self.unknown),
+            ("options refused here", self.refused), ("known differences", self.known), ("MISMATCHES",
+            self.unknown),
         ):  # fmt: skip
             yield f"{title}: {sum(counted.values())}"
             yield from (f"  {count:6}  {name}" for name, count in counted.most_common())
@@ -222,7 +223,8 @@ def story(case: Case, found: Compared, mismatch: Mismatch | None = None) -> str:
     """A case with its files, what Spark makes of it, and what we do."""
     parts = [f"make fuzz ARGS='{case.name}'", f"schema: {case.ddl or 'to be found out'}"]
     parts += [
-        f"options: {dict(case.options)} here alone: {dict(case.own_options)}  zone: {case.zone}  cuts: {case.cuts}"
+        f"options: {dict(case.options)}  here alone: {dict(case.own_options)}",
+        f"zone: {case.zone}  cuts: {case.cuts}",
     ]
     for file in case.files:
         parts += [f"file {file.path}", file.shown()]

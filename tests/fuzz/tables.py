@@ -27,7 +27,8 @@ RARE: Sequence[Flat] = (
     (pa.dictionary(pa.int32(), pa.string()), "string"),
 )  # fmt: skip
 OTHER_TYPES = (
-    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date",
+    "timestamp",
     "timestamp_ntz", "decimal(5,2)", "decimal(10,2)", "decimal(20,0)", "decimal(38,10)", "array<int>",
     "struct<x:int>", "map<string,int>",
 )  # fmt: skip

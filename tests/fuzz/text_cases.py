@@ -10,7 +10,8 @@ from .folders import in_folders
 from .texts import Flavour, damaged, text_of
 
 _ODD = (
-    b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\x00", b"\x00\n\x00", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8",
+    b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\x00", b"\x00\n\x00", b"\xef\xbb\xbf", b"\xc2\x85",
+    b"\xe2\x80\xa8",
     b"\x0b", b"\x0c", b"\x1c", b"\r\r\n", b"\n\r", b"a" * 3000, b"",
 )  # fmt: skip
 _SEPARATORS = (";", "\r", "\n", "\r\n", "||", "a", "\u00e9", "aa", "\u2028", "\x00")
