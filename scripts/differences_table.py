@@ -18,8 +18,8 @@ BEGIN, END = "<!-- differences: begin -->\n", "<!-- differences: end -->\n"
 def table() -> str:
     """One row for each difference."""
     rows = [
-        f"| {'all' if one.readers == ALL else ', '.join(one.readers)} | {one.name} | {one.spark} | {one.here} | "
-        f"{one.why} |"
+        f"| {'all' if one.readers == ALL else ', '.join(one.readers)} | {one.name} | {one.spark} | "
+        f"{one.here} | {one.why} |"
         for one in DIFFERENCES
     ]
     return "\n".join(["| reader | | Spark | here | why |", "|---|---|---|---|---|", *rows, ""])

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from .case import Case, TableFile
-from .csv_cases import random_cuts
+from .csv_cases import files_of_a_case, random_cuts
 from .tables import PLAIN, RARE, Flat, random_column, random_types, wanted_columns
 
 _SETTINGS: Mapping[str, tuple[Any, ...]] = {
@@ -26,7 +26,7 @@ def arrow_case(rng: random.Random, name: str) -> Case:
     """A random case."""
     flat = [*PLAIN, *PLAIN, *(kind for kind in RARE if not pa.types.is_dictionary(kind[0]))]
     kinds = {f"c{number}": random_types(rng, flat, 2) for number in range(rng.choice((1, 2, 3, 5, 8)))}
-    files = tuple(_file(rng, number, kinds) for number in range(rng.choice((1, 2, 4, 8, 12, 20))))
+    files = tuple(_file(rng, number, kinds) for number in range(files_of_a_case(rng)))
     columns = wanted_columns(rng, {column: kind for column, (_, kind) in kinds.items()}, others=())
     return Case(
         format="arrow", name=name, files=files, columns=columns, cuts=random_cuts(rng), truth=rows_written,

@@ -13,7 +13,7 @@ from pyarrow import types
 
 from .arrow_cases import rows_written
 from .case import Case, TableFile
-from .csv_cases import random_cuts
+from .csv_cases import files_of_a_case, random_cuts
 from .tables import Flat, random_column, random_types, wanted_columns
 
 _FLAT: tuple[Flat, ...] = (
@@ -38,7 +38,7 @@ _SETTINGS: Mapping[str, tuple[Any, ...]] = {
 def avro_case(rng: random.Random, name: str) -> Case:
     """A random case."""
     kinds = {f"c{number}": random_types(rng, _FLAT, 2) for number in range(rng.choice((1, 2, 3, 5, 8)))}
-    files = tuple(_file(rng, number, kinds) for number in range(rng.choice((1, 2, 4, 8, 12, 20))))
+    files = tuple(_file(rng, number, kinds) for number in range(files_of_a_case(rng)))
     columns = wanted_columns(rng, {column: kind for column, (_, kind) in kinds.items()}, others=())
     return Case(
         format="avro", name=name, files=files, columns=columns, cuts=random_cuts(rng), truth=rows_written,

@@ -81,9 +81,7 @@ def csv_case(rng: random.Random, name: str) -> Case:
     writing = _writing(rng, options)
     if rng.random() < 0.4:
         options["header"] = "true"
-    files = tuple(
-        _file(rng, number, columns, writing, options) for number in range(rng.choice((1, 2, 4, 8, 12, 20)))
-    )
+    files = tuple(_file(rng, number, columns, writing, options) for number in range(files_of_a_case(rng)))
     own: dict[str, str] = {}
     schema: list[tuple[str, str]] | None = list(columns)
     if rng.random() < 0.08 and options.get("mode") != "FAILFAST":
@@ -106,6 +104,11 @@ def csv_case(rng: random.Random, name: str) -> Case:
 def random_cuts(rng: random.Random) -> tuple[float, ...]:
     """Where files are cut."""
     return tuple(rng.random() for _ in range(rng.choice((1, 2, 3, 12))))
+
+
+def files_of_a_case(rng: random.Random) -> int:
+    """How many: Spark reads many in the time of one."""
+    return rng.choice((1, 4, 8, 12, 20, 36))
 
 
 def random_end(rng: random.Random) -> bytes:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flip27_source.options import Options
 from flip27_source.readers.json_lines import JsonLinesReader
@@ -130,9 +131,37 @@ def _asks_for_another_type(case: Case, mismatch: Mismatch) -> bool:
     return any(wanted.get(name, kind) != kind for name, kind in case.stored.items() if name in columns)
 
 
+def _has_nested_unsigned_longs(case: Case) -> bool:
+    return any("<" in kind and "decimal(20,0)" in kind for kind in case.stored.values())
+
+
 def _has_more_columns(mismatch: Mismatch) -> bool:
-    theirs, ours = (re.findall(r"(_c\d+|part):", str(side)) for side in (mismatch.theirs, mismatch.ours))
+    """Whether both sides found out the same columns, and ours some more."""
+    theirs, ours = (_top_level(str(side)) for side in (mismatch.theirs, mismatch.ours))
     return len(ours) > len(theirs) and set(theirs) <= set(ours)
+
+
+def _has_the_same_columns(mismatch: Mismatch) -> bool:
+    theirs, ours = (_top_level(str(side)) for side in (mismatch.theirs, mismatch.ours))
+    return sorted(theirs) == sorted(ours)
+
+
+def _top_level(struct: str) -> list[str]:
+    """The names of the columns of a schema as Spark writes it."""
+    body = struct.removeprefix("struct<").removesuffix(">")
+    while "<" in body or "(" in body:
+        body = re.sub(r"<[^<>()]*>|\([^<>()]*\)", "", body)
+    return [field.partition(":")[0] for field in body.split(",")]
+
+
+def _sorted_maps(value: Any) -> Any:
+    if isinstance(value, list):
+        items = [_sorted_maps(item) for item in value]
+        is_map = all(
+            isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], bytes) for item in items
+        )
+        return sorted(items, key=lambda item: item[0]) if is_map else items
+    return tuple(map(_sorted_maps, value)) if isinstance(value, tuple) else value
 
 
 DIFFERENCES: Sequence[Difference] = (
@@ -247,8 +276,62 @@ DIFFERENCES: Sequence[Difference] = (
         here="the value",
         why="nothing is lost",
         shows=lambda case, mismatch: (
-            mismatch.kind == "error only in Spark" and _asks_for_another_type(case, mismatch)
+            mismatch.kind == "error only in Spark"
+            and (_asks_for_another_type(case, mismatch) or _has_nested_unsigned_longs(case))
         ),
+    ),
+    Difference(
+        name="order of entries in maps",
+        readers=("orc",),
+        spark="sorts the entries of a map by key",
+        here="they come as they are stored",
+        why="a map has no order",
+        shows=lambda _, mismatch: (
+            mismatch.kind == "value" and _sorted_maps(mismatch.theirs) == _sorted_maps(mismatch.ours)
+        ),
+    ),
+    Difference(
+        name="moments that ORC files leave open",
+        readers=("orc",),
+        spark="reads dates before 1582, and timestamps of any year",
+        here="dates before 1582 and timestamps before 1900 and after 2262 are an error",
+        why="ORC files do not tell in which calendar old ones are, and Arrow reads nanoseconds in 64 bits",
+        shows=lambda _, mismatch: (
+            mismatch.kind == "error only here"
+            and any(text in str(mismatch.ours) for text in ("no timestamps of ORC", "calendar"))
+        ),
+    ),
+    Difference(
+        name="columns of files without rows",
+        readers=("orc",),
+        spark="finds out no columns in files without rows",
+        here="finds out all columns",
+        why="nothing is lost",
+        shows=lambda _, mismatch: mismatch.kind == "schema" and _has_more_columns(mismatch),
+    ),
+    Difference(
+        name="order of columns that are found out",
+        readers=("parquet", "orc"),
+        spark="takes the columns of one file first, which depends on the sizes of the files",
+        here="takes the files in the order of their paths",
+        why="sizes are chance",
+        shows=lambda _, mismatch: mismatch.kind == "schema" and _has_the_same_columns(mismatch),
+    ),
+    Difference(
+        name="types that only Arrow knows",
+        readers=("parquet",),
+        spark="finds out no schema of files with timestamps of nanoseconds and the like",
+        here="the type that Spark has for them",
+        why="nothing is lost but digits behind the microsecond",
+        shows=_is_error_of_spark("PARQUET_TYPE_ILLEGAL"),
+    ),
+    Difference(
+        name="rows that Arrow does not find",
+        readers=("parquet",),
+        spark="reads rows behind an empty page",
+        here="an error that says how many rows of a row group are there and how many Arrow gives",
+        why="Arrow loses them",
+        shows=_is_error_here("Arrow reads "),
     ),
     Difference(
         name="headers that differ",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tests.readers.json_documents import LINES, VALUES
 
 from .case import Case, LineFile
-from .csv_cases import DATE_FORMATS, TIME_FORMATS, random_cuts, random_end, random_packing
+from .csv_cases import DATE_FORMATS, TIME_FORMATS, files_of_a_case, random_cuts, random_end, random_packing
 from .folders import in_folders
 from .texts import FLAVOURS, ZONES, Flavour, calm, damaged, random_type, text_of
 
@@ -75,8 +75,7 @@ def json_case(rng: random.Random, name: str) -> Case:
         separators=rng.choice(((",", ":"), (",", ":"), (", ", ": "), (" , ", "\t:"))),
     )
     files = tuple(
-        _file(rng, number, columns, writing, "multiLine" in options)
-        for number in range(rng.choice((1, 2, 4, 8, 12, 20)))
+        _file(rng, number, columns, writing, "multiLine" in options) for number in range(files_of_a_case(rng))
     )
     own: dict[str, str] = {}
     schema: list[tuple[str, str]] | None = list(columns)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from .case import Case, TableFile
-from .csv_cases import random_cuts
+from .csv_cases import files_of_a_case, random_cuts
 from .folders import in_folders
 from .tables import PLAIN, Flat, random_column, random_types, wanted_columns
 
@@ -34,7 +34,7 @@ def orc_case(rng: random.Random, name: str) -> Case:
     depth = rng.choice((0, 1, 2))
     kinds = {f"c{number}": random_types(rng, _FLAT, depth) for number in range(rng.choice((1, 2, 3, 5, 8)))}
     old = rng.random() < 0.05
-    files = tuple(_file(rng, number, kinds, old) for number in range(rng.choice((1, 2, 4, 8, 12, 20))))
+    files = tuple(_file(rng, number, kinds, old) for number in range(files_of_a_case(rng)))
     stored = {column: kind for column, (_, kind) in kinds.items()}
     columns = wanted_columns(rng, stored)
     options, own, schema = {}, {}, columns

@@ -72,7 +72,7 @@ class SparkSide:
         try:
             return self._frame(case, None, folder, folder).schema
         except _FAILURES as error:
-            return Failed(str(error))
+            return _failed(error)
 
     def _outcomes(self, case: Case, schema: StructType, folder: Path) -> dict[str, Outcome]:
         names = {file.path.rpartition("/")[2]: file.path for file in case.files}
@@ -80,7 +80,7 @@ class SparkSide:
             rows = self._rows(case, schema, folder, folder)
         except _FAILURES as error:
             if len(case.files) == 1:
-                return {case.files[0].path: Failed(str(error))}
+                return {case.files[0].path: _failed(error)}
             return {file.path: self._of_file(case, schema, folder / file.path, folder) for file in case.files}
         found = rows.column(_FILE).combine_chunks()
         data = rows.drop_columns([_FILE])
@@ -90,7 +90,7 @@ class SparkSide:
         try:
             return self._rows(case, schema, path, folder).drop_columns([_FILE])
         except _FAILURES as error:
-            return Failed(str(error))
+            return _failed(error)
 
     def _rows(self, case: Case, schema: StructType, path: Path, folder: Path) -> pa.Table:
         frame = self._frame(case, schema, path, folder)
@@ -102,6 +102,13 @@ class SparkSide:
         if any("/" in file.path for file in case.files):
             reader = reader.option("basePath", str(folder))
         return (reader if schema is None else reader.schema(schema)).load(str(path))
+
+
+def _failed(error: Exception) -> Failed:
+    """With the last of the causes, which says it."""
+    lines = str(error).splitlines()
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return Failed("\n".join([*lines[:1], *causes[-1:]]))
 
 
 @contextmanager

@@ -54,6 +54,7 @@ def random_types(rng: random.Random, flat: Sequence[Flat], depth: int) -> Flat:
     """A type of ``flat``, or a nested one of them."""
     if depth == 0 or rng.random() < 0.7:
         return rng.choice(flat)
+    flat = [one for one in flat if not (types.is_dictionary(one[0]) or types.is_null(one[0]))]
     inner, inner_name = random_types(rng, flat, depth - 1)
     match rng.choice(("list", "struct", "map")):
         case "list":
@@ -70,6 +71,8 @@ def random_column(rng: random.Random, kind: pa.DataType, rows: int, *, old: bool
     Args:
         old: dates and times of before the Gregorian calendar too.
     """
+    if types.is_null(kind):
+        return pa.nulls(rows)
     nulls = rng.choice((0.0, 0.0, 0.2, 0.8, 1.0))
     limits = rng.choice((0.0, 0.1, 0.5))
     make = _maker(rng, kind, limits, nulls, old)
@@ -124,6 +127,8 @@ def _flat(rng: random.Random, kind: pa.DataType, limit: bool, old: bool) -> Any:
         return (
             rng.randint(-700_000 if old else _GREGORIAN_DAYS, 2_900_000) if limit else rng.randint(0, 20_000)
         )
+    if types.is_time(kind):
+        return rng.randrange(86_400_000_000)
     if types.is_timestamp(kind):
         return _moment(rng, kind, limit, old)
     return rng.choice(_TEXTS) if limit else rng.choice(("x", "y", str(rng.randint(0, 99))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from .case import Case, LineFile
-from .csv_cases import random_cuts, random_end, random_packing
+from .csv_cases import files_of_a_case, random_cuts, random_end, random_packing
 from .folders import in_folders
 from .texts import Flavour, damaged, text_of
 
@@ -27,7 +27,7 @@ def text_case(rng: random.Random, name: str) -> Case:
     if rng.random() < 0.02:
         options["encoding"] = rng.choice(("UTF-8", "ISO-8859-1"))
     oddness = rng.choice((0.0, 0.05, 0.3))
-    files = tuple(_file(rng, number, options, oddness) for number in range(rng.choice((1, 2, 4, 8, 12, 20))))
+    files = tuple(_file(rng, number, options, oddness) for number in range(files_of_a_case(rng)))
     case = Case(
         format="text", name=name, files=files, columns=((rng.choice(("value", "line", "v w")), "string"),),
         options=options, cuts=random_cuts(rng),
