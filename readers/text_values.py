@@ -90,11 +90,7 @@ def _number_parser(kind: pa.DataType) -> Converter | None:
         fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
         whole = rf"[0-9]{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "0"
         plain = rf"\A-?{whole}{fraction}\z"
-        # Arrow's cast to more decimal places than a text has overflows unnoticed.
-        most_whole = MOST_DIGITS - kind.scale
-        return _Numbers(
-            kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind), most_whole
-        )
+        return _Numbers(kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind))
     if types.is_boolean(kind):
         # The letters of true and false alone: 0 and 1 are booleans to Arrow.
         return _Numbers(kind, b"truefalsTRUEFALS", r"\A(?i:true|false)\z", _boolean)
@@ -113,7 +109,6 @@ class _Numbers:
             other, so most of those columns are told by a very quick look.
         plain: pattern of single texts for which the same holds.
         parse: value of any other text; None when it is malformed.
-        most_whole: characters before the decimal point for which the same holds.
     """
 
     def __init__(
@@ -122,14 +117,12 @@ class _Numbers:
         characters: bytes,
         plain: str,
         parse: Callable[[str], Any],
-        most_whole: int | None = None,
     ) -> None:
         self._kind = kind
         self._characters = characters
         self._has_digits = b"0" in characters
         self._plain = plain
         self._parse = parse
-        self._most_whole = most_whole
 
     def __call__(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
         if texts.null_count == len(texts):
@@ -142,7 +135,7 @@ class _Numbers:
         return self._one_by_one(texts)
 
     def _is_for_arrow(self, texts: pa.Array) -> bool:
-        if self._most_whole is not None and _longest_whole(texts, self._most_whole) > self._most_whole:
+        if types.is_decimal(self._kind) and not _arrow_can_scale(texts, self._kind.scale):
             return False
         content = _content_of(texts)
         if self._has_digits and lie_between(content, b"-", b"9"):
@@ -158,15 +151,21 @@ class _Numbers:
         return values, pc.and_(odd, pc.is_null(values)) if parsed.null_count else None
 
 
-def _longest_whole(texts: pa.Array, enough: int) -> int:
-    """Characters before the decimal point, most of all texts; or any number up to ``enough``."""
-    lengths = np.diff(
-        np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    )
-    if lengths.max() <= enough:
-        return enough
+def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
+    """Whether Arrow's cast of these texts to a decimal of ``scale`` places cannot overflow.
+
+    It does so unnoticed, both for a text of more digits than a decimal has, and where the digits before the
+    point and the scale together are more than that.
+    """
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)
+    lengths = np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
+    most_whole = MOST_DIGITS - scale
+    if lengths.max() <= most_whole:
+        return True
+    if lengths.max() > MOST_DIGITS:
+        return False
     points = np.asarray(pc.fill_null(pc.find_substring(texts, "."), 0))
-    return int(np.where(points < 0, lengths, points).max())
+    return int(np.where(points < 0, lengths, points).max()) <= most_whole
 
 
 def _content_of(texts: pa.Array) -> pa.Buffer:

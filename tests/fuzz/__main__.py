@@ -13,8 +13,10 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from .run import FORMATS, Fuzz, case_of, story
+from .run import FORMATS, Fuzz, Tally, case_of, story
 from .spark_side import quiet
+
+_PROGRESS = 100
 
 
 def main() -> int:
@@ -55,7 +57,12 @@ def _one(fuzz: Fuzz, format_name: str, seed: int, number: int) -> int:
 
 def _many(fuzz: Fuzz, format_name: str, seed: int, numbers: range) -> int:
     print(f"\n{format_name}", flush=True)
-    tally = fuzz.run(format_name, seed, numbers)
+    tally = Tally()
+    for number in range(numbers.start, numbers.stop, _PROGRESS):
+        fuzz.run(format_name, seed, range(number, min(number + _PROGRESS, numbers.stop)), tally)
+        print(
+            f"  {tally.cases} cases, {tally.files} files, {tally.seconds:.0f} s", file=sys.stderr, flush=True
+        )
     print("\n".join(tally.lines()), flush=True)
     return 1 if tally.unknown else 0
 

@@ -103,12 +103,12 @@ def csv_case(rng: random.Random, name: str) -> Case:
 
 def random_cuts(rng: random.Random) -> tuple[float, ...]:
     """Where files are cut."""
-    return tuple(rng.random() for _ in range(rng.choice((1, 2, 3, 12))))
+    return tuple(rng.random() for _ in range(rng.choice((1, 2, 3, 8))))
 
 
 def files_of_a_case(rng: random.Random) -> int:
     """How many: Spark reads many in the time of one."""
-    return rng.choice((1, 4, 8, 12, 20, 36))
+    return rng.choice((1, 8, 20, 40, 80))
 
 
 def random_end(rng: random.Random) -> bytes:

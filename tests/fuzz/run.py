@@ -111,14 +111,14 @@ class Fuzz:
         self._shrinks = shrinks
         self._tell = tell
 
-    def run(self, format_name: str, seed: int, numbers: range) -> Tally:
+    def run(self, format_name: str, seed: int, numbers: range, tally: Tally | None = None) -> Tally:
         """Read the cases with these numbers."""
-        return self.run_cases(case_of(format_name, seed, number) for number in numbers)
+        return self.run_cases((case_of(format_name, seed, number) for number in numbers), tally)
 
-    def run_cases(self, cases: Iterable[Case]) -> Tally:
-        """Read these cases."""
-        tally = Tally()
-        began = time.monotonic()
+    def run_cases(self, cases: Iterable[Case], tally: Tally | None = None) -> Tally:
+        """Read these cases, and count them with those of ``tally``."""
+        tally = tally or Tally()
+        began = time.monotonic() - tally.seconds
         for case, found in self._all(cases):
             self._count(case, found, tally)
             tally.seconds = time.monotonic() - began

@@ -250,7 +250,8 @@ def test_types_are_found_out_by_patterns(
 def test_the_first_and_the_last_moment_by_a_pattern_are_those_of_spark(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    texts = ["-290308-12-21T19:59:05.224192", "-290308-12-21T19:59:05.999999", "-290308-12-21T19:59:06.000000",
+    texts = ["-290308-12-21T19:59:05.224192", "-290308-12-21T19:59:05.999999",
+             "-290308-12-21T19:59:06.000000",
              "294247-01-10T04:00:54.775807", "294247-01-10T04:00:54.775808"]  # fmt: skip
     pattern = "y-MM-dd'T'HH:mm:ss.SSSSSS"
     assert_csv_same_as_spark(

@@ -321,3 +321,14 @@ def test_an_exponent_of_more_than_four_digits_makes_no_decimal(kind: pa.DataType
     assert values.to_pylist() == [None, None, 0]
     assert bad is not None
     assert bad.to_pylist() == [True, True, False]
+
+
+@pytest.mark.parametrize("kind", ["decimal(9,0)", "decimal(5,2)", "decimal(38,18)", "decimal(38,37)"])
+def test_a_number_with_more_digits_than_any_decimal_is_rounded(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    texts = [f"{sign}{whole}.{'316989393092496535264159604956020129809'[:digits]}"
+             for sign in ("", "-") for whole in ("9", "0", "") for digits in range(30, 40)]  # fmt: skip
+    for number, of_file in enumerate((texts, texts[:1], texts[-1:])):
+        path = tmp_path / f"{number}.csv"
+        assert_csv_same_as_spark(spark, path, content_of(of_file), schema_of(kind))
