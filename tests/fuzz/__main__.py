@@ -13,8 +13,9 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from .run import FORMATS, Fuzz, Tally, case_of, story
+from .run import FORMATS, Fuzz, Tally, case_of
 from .spark_side import quiet
+from .story import story
 
 _PROGRESS = 100
 

@@ -27,6 +27,7 @@ from .our_side import OurSide, RefusedError
 from .parquet_cases import parquet_case
 from .shrinker import shrunk
 from .spark_side import SparkSide, Theirs
+from .story import story
 from .text_cases import text_case
 
 Maker = Callable[[random.Random, str], Case]
@@ -207,7 +208,7 @@ class Fuzz:
 def _told_by_itself(case: Case, mismatch: Mismatch) -> str | None:
     for difference in DIFFERENCES:
         if (
-            difference.without is None
+            difference.is_told_by_itself
             and case.format in difference.readers
             and difference.shows(case, mismatch)
         ):
@@ -217,35 +218,3 @@ def _told_by_itself(case: Case, mismatch: Mismatch) -> str | None:
 
 def _place(mismatch: Mismatch) -> tuple[str, str, str]:
     return mismatch.kind, mismatch.file, mismatch.column
-
-
-def story(case: Case, found: Compared, mismatch: Mismatch | None = None) -> str:
-    """A case with its files, what Spark makes of it, and what we do."""
-    parts = [f"make fuzz ARGS='{case.name}'", f"schema: {case.ddl or 'to be found out'}"]
-    parts += [
-        f"options: {dict(case.options)}  here alone: {dict(case.own_options)}",
-        f"zone: {case.zone}  cuts: {case.cuts}",
-    ]
-    for file in case.files:
-        parts += [f"file {file.path}", file.shown()]
-        for side, outcomes in (("Spark", found.theirs), ("here", found.ours)):
-            if file.path in outcomes:
-                parts.append(f"{side}: {_rows(outcomes[file.path])}")
-    if found.refused:
-        parts.append(f"refused: {found.refused}")
-    parts += [str(one) for one in ([mismatch] if mismatch else found.mismatches[:20])]
-    return "\n".join(parts)
-
-
-def _rows(outcome: object) -> str:
-    table = getattr(outcome, "to_string", None)
-    if table is None:
-        return str(outcome)[:1000]
-    return "\n  " + "\n  ".join(f"{name}: {column}" for name, column in _columns(outcome))
-
-
-def _columns(table: object) -> Iterator[tuple[str, str]]:
-    from .cells import cells
-
-    for name, column in zip(table.column_names, table.columns, strict=True):  # type: ignore[attr-defined]
-        yield name, str(cells(column))[:2000]
