@@ -207,3 +207,25 @@ def test_a_line_with_a_word_for_a_number_is_malformed_and_those_beside_it_are_no
     ours, theirs = our_rows(path, ddl), spark_rows(spark, path, ddl)
     assert [row[-1] for row in ours] == [row[-1] for row in theirs] == [None, bad, None]
     assert (ours[0], ours[2]) == (theirs[0], theirs[2])
+
+
+@pytest.mark.parametrize("kind", ["decimal(38,18)", "decimal(38,38)", "decimal(38,0)", "decimal(9,2)"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        "123456789012345678901234567890",
+        "4",
+        "-7",
+        "1e25",
+        "1E+20",
+        "9.316989393092496535264159604956020129809",
+    ],
+)
+def test_a_number_too_large_for_its_decimal_is_malformed_in_a_block_of_good_lines(
+    spark: SparkSession, tmp_path: Path, kind: str, number: str
+) -> None:
+    good = [b'{"n":0.%d,"s":{"n":".5"}}' % n for n in range(50)]
+    bad = [b'{"n":%s}' % number.encode(), b'{"s":{"n":"%s"}}' % number.encode()]
+    path = write(tmp_path, b"\n".join([*good, *bad, b""]))
+    ddl = f"n {kind}, s struct<n:{kind}>, _corrupt_record string"
+    assert our_rows(path, ddl) == spark_rows(spark, path, ddl)
