@@ -29,6 +29,8 @@ _LARGEST_YEAR = 999_999_999
 _LARGEST_OFFSET_S = 18 * 3600
 _DAY_US = 86_400_000_000
 _LONG = range(-(2**63), 2**63)
+_INSTANTS = range(-9_223_372_036_854_000_000, 2**63)
+"""By a pattern: Spark takes the whole seconds first, so the first one, of the year -290308, is none."""
 _RANGES = {
     MONTH: range(1, 13), DAY: range(1, 32), DAY_OF_YEAR: range(1, 367), HOUR: range(24),
     CLOCK_HOUR: range(1, 25), HALF_HOUR: range(12), CLOCK_HALF_HOUR: range(1, 13), MINUTE: range(60),
@@ -67,7 +69,7 @@ def micros_by_pattern(text: str, pattern: DateTimePattern, zone: tzinfo | None) 
         micros = local_us - fields[OFFSET] * 1_000_000
     else:
         micros = local_us if zone is None else local_us - offset_us(local_us, zone)
-    return micros if micros in _LONG else None
+    return micros if micros in (_LONG if zone is None else _INSTANTS) else None
 
 
 def _checked(fields: Fields) -> Fields:

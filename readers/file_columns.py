@@ -21,6 +21,7 @@ from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.file_systems import given_name, listed_name, local_path, location, with_percents
 from flip27_source.options import Option, Options, boolean, optional
 from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.decimal_texts import exact_decimal
 from flip27_source.readers.text_values import converter
 from flip27_source.source_options import PATH, TIME_ZONE
 
@@ -199,12 +200,10 @@ def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scal
 
 
 def _typed(value: str, field: pa.Field, zone: str) -> pa.Scalar:
-    if types.is_decimal(field.type):
-        try:  # a decimal that the type would round is none: as a name it may stand for another directory
-            return pa.scalar(value).cast(field.type)
-        except pa.ArrowInvalid:
-            return pa.scalar(None, field.type)
     values, _ = converter(field, zone)(pa.array([value], pa.string()))
+    if types.is_decimal(field.type) and values[0].is_valid and values[0].as_py() != exact_decimal(value):
+        # A decimal that the type would round is none: as a name it may stand for another directory.
+        return pa.scalar(None, field.type)
     return values[0]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow.json as pj
 import pyarrow.types as pt
 
 from flip27_source.readers.datetime_formats import DateTimeFormats
+from flip27_source.readers.decimal_texts import MOST_DIGITS
 from flip27_source.readers.json_layout_columns import LayoutColumns
 from flip27_source.readers.json_scalars import NotProvedError
 from flip27_source.readers.json_strings import MAX_NAME_CHARS
@@ -31,12 +32,13 @@ _ROW = re.compile(r" in row (\d+)")
 _INFINITY = re.compile(rb"[:\[,][ \t]*-?(?:Inf(?!inity)|NaN)")
 _WORD = re.compile(rb"NaN|Inf")
 _MINUS_ZERO = re.compile(rb"-0[,}\] \t\n]")
-_LARGE_EXPONENT = re.compile(rb'[:\[,][ \t]*"?[-+]?[0-9.]+[eE][-+]?[0-9]{3,}["\],} \t\n]')
+_EXPONENT = re.compile(rb'[:\[,][ \t]*"?[-+]?[0-9.]+[eE](?:\+?[0-9]+|-[0-9]{3,})["\],} \t\n]')
 _ESCAPED_NUMBER_CHAR = re.compile(rb"\\u00(?:3[0-9]|[46]5|2[bBdDeE])")
 _PADDED_BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"
 _LONG_NAME = re.compile(rb'"(?:[^"\\]|\\.){%d,}"[ \t]*:' % MAX_NAME_CHARS)
 _SAMPLE_STEP = 100
 _IS_NUMBER_CHAR = bytes(1 if byte in b"-+.eE0123456789" else 0 for byte in range(256))
+_IS_DIGIT = bytes(ord("1") if chr(byte) in "0123456789" else 0 for byte in range(256))
 _LONG_LINE_BYTES = 2 * MAX_DEPTH
 _MOST_BLOCKS_TO_SKIP = 32
 
@@ -97,7 +99,8 @@ class JsonColumnsParser:
         self._by_layout = LayoutColumns(self._read_schema)
         self._blocks_to_skip = self._blocks_refused = 0
         self._all_fields_known = True
-        self._has_decimal = any(_any_type(field.type, pt.is_decimal) for field in schema)
+        scales = [scale for field in schema for scale in _scales(field.type)]
+        self._whole_digits = MOST_DIGITS - max(scales) if scales else None
         self.usable = len(schema) > 0 and not any(_any_type(field.type, pt.is_map) for field in schema)
         """False when pyarrow has no reader for some column: nothing can be parsed here then."""
 
@@ -124,7 +127,9 @@ class JsonColumnsParser:
 
     def parse(self, data: pa.Buffer, lines: int) -> Parsed | Refused:
         """Parse ``lines`` lines, of which each starts with ``{``, and ends with ``}`` and a newline."""
-        if _has_long_number(data) or (self._has_decimal and _crashes_decimals(data)):
+        if _has_long_number(data):
+            return Refused(None)
+        if self._whole_digits is not None and _defeats_decimals(data, self._whole_digits):
             return Refused(None)
         if not self._takes_words and _WORD.search(data):
             return Refused(None)
@@ -294,12 +299,23 @@ def _has_long_number(data: pa.Buffer) -> bool:
     return False
 
 
-def _crashes_decimals(data: pa.Buffer) -> bool:
-    """True when some decimal may have an exponent of three digits.
+def _scales(kind: pa.DataType) -> Iterator[int]:
+    """The scales of all decimals in a type."""
+    if pt.is_decimal(kind):
+        yield kind.scale
+    for number in range(kind.num_fields):
+        yield from _scales(kind.field(number).type)
 
-    pyarrow 26 ends the process with a segmentation fault for the decimal 1e-2147483647.
+
+def _defeats_decimals(data: pa.Buffer, whole_digits: int) -> bool:
+    """True when some decimal may have an exponent, or more than so many digits in a row.
+
+    pyarrow 26 makes another number of one that has too many digits before the point, without a word, and
+    ends the process with a segmentation fault for 1e-2147483647.
     """
-    return bool(_LARGE_EXPONENT.search(data) or _ESCAPED_NUMBER_CHAR.search(data))
+    if data.to_pybytes().translate(_IS_DIGIT).find(b"1" * (whole_digits + 1)) >= 0:
+        return True
+    return bool(_EXPONENT.search(data) or _ESCAPED_NUMBER_CHAR.search(data))
 
 
 def _has_trap_in_unknown_fields(data: pa.Buffer) -> bool:

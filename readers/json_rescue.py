@@ -6,6 +6,7 @@ Only for lines that are not read as columns, so a line costs what it costs there
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyarrow import types
 from flip27_source.readers.json_strings import MalformedJsonError
 from flip27_source.readers.json_values import Row
 from flip27_source.readers.schema_evolution import FILE_PATH, SchemaEvolution
-from flip27_source.readers.schema_json import JsonNumber, JsonObject, JsonTypes, parsed_json
+from flip27_source.readers.schema_json import JsonNumber, JsonObject, JsonRaw, JsonTypes, parsed_json
 
 
 class JsonRescue:
@@ -66,9 +67,11 @@ class JsonRescue:
 
 def _rest_of_object(members: JsonObject, fields: Sequence[pa.Field], read: Row) -> JsonObject | None:
     found = {field.name: (field.type, value) for field, value in zip(fields, read, strict=True)}
+    times = Counter(name for name, _ in members)
     left = JsonObject()
     for name, value in members:
-        rest = _rest(value, *found[name]) if name in found else value
+        # Of a name that is there twice the columns hold one value at most: all are kept.
+        rest = _rest(value, *found[name]) if name in found and times[name] == 1 else value
         if rest is not None or name not in found:
             left.append((name, rest))
     return left or None
@@ -94,6 +97,6 @@ def _as_json(value: Any) -> str:
         return "{" + ",".join(f"{_as_json(name)}:{_as_json(item)}" for name, item in value) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_as_json, value)) + "]"
-    if isinstance(value, JsonNumber):
+    if isinstance(value, JsonNumber | JsonRaw):
         return str(value)
     return json.dumps(value, ensure_ascii=False)

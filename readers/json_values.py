@@ -7,11 +7,10 @@ out as Arrow stores them (strings as UTF-8 bytes, timestamps in microseconds, da
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import tzinfo
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ import pyarrow.types as pt
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.datetime_formats import DateTimeFormats
+from flip27_source.readers.decimal_texts import decimal_of
 from flip27_source.readers.json_strings import SPARK_DIALECT, JsonDialect, MalformedJsonError, java_utf8
 from flip27_source.readers.json_tokens import Token, Tokens
 
@@ -30,9 +30,6 @@ _WORDS = {
     "+INF": float("inf"), "+Infinity": float("inf"), "Infinity": float("inf"),
     "-INF": float("-inf"), "-Infinity": float("-inf"),
 }  # fmt: skip
-_JAVA_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_EXACT = Context(prec=2000, rounding=ROUND_HALF_UP)
-_LARGEST_JAVA_POWER_OF_TEN = 646_456_993
 _INTEGER_RANGES = {
     # Jackson takes a byte of 128 to 255 for an unsigned one.
     pa.int8(): range(-128, 256),
@@ -212,7 +209,7 @@ def _reader_of(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], An
     if pt.is_date32(kind):
         return _date(times.formats)
     if pt.is_decimal128(kind):
-        return _decimal(kind.precision, kind.scale)
+        return _decimal(kind)
     if kind in _INTEGER_RANGES:
         return _integer(kind)
     if kind in _SIMPLE:
@@ -345,28 +342,13 @@ def _binary(tokens: Tokens, token: Token) -> bytes:
     return tokens.base64()
 
 
-def _decimal(precision: int, scale: int) -> Callable[[Tokens, Token], Decimal]:
-    unit = Decimal(1).scaleb(-scale)
-    limit = Decimal(10) ** (precision - scale)
-
+def _decimal(kind: pa.DataType) -> Callable[[Tokens, Token], Decimal]:
     def read(tokens: Tokens, token: Token) -> Decimal:
-        if token is Token.INT or (token is Token.FLOAT and tokens.text not in _WORDS):
-            number = Decimal(tokens.text)
-        else:
-            text = _text(tokens, token).replace(",", "")
-            if not _JAVA_DECIMAL.fullmatch(text):
-                raise MalformedJsonError("not a decimal number")
-            number = Decimal(text)
-        if number.adjusted() > precision - scale:
-            if number:
-                raise MalformedJsonError("more digits than the column has")
-            number = Decimal(0)
-        if int(number.as_tuple().exponent) < -_LARGEST_JAVA_POWER_OF_TEN:
-            raise MalformedJsonError("more decimal places than Java can cut off")
-        rounded = number.quantize(unit, context=_EXACT) if number.adjusted() > -scale - 3 else Decimal(0)
-        if abs(rounded) >= limit:
-            raise MalformedJsonError("more digits than the column has")
-        return rounded
+        is_number = token is Token.INT or (token is Token.FLOAT and tokens.text not in _WORDS)
+        number = decimal_of(tokens.text if is_number else _text(tokens, token).replace(",", ""), kind)
+        if number is None:
+            raise MalformedJsonError("not a decimal number, or more digits than the column has")
+        return number
 
     return read
 

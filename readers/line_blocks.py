@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from itertools import accumulate, pairwise
 from typing import BinaryIO, NamedTuple
@@ -152,7 +152,7 @@ def line_blocks(
         options: for the ``storage.*`` options.
         block_bytes: size to aim at; a longer line makes a larger block.
         drop_header: leave out the first line of each file that is not blank, and the blank ones
-            before it. Only looked for in the range that starts the file, as Spark does.
+            before it, in whichever range of the file it is.
         comment: how lines begin that are no header either; empty for none.
 
     Raises:
@@ -163,7 +163,7 @@ def line_blocks(
     size = 0
     header_pattern = _up_to_header(comment)
     for split, fetched in fetched_ahead(splits, options, min(block_bytes, SMALL_BYTES)):
-        header_due = drop_header and split.start == 0
+        header_due = drop_header and not _has_header_before(split, options, header_pattern)
         for position, raw in _aligned_chunks(split, options, block_bytes, fetched):
             if len(raw) > options[MAX_LINE_BYTES]:
                 _check_lines(split, position, raw, options[MAX_LINE_BYTES])
@@ -193,6 +193,17 @@ def _up_to_header(comment: bytes) -> re.Pattern[bytes]:
     """Up to the end of the first line that is neither blank nor a comment."""
     passed = _BLANK_LINE if not comment else _BLANK_LINE + b"|" + re.escape(comment) + rb"[^\n]*\n"
     return re.compile(rb"(?:" + passed + rb")*+[^\n]*\n")
+
+
+def _has_header_before(split: FileSplit, options: Options, header_pattern: re.Pattern[bytes]) -> bool:
+    """Whether the header of the file starts before the range."""
+    if split.start == 0:
+        return False
+    before = replace(split, start=0, end=split.start)
+    return any(
+        header_pattern.match(_normalised(raw), 3 if position == 0 and raw.startswith(_BOM) else 0)
+        for position, raw in _aligned_chunks(before, options, _SLACK_BYTES, None)
+    )
 
 
 def first_lines(split: FileSplit, options: Options) -> bytes:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.errors import SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.file_input import Fetched, opened_by_arrow, reading
@@ -92,7 +93,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
                 return
             stored_as_micros = {names[at] for at, field in enumerate(stored) if _is_local_time(field)}
             for number in _stripes(file.nstripes, split):
-                stripe = file.read_stripe(number, [stored.names[at] for at in positions])
+                stripe = _stripe(file, number, [stored.names[at] for at in positions], split.path)
                 arrays = [
                     _of_spark(stripe.column(stored.names[at]), names[at] in stored_as_micros)
                     for at in positions
@@ -143,6 +144,19 @@ def _field_of_spark(field: pa.Field) -> pa.Field:
 
 def _is_local_time(field: pa.Field) -> bool:
     return (field.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz"
+
+
+def _stripe(file: Any, number: int, names: list[str], path: str) -> pa.RecordBatch:
+    try:
+        return file.read_stripe(number, names)
+    except pa.ArrowInvalid as error:
+        if "out of range for nanosecond" not in str(error):
+            raise
+        # The file is whole: not damage, which a policy may pass over.
+        raise SplitReadError(
+            f"{path}: Arrow reads no timestamps of ORC before 1677 and after 2262: {error}",
+            remedy="leave the column out of the schema, or write the file as Parquet",
+        ) from None
 
 
 def _stripes(count: int, split: FileSplit) -> Iterator[int]:

@@ -165,4 +165,14 @@ def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iter
         return
     row_bytes = row_group.total_byte_size // max(row_group.num_rows, 1) + 1
     rows = max(min(_BATCH_ROWS, _BATCH_BYTES // row_bytes), 1)
-    yield from parquet.iter_batches(rows, row_groups=[group], columns=columns.wanted, use_threads=False)
+    found = 0
+    for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns.wanted, use_threads=False):
+        found += batch.num_rows
+        yield batch
+    if found != row_group.num_rows:
+        # Arrow loses rows behind an empty page, without a word.
+        raise SplitReadError(
+            f"{columns.path}: Arrow reads {found} of the {row_group.num_rows} rows of row group {group}",
+            remedy="write the file anew with larger pages, or by another library; or move it out of the "
+            "source's path",
+        )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from flip27_source.readers.datetime_formats import DateTimeFormats
 from flip27_source.readers.datetimes import java_zone
 from flip27_source.readers.json_options import json_dialect
 from flip27_source.readers.json_strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
-from flip27_source.readers.json_tokens import MAX_DEPTH, MAX_NUMBER_DIGITS, Token, Tokens
+from flip27_source.readers.json_tokens import MAX_NUMBER_DIGITS, Token, Tokens
 from flip27_source.source_options import TIME_ZONE
 
 PRIMITIVES_AS_STRING = Option(
@@ -46,7 +47,14 @@ JSON_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (
     PRIMITIVES_AS_STRING, PREFERS_DECIMAL, INFER_TIMESTAMP, DROP_FIELD_IF_ALL_NULL,
 )  # fmt: skip
 
+DEEPEST = 100
+"""Levels of objects and arrays in each other that are looked into; what is deeper stays text."""
+
 _MOST_DIGITS = 38
+_ODD = re.compile(rb"[0-9.eE+-]{%d}|\\u[dD][89a-fA-F]" % (MAX_NUMBER_DIGITS + 1))
+"""Long numbers and halves of surrogate pairs, of which Python's parser takes more than Spark's."""
+_BRACKETS = re.compile(rb"[\[\]{}]")
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _JAVA_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONG = range(-(2**63), 2**63)
 _INSTANT = pa.timestamp("us", "UTC")
@@ -70,6 +78,12 @@ class _Items:
 
 
 _Kind: TypeAlias = "pa.DataType | _Fields | _Items"
+
+
+class JsonRaw(str):
+    """An object or array inside more than ``DEEPEST`` others, as it is written."""
+
+    __slots__ = ()
 
 
 class FieldTwiceError(Exception):
@@ -132,6 +146,8 @@ class JsonTypes:
         """The type of a value as Python's parser gives it; null where it tells none."""
         if value is None or value == "":
             return pa.null()
+        if isinstance(value, JsonRaw):
+            return pa.string()
         if isinstance(value, JsonObject):
             return self._of_object(value)
         if isinstance(value, list):
@@ -279,41 +295,58 @@ def parsed_json(line: bytes, dialect: JsonDialect = SPARK_DIALECT) -> Any:
     Raises:
         MalformedJsonError: Spark cannot read it.
     """
-    if line.count(b"[") + line.count(b"{") <= MAX_DEPTH // 2 and len(line) <= MAX_NUMBER_DIGITS * 1000:
+    if not (_is_deep(line) or _ODD.search(line)):
         try:
             return _DECODER.decode(line.decode())
         except (ValueError, RecursionError):
             pass
     tokens = Tokens(line, dialect)
     token = tokens.next()
-    return None if token is None else _value(tokens, token)
+    return None if token is None else _value(tokens, token, 0)
 
 
-def _value(tokens: Tokens, token: Token) -> Any:
-    match token:
-        case Token.START_OBJECT:
-            members = JsonObject()
-            while (found := tokens.next()) is not Token.END_OBJECT:
-                if found is None:
-                    raise MalformedJsonError("the line ends within an object")
-                name = tokens.name() or ""
-                value = tokens.next()
-                members.append((name, None if value is None else _value(tokens, value)))
-            return members
-        case Token.START_ARRAY:
-            items = []
-            while (found := tokens.next()) is not Token.END_ARRAY:
-                if found is None:
-                    raise MalformedJsonError("the line ends within an array")
-                items.append(_value(tokens, found))
-            return items
-        case Token.STRING:
-            return tokens.string()
-        case Token.INT:
-            return int(tokens.text)
-        case Token.FLOAT:
-            return JsonNumber(tokens.text)
+def _is_deep(line: bytes) -> bool:
+    """Whether a line, if it is JSON, has more than ``DEEPEST`` levels."""
+    if line.count(b"[") + line.count(b"{") <= DEEPEST:
+        return False
+    depths = accumulate(
+        1 if bracket in b"[{" else -1 for bracket in _BRACKETS.findall(_STRINGS.sub(b"", line))
+    )
+    return max(depths, default=0) > DEEPEST
+
+
+def _value(tokens: Tokens, token: Token, depth: int) -> Any:
+    if token in (Token.START_OBJECT, Token.START_ARRAY):
+        if depth == DEEPEST:
+            return JsonRaw(tokens.raw().decode(errors="replace"))
+        return _object(tokens, depth) if token is Token.START_OBJECT else _array(tokens, depth)
+    if token is Token.STRING:
+        return tokens.string()
+    if token is Token.INT:
+        return int(tokens.text)
+    if token is Token.FLOAT:
+        return JsonNumber(tokens.text)
     return {Token.TRUE: True, Token.FALSE: False}.get(token)
+
+
+def _object(tokens: Tokens, depth: int) -> JsonObject:
+    members = JsonObject()
+    while (found := tokens.next()) is not Token.END_OBJECT:
+        if found is None:
+            raise MalformedJsonError("the line ends within an object")
+        name = tokens.name() or ""
+        value = tokens.next()
+        members.append((name, None if value is None else _value(tokens, value, depth + 1)))
+    return members
+
+
+def _array(tokens: Tokens, depth: int) -> list[Any]:
+    items = []
+    while (found := tokens.next()) is not Token.END_ARRAY:
+        if found is None:
+            raise MalformedJsonError("the line ends within an array")
+        items.append(_value(tokens, found, depth + 1))
+    return items
 
 
 def _no_constant(_: str) -> Any:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.datetime_formats import DateTimeFormats
+from flip27_source.readers.decimal_texts import MOST_DIGITS, decimal_of, exact_decimal
 from flip27_source.readers.delimited_bytes import lie_between
 
 Converter: TypeAlias = Callable[[pa.Array], tuple[pa.Array, pa.Array | None]]
@@ -25,7 +26,6 @@ Converter: TypeAlias = Callable[[pa.Array], tuple[pa.Array, pa.Array | None]]
 
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _FLOAT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _FLOAT_WORDS = {
@@ -34,9 +34,6 @@ _FLOAT_WORDS = {
 }  # fmt: skip
 FLOAT_WORDS: Mapping[str, float] = {"NaN": math.nan, "-Inf": -math.inf, "Inf": math.inf}
 """Spark's own words for numbers, in the order in which they are tried."""
-_MANY_DIGITS = Context(prec=200)
-_BEYOND_ALL_SCALES = 80
-_MOST_DIGITS = 38
 _NO_FORMATS = DateTimeFormats()
 
 
@@ -93,8 +90,9 @@ def _number_parser(kind: pa.DataType) -> Converter | None:
         fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
         whole = rf"[0-9]{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "0"
         plain = rf"\A-?{whole}{fraction}\z"
-        return _Numbers(kind, b"-.0123456789", plain, lambda text: _decimal(text, kind))
+        return _Numbers(kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind))
     if types.is_boolean(kind):
+        # The letters of true and false alone: 0 and 1 are booleans to Arrow.
         return _Numbers(kind, b"truefalsTRUEFALS", r"\A(?i:true|false)\z", _boolean)
     return None
 
@@ -107,28 +105,42 @@ class _Numbers:
         characters: a column without other characters is cast as a whole: what Arrow then accepts
             it reads as Java does. (It knows hexadecimal numbers, words and blanks that Java does not,
             and a decimal with the exponent -999999999 crashes the process: no exponents there.)
-            The same goes for digits, minus, point and slash, whatever the type: they are next to each
-            other, so most columns of numbers are told by a very quick look.
+            The same goes for digits, minus, point and slash in columns of numbers: they are next to each
+            other, so most of those columns are told by a very quick look.
         plain: pattern of single texts for which the same holds.
         parse: value of any other text; None when it is malformed.
     """
 
-    def __init__(self, kind: pa.DataType, characters: bytes, plain: str, parse: Callable[[str], Any]) -> None:
+    def __init__(
+        self,
+        kind: pa.DataType,
+        characters: bytes,
+        plain: str,
+        parse: Callable[[str], Any],
+    ) -> None:
         self._kind = kind
         self._characters = characters
+        self._has_digits = b"0" in characters
         self._plain = plain
         self._parse = parse
 
     def __call__(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
         if texts.null_count == len(texts):
             return pa.nulls(len(texts), self._kind), None
-        content = _content_of(texts)
-        if lie_between(content, b"-", b"9") or not content.to_pybytes().translate(None, self._characters):
+        if self._is_for_arrow(texts):
             try:
                 return texts.cast(self._kind), None
             except pa.ArrowInvalid:
                 pass
         return self._one_by_one(texts)
+
+    def _is_for_arrow(self, texts: pa.Array) -> bool:
+        if types.is_decimal(self._kind) and not _arrow_can_scale(texts, self._kind.scale):
+            return False
+        content = _content_of(texts)
+        if self._has_digits and lie_between(content, b"-", b"9"):
+            return True
+        return not content.to_pybytes().translate(None, self._characters)
 
     def _one_by_one(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
         plain = pc.fill_null(pc.match_substring_regex(texts, self._plain), False)
@@ -137,6 +149,23 @@ class _Numbers:
         parsed = pa.array([self._parse(text) for text in texts.filter(odd).to_pylist()], self._kind)
         values = pc.replace_with_mask(values, odd, parsed)
         return values, pc.and_(odd, pc.is_null(values)) if parsed.null_count else None
+
+
+def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
+    """Whether Arrow's cast of these texts to a decimal of ``scale`` places cannot overflow.
+
+    It does so unnoticed, both for a text of more digits than a decimal has, and where the digits before the
+    point and the scale together are more than that.
+    """
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)
+    lengths = np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
+    most_whole = MOST_DIGITS - scale
+    if lengths.max() <= most_whole:
+        return True
+    if lengths.max() > MOST_DIGITS:
+        return False
+    points = np.asarray(pc.fill_null(pc.find_substring(texts, "."), 0))
+    return int(np.where(points < 0, lengths, points).max()) <= most_whole
 
 
 def _content_of(texts: pa.Array) -> pa.Buffer:
@@ -205,29 +234,6 @@ def _float32(text: str) -> Any:
     return pa.array([plain]).cast(pa.float32())[0].as_py()
 
 
-def _decimal(text: str, kind: pa.DataType) -> Decimal | None:
-    """Java's BigDecimal after all commas are gone, rounded half up to the scale of the column."""
-    text = text.replace(",", "")
-    if not _DECIMAL.fullmatch(text):
-        return None
-    try:
-        number = Decimal(text)
-    except InvalidOperation:  # an exponent beyond all bounds
-        return None
-    if not number or number.adjusted() < -_BEYOND_ALL_SCALES:
-        return None if _exponent_is_too_large(text) else Decimal(0)
-    if number.adjusted() > _BEYOND_ALL_SCALES:
-        return None
-    number = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _MANY_DIGITS)
-    return number if len(number.as_tuple().digits) <= kind.precision else None
-
-
-def _exponent_is_too_large(text: str) -> bool:
-    # Java computes with a power of ten that its BigInteger cannot hold from here on.
-    _, _, exponent = text.lower().partition("e")
-    return len(exponent) > 8 and abs(int(exponent)) > 646_456_992
-
-
 def is_whole(text: str, kind: pa.DataType) -> bool:
     """Whether Java reads it as a number of an integer type."""
     return _integer(text, 1 << (kind.bit_width - 1)) is not None
@@ -240,11 +246,11 @@ def is_double(text: str, float_words: Mapping[str, float] = FLOAT_WORDS) -> bool
 
 def decimal_type_of(text: str) -> pa.DataType | None:
     """The decimal type that Spark infers for a number without decimal places; None where it infers none."""
-    if not _DECIMAL.fullmatch(text):
+    number = exact_decimal(text)
+    if number is None or number.as_tuple().exponent != 0:
         return None
-    number = Decimal(text).as_tuple()
-    digits = len(number.digits)
-    return pa.decimal128(digits, 0) if number.exponent == 0 and digits <= _MOST_DIGITS else None
+    digits = len(number.as_tuple().digits)
+    return pa.decimal128(digits, 0) if digits <= MOST_DIGITS else None
 
 
 def _boolean(text: str) -> bool | None:

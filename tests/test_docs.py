@@ -15,7 +15,16 @@ README = (REPOSITORY / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "script", ["api_page", "batch_picture", "cli_page", "options_table", "protocol_page", "state_page"]
+    "script",
+    [
+        "api_page",
+        "batch_picture",
+        "cli_page",
+        "differences_table",
+        "options_table",
+        "protocol_page",
+        "state_page",
+    ],
 )
 def test_what_is_made_from_the_code_is_up_to_date(script: str) -> None:
     done = subprocess.run([sys.executable, "-m", f"scripts.{script}", "--check"], cwd=REPOSITORY, check=False)

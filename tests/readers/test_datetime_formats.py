@@ -244,3 +244,17 @@ def test_types_are_found_out_by_patterns(
     (tmp_path / "a.csv").write_text("".join(f"{row}\n" for row in rows))
     given = {"inferSchema": "true", **options}
     assert found_out(tmp_path, "csv", given) == by_spark(spark.read.options(**given).csv(str(tmp_path)))
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_the_first_and_the_last_moment_by_a_pattern_are_those_of_spark(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    texts = ["-290308-12-21T19:59:05.224192", "-290308-12-21T19:59:05.999999",
+             "-290308-12-21T19:59:06.000000",
+             "294247-01-10T04:00:54.775807", "294247-01-10T04:00:54.775808"]  # fmt: skip
+    pattern = "y-MM-dd'T'HH:mm:ss.SSSSSS"
+    assert_csv_same_as_spark(
+        spark, tmp_path / "a.csv", "".join(f"{text}\n" for text in texts).encode(),
+        f"v {kind}, _corrupt_record string", {"timestampFormat": pattern, "timestampNTZFormat": pattern},
+    )  # fmt: skip

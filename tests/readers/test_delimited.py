@@ -323,3 +323,23 @@ def test_a_line_that_is_dropped_may_lack_what_is_not_null(tmp_path: Path) -> Non
 def test_a_column_for_malformed_lines_that_cannot_hold_them_is_refused() -> None:
     with pytest.raises(SchemaError, match="column _corrupt_record is for malformed lines"):
         read_batches(DelimitedReader(), [], arrow_schema("a int, _corrupt_record int"))
+
+
+@pytest.mark.parametrize("comment", [{}, {"comment": "#"}], ids=["blank lines", "comments"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=repr)
+def test_a_header_is_left_out_in_whichever_range_of_the_file_it_is(
+    tmp_path: Path, comment: dict[str, str], end: bytes
+) -> None:
+    passed = [b"# id,name", b"#"] if comment else [b"", b"  "]
+    lines = [b"\xef\xbb\xbf" + passed[0], *passed * 3, b"id,name", b"1,a", b"2,b"]
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"".join(line + end for line in lines))
+    schema, options = arrow_schema("id int, name string"), {"header": "true", **comment}
+    for cut in range(1, path.stat().st_size):
+        ranges = [split_of(path, 0, cut), split_of(path, cut, path.stat().st_size)]
+        rows = [
+            row
+            for batch in read_batches(DelimitedReader(), ranges, schema, options)
+            for row in batch.to_pylist()
+        ]
+        assert rows == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], cut

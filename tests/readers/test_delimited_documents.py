@@ -108,3 +108,15 @@ def test_documents_are_not_cut() -> None:
     for given, cut in (MULTI_LINE, False), ({}, True):
         options = Options.parse(given, DelimitedReader.options)
         assert DelimitedReader.can_read_ranges("/a.csv", options) is cut
+
+
+@pytest.mark.parametrize(
+    "options", [{}, MULTI_LINE, {"encoding": "ISO-8859-1"}, MULTI_LINE | {"encoding": "US-ASCII"}]
+)
+def test_a_file_of_nothing_but_a_byte_order_mark_has_no_rows(tmp_path: Path, options: dict[str, str]) -> None:
+    """To Spark it is a row with a NUL character, with multiLine."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbf")
+    assert read_batches(DelimitedReader(), [split_of(path)], arrow_schema("a string"), options) == []
+    path.write_bytes(b"\xef\xbb\xbfx\n")
+    assert read_table(DelimitedReader(), [path], "a string", options).to_pylist() == [{"a": "x"}]

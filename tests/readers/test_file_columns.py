@@ -148,7 +148,17 @@ def test_values_have_the_type_of_the_schema_as_in_spark(
 
 @pytest.mark.parametrize(
     ("raw", "kind"),
-    [("abc", "int"), ("300", "byte"), ("2024-13-01", "date"), ("1.255", "decimal(5,2)"), ("", "string")],
+    [
+        ("abc", "int"),
+        ("300", "byte"),
+        ("2024-13-01", "date"),
+        ("1.255", "decimal(5,2)"),
+        ("", "string"),
+        ("123456789012345678901234567890", "decimal(38,18)"),
+        ("7", "decimal(38,38)"),
+        ("0", "boolean"),
+        ("1e99999999999", "decimal(5,2)"),
+    ],
 )
 def test_a_value_that_the_type_does_not_hold_is_an_error_with_the_path(
     tmp_path: Path, raw: str, kind: str

@@ -190,3 +190,42 @@ def test_the_column_for_malformed_lines_must_be_a_string_that_can_be_null(tmp_pa
 def test_a_schema_of_nothing_but_the_column_for_malformed_lines(spark: SparkSession, tmp_path: Path) -> None:
     path = write(tmp_path, b'{"k":1}\nx\n\n[{},{}]\n')
     assert our_rows(path, "_corrupt_record string") == [(None,), (b"x",), (None,), (None,)]
+
+
+WORDS = ["-Inf", "+Inf", "-Infinit", "+Infinit", "Infinit", "-NaN", "0e99999999999"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("place", ['{"m":%s}', '{"m":{"a":%s,"b":1}}', '{"m":{"a":{"x":%s}}}'])
+def test_a_line_with_a_word_for_a_number_is_malformed_and_those_beside_it_are_not(
+    spark: SparkSession, tmp_path: Path, word: str, place: str
+) -> None:
+    """Which fields of the line itself are kept is not told: see the page on what stays different."""
+    ddl = "k int, s struct<m:map<string,struct<x:decimal(9,2)>>>, _corrupt_record string"
+    bad = b'{"k":2,"s":%s}' % (place % word).encode()
+    path = write(tmp_path, b'{"k":1,"s":{"m":{"a":{"x":1.5}}}}\n%s\n{"k":3,"s":{"m":{}}}\n' % bad)
+    ours, theirs = our_rows(path, ddl), spark_rows(spark, path, ddl)
+    assert [row[-1] for row in ours] == [row[-1] for row in theirs] == [None, bad, None]
+    assert (ours[0], ours[2]) == (theirs[0], theirs[2])
+
+
+@pytest.mark.parametrize("kind", ["decimal(38,18)", "decimal(38,38)", "decimal(38,0)", "decimal(9,2)"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        "123456789012345678901234567890",
+        "4",
+        "-7",
+        "1e25",
+        "1E+20",
+        "9.316989393092496535264159604956020129809",
+    ],
+)
+def test_a_number_too_large_for_its_decimal_is_malformed_in_a_block_of_good_lines(
+    spark: SparkSession, tmp_path: Path, kind: str, number: str
+) -> None:
+    good = [b'{"n":0.%d,"s":{"n":".5"}}' % n for n in range(50)]
+    bad = [b'{"n":%s}' % number.encode(), b'{"s":{"n":"%s"}}' % number.encode()]
+    path = write(tmp_path, b"\n".join([*good, *bad, b""]))
+    ddl = f"n {kind}, s struct<n:{kind}>, _corrupt_record string"
+    assert our_rows(path, ddl) == spark_rows(spark, path, ddl)

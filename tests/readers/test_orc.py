@@ -219,3 +219,11 @@ def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
     longer = FileSplit(path=split.path, length=len(content) + 1, modified_us=0)
     with pytest.raises(SplitReadError, match="when it was discovered"):
         read_batches(OrcReader(), [longer], arrow_schema("n long"))
+
+
+def test_a_timestamp_that_arrow_does_not_read_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    orc.write_table(pa.table({"t": pa.array([202_653_819_250_817_304], pa.timestamp("us", "UTC"))}), path)
+    schema = pa.schema([("t", pa.timestamp("us", "UTC"))])
+    with pytest.raises(SplitReadError, match="no timestamps of ORC before 1677 and after 2262"):
+        read_batches(OrcReader(), [split_of(path)], schema, {"ignoreCorruptFiles": "true"})

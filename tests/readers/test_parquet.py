@@ -384,3 +384,13 @@ def test_dates_of_the_old_calendar_are_refused_and_not_shifted(spark: SparkSessi
     assert read_table(ParquetReader(), [new], "d date").to_pylist() == expected
     with pytest.raises(SchemaError, match=r"column d: it holds dates before 1900"):
         read_table(ParquetReader(), [old], "d date")
+
+
+def test_rows_that_arrow_does_not_find_are_an_error(tmp_path: Path) -> None:
+    """Arrow's reader gives no row of this file, in which Spark finds one."""
+    kind = pa.list_(pa.int32())
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"c": pa.array([[1, 2, 3]], kind)}), path, data_page_size=1)
+    assert pq.read_metadata(path).num_rows == 1
+    with pytest.raises(SplitReadError, match="Arrow reads 0 of the 1 rows of row group 0"):
+        read_batches(ParquetReader(), [split_of(path)], pa.schema([("c", kind)]))

@@ -309,3 +309,42 @@ def test_a_schema_grows_at_its_end_and_keeps_the_types_that_it_has(
 ) -> None:
     assert columns_text(additions(parse_columns(schema), parse_columns(found))) == new
     assert columns_text(evolved(parse_columns(schema), parse_columns(found))) == wide
+
+
+NESTED = {"arrays": ("[", "]"), "objects": ('{"x":', "}"), "both": ('[{"x":', "}]")}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+@pytest.mark.parametrize("levels", [150, 400])
+def test_a_field_nested_ever_so_deep_is_rescued_as_it_is_written(
+    tmp_path: Path, kind: str, levels: int
+) -> None:
+    opening, closing = NESTED[kind]
+    nested = f"{opening * levels}1{closing * levels}"
+    (tmp_path / "a").write_text(f'{{"id":1,"u":{nested}}}\n')
+    ddl = "id bigint, rescued string"
+    (row,) = read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="rescued")
+    assert row["id"] == 1
+    assert nested in row["rescued"]
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_a_field_nested_deeper_than_json_goes_makes_the_line_malformed(tmp_path: Path, kind: str) -> None:
+    opening, closing = NESTED[kind]
+    line = f'{{"u":{opening * 1500}1{closing * 1500},"id":1}}'
+    (tmp_path / "a").write_text(f"{line}\n")
+    ddl = "id bigint, _corrupt_record string, rescued string"
+    assert read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="rescued") == [
+        {"id": None, "_corrupt_record": line, "rescued": None}
+    ]
+
+
+def test_all_values_of_a_name_that_is_there_twice_are_rescued(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"m":{"x":1},"m":{"y":2,"z":["q"]},"id":3}\n{"id":4,"id":"five"}\n')
+    ddl = "id bigint, m map<string,bigint>, rescued string"
+    rows = read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="rescued")
+    assert [row["id"] for row in rows] == [3, 4]
+    path = str(tmp_path / "a")
+    told = [f'{{"m":{{"x":1}},"m":{{"y":2,"z":["q"]}},"_file_path":{json.dumps(path)}}}',
+            f'{{"id":4,"id":"five","_file_path":{json.dumps(path)}}}']  # fmt: skip
+    assert [row["rescued"] for row in rows] == told

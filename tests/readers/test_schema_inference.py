@@ -93,6 +93,9 @@ def json_lines(*, without: str = "") -> list[str]:
 
 
 ROOTS = {
+    "a number of too many digits": ['{"a": ' + "1" * 1001 + "}", '{"b": 1}'],
+    "half a surrogate pair in a name": [r'{"\ud800": 1}', r'{"b\ud83d\ude00": 1}'],
+    "a number of many digits": ['{"a": ' + "1" * 1000 + "}", '{"b": "' + "2" * 2000 + '"}'],
     "a top array": ['[{"a": 1}, {"b": "x"}]', '{"c": 1}'],
     "blank lines": ["", '{"a": 1}', "  "],
     "malformed": ['{"a": 1}', '{"a": ', "nothing"],
@@ -466,3 +469,12 @@ def test_the_column_of_metadata_is_added_where_it_is_asked_for(tmp_path: Path) -
     folder = write_lines(tmp_path / "in", ['{"id": 1}'])
     found = found_out(folder, "json", {"includeMetadata": "true"})
     assert found.startswith("struct<id:bigint,_metadata:struct<file_path:string,")
+
+
+@pytest.mark.parametrize("levels", [101, 400, 1500])
+def test_what_is_nested_deeper_than_anybody_reads_is_a_string(tmp_path: Path, levels: int) -> None:
+    nested = f"{'[' * levels}1{']' * levels}"
+    folder = write_lines(tmp_path / "in", [f'{{"a": 1, "u": {nested}}}', '{"a": 2}'])
+    kind = "array<" * 99 + "string" + ">" * 99
+    expected = f"struct<a:bigint,u:{kind}>" if levels <= 1000 else "struct<_corrupt_record:string,a:bigint>"
+    assert found_out(folder, "json") == expected

@@ -1,0 +1,42 @@
+"""Texts to decimals, as Java's BigDecimal reads them and Spark rounds them: the readers' one way to do it.
+
+What must not live here: whole columns of them, which are in ``text_values``.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+import pyarrow as pa
+
+MOST_DIGITS = 38
+"""Of a decimal column, before and behind the point together."""
+
+_TEXT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?(\d+))?")
+_MOST_EXPONENT_DIGITS = 4
+_BEYOND_ALL_SCALES = 80
+_MANY_DIGITS = Context(prec=200, rounding=ROUND_HALF_UP)
+
+
+def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
+    """The number rounded half up to the scale of ``kind``; None for what is no number or does not fit.
+
+    An exponent of more than four digits makes no number: Java computes for hours or gives up, depending
+    on the exponent.
+    """
+    exact = exact_decimal(text)
+    if exact is None or (exact and exact.adjusted() > _BEYOND_ALL_SCALES):
+        return None
+    if not exact or exact.adjusted() < -_BEYOND_ALL_SCALES:
+        return Decimal(0)
+    number = exact.quantize(Decimal(1).scaleb(-kind.scale), context=_MANY_DIGITS)
+    return number if len(number.as_tuple().digits) <= kind.precision else None
+
+
+def exact_decimal(text: str) -> Decimal | None:
+    """The number as it is written; None for what is no number."""
+    found = _TEXT.fullmatch(text)
+    if found is None or len(found[1] or "") > _MOST_EXPONENT_DIGITS:
+        return None
+    return Decimal(text)

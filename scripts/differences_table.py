@@ -1,0 +1,36 @@
+"""Writes the table of what stays different from Spark in docs/readers.md; with --check, only compares.
+
+The fuzz of the readers has the same list, and fails on any other difference.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from scripts.made_page import write_or_check
+from tests.fuzz.differences import ALL, DIFFERENCES
+
+PAGE = Path(__file__).parents[1] / "docs" / "readers.md"
+BEGIN, END = "<!-- differences: begin -->\n", "<!-- differences: end -->\n"
+
+
+def table() -> str:
+    """One row for each difference."""
+    rows = [
+        f"| {'all' if one.readers == ALL else ', '.join(one.readers)} | {one.name} | {one.spark} | "
+        f"{one.here} | {one.why} |"
+        for one in DIFFERENCES
+    ]
+    return "\n".join(["| reader | | Spark | here | why |", "|---|---|---|---|---|", *rows, ""])
+
+
+def page(text: str) -> str:
+    """The page with the table as it should be."""
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return f"{before}{BEGIN}{table()}{END}{after}"
+
+
+if __name__ == "__main__":
+    sys.exit(write_or_check(PAGE, page))

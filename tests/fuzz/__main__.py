@@ -1,0 +1,87 @@
+"""``make fuzz``: reads random files here and with Spark, and tells what differs.
+
+make fuzz ARGS="--format csv --cases 1000 --seed 7"
+make fuzz ARGS="--format csv --seed 7 --case 12"      one case again, with its story
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import random
+import sys
+
+from pyspark.sql import SparkSession
+
+from .run import FORMATS, Fuzz, Tally, case_of
+from .spark_side import quiet
+from .story import story
+
+_PROGRESS = 100
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="make fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--format", choices=FORMATS, action="append", help="which reader; all when left out")
+    parser.add_argument("--cases", type=int, default=1000, help="how many of each format")
+    parser.add_argument("--seed", type=int, default=None, help="of all chance; printed")
+    parser.add_argument("--case", type=int, default=None, help="the number of one case, to see its story")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument(
+        "--shrink", type=int, default=5, help="how many mismatches to make small, of each format"
+    )
+    arguments = parser.parse_args()
+    faulthandler.enable()
+    seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 32)
+    formats = arguments.format or FORMATS
+    print(f"seed {seed}", flush=True)
+    session = _session()
+    try:
+        with quiet(session):
+            fuzz = Fuzz(session, shrinks=arguments.shrink, tell=lambda text: print(f"\n{text}\n", flush=True))
+            if arguments.case is not None:
+                return _one(fuzz, formats[0], seed, arguments.case)
+            numbers = range(arguments.first, arguments.first + arguments.cases)
+            return max([_many(fuzz, name, seed, numbers) for name in formats], default=0)
+    finally:
+        session.stop()
+
+
+def _one(fuzz: Fuzz, format_name: str, seed: int, number: int) -> int:
+    case = case_of(format_name, seed, number)
+    found = fuzz.compared(case)
+    print(story(case, found))
+    return 1 if found.mismatches else 0
+
+
+def _many(fuzz: Fuzz, format_name: str, seed: int, numbers: range) -> int:
+    print(f"\n{format_name}", flush=True)
+    tally = Tally()
+    for number in range(numbers.start, numbers.stop, _PROGRESS):
+        fuzz.run(format_name, seed, range(number, min(number + _PROGRESS, numbers.stop)), tally)
+        print(
+            f"  {tally.cases} cases, {tally.files} files, {tally.seconds:.0f} s", file=sys.stderr, flush=True
+        )
+    print("\n".join(tally.lines()), flush=True)
+    return 1 if tally.unknown else 0
+
+
+def _session() -> SparkSession:
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("flip27-source fuzz")
+        # Thousands of small jobs: what the second compiler would gain is less than it takes.
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

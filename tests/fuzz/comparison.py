@@ -1,0 +1,204 @@
+"""Compares what both sides make of a case, and each side of ours with itself."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from .case import Case
+from .cells import cells
+from .our_side import BareError, OurSide, RefusedError
+from .spark_side import Failed, Outcome, Theirs
+
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """Something that differs.
+
+    Attributes:
+        kind: short, without values: what the report counts by.
+        file: where. column, column_type, row: which cell, where it is one.
+        theirs, ours: both values.
+        row_values: Spark's row, or ours where there is none.
+    """
+
+    kind: str
+    file: str = ""
+    column: str = ""
+    column_type: str = ""
+    row: int = -1
+    theirs: Any = None
+    ours: Any = None
+
+    def __str__(self) -> str:
+        place = f"{self.file} row {self.row} column {self.column} {self.column_type}".rstrip()
+        theirs, ours = str(self.theirs)[:_LONGEST], str(self.ours)[:_LONGEST]
+        return f"{self.kind}: {place}\n    Spark: {theirs}\n    here:  {ours}"
+
+
+@dataclass(slots=True)
+class Compared:
+    """What came of a case.
+
+    Attributes:
+        cells: compared with Spark's. again: compared with our own, read in another way.
+        refused: why our reader refused an option of it; then nothing was compared.
+    """
+
+    mismatches: list[Mismatch] = field(default_factory=list)
+    cells: int = 0
+    again: int = 0
+    refused: str | None = None
+    failures: int = 0
+    theirs: dict[str, Outcome] = field(default_factory=dict)
+    ours: dict[str, Outcome] = field(default_factory=dict)
+
+
+def write_files(case: Case, folder: Path) -> None:
+    """Put the files of a case where both sides find them."""
+    for file in case.files:
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.content())
+
+
+def compare(case: Case, ours: OurSide, theirs: Theirs) -> Compared:
+    """Read a case in every way, and compare it with Spark's rows."""
+    found = Compared()
+    try:
+        schema = _schema(case, ours, theirs.schema, found)
+        if schema is not None:
+            wanted = ours.take(schema)
+            found.theirs = dict(theirs.outcomes if case.truth is None else case.truth(case, wanted))
+            _compare_files(case, schema, ours, found)
+            _compare_cuts(case, ours, found)
+    except RefusedError as error:
+        found.refused = str(error)
+    except BareError as error:
+        found.mismatches.append(Mismatch(kind="bare error", ours=error))
+    return found
+
+
+def _schema(case: Case, ours: OurSide, theirs: StructType | Failed, found: Compared) -> StructType | None:
+    if case.columns is not None:
+        return theirs if isinstance(theirs, StructType) else None
+    own = ours.found_schema()
+    if isinstance(theirs, Failed) and isinstance(own, Failed):
+        found.failures += 1
+        return None
+    texts = [side.why if isinstance(side, Failed) else side.simpleString() for side in (theirs, own)]
+    if texts[0] != texts[1]:
+        kind = "schema" if not isinstance(own, Failed) else "schema not found here"
+        kind = "schema not found by Spark" if isinstance(theirs, Failed) else kind
+        found.mismatches.append(Mismatch(kind=kind, theirs=texts[0], ours=texts[1]))
+        return None
+    if isinstance(theirs, StructType) and set(theirs.names) - {corrupt_column(case)}:
+        return theirs
+    return None  # Spark does not read corrupt records alone
+
+
+def corrupt_column(case: Case) -> str:
+    """The name of the column of malformed lines, which need not be there."""
+    return case.options.get("columnNameOfCorruptRecord", "_corrupt_record")
+
+
+def _compare_files(case: Case, schema: StructType, ours: OurSide, found: Compared) -> None:
+    names = schema.names
+    for file in case.files:
+        theirs, own = found.theirs[file.path], ours.whole(file.path)
+        found.ours[file.path] = own
+        if isinstance(theirs, Failed) or isinstance(own, Failed):
+            if isinstance(theirs, Failed) and isinstance(own, Failed):
+                found.failures += 1
+                continue
+            kind = "error only here" if isinstance(own, Failed) else "error only in Spark"
+            found.mismatches.append(
+                Mismatch(kind=kind, file=file.path, theirs=_told(theirs), ours=_told(own))
+            )
+            continue
+        if theirs.num_rows != own.num_rows:
+            found.mismatches.append(
+                Mismatch(kind="rows", file=file.path, theirs=theirs.num_rows, ours=own.num_rows)
+            )
+            continue
+        found.cells += own.num_rows * len(names)
+        types = {field.name: field.dataType.simpleString() for field in schema}
+        for name in names:
+            found.mismatches += _differing(
+                file.path, name, types[name], theirs.column(name), own.column(name)
+            )
+
+
+def _differing(path: str, name: str, kind: str, theirs: pa.Array, ours: pa.Array) -> Iterator[Mismatch]:
+    for row, (their, our) in enumerate(zip(cells(theirs), cells(ours), strict=True)):
+        if their != our:
+            what = "null here" if our is None else "null in Spark" if their is None else "value"
+            yield Mismatch(
+                kind=what, file=path, column=name, column_type=kind, row=row, theirs=their, ours=our
+            )
+
+
+def _compare_cuts(case: Case, ours: OurSide, found: Compared) -> None:
+    """The same rows, however the files are cut, packed and joined."""
+    paths = [file.path for file in case.files]
+    if len(paths) > 1:
+        _same("together", paths, [found.ours[path] for path in paths], ours.together(), found)
+    parts: list[tuple[Any, Outcome]] = []
+    for path in paths:
+        ranges = ours.ranges(path)
+        read = [ours.read([part]) for part in ranges]
+        if ranges:
+            _same("in ranges", [path], read, found.ours[path], found)
+            parts += zip(ranges, read, strict=True)
+    if len(parts) > 1:
+        random.Random(case.name).shuffle(parts)
+        together = ours.read([split for split, _ in parts])
+        _same("ranges together", paths, [rows for _, rows in parts], together, found)
+
+
+def _same(
+    kind: str, paths: Sequence[str], parts: Sequence[Outcome], joined: Outcome, found: Compared
+) -> None:
+    where = ", ".join(paths)
+    failed = [part for part in parts if isinstance(part, Failed)]
+    if failed or isinstance(joined, Failed):
+        if not (failed and isinstance(joined, Failed)):
+            found.mismatches.append(
+                Mismatch(
+                    kind=f"{kind}: error",
+                    file=where,
+                    theirs=_told(failed[0] if failed else parts[0]),
+                    ours=_told(joined),
+                )
+            )
+        return
+    tables = [part for part in parts if not isinstance(part, Failed)]
+    whole = pa.concat_tables(tables)
+    if whole.num_rows != joined.num_rows:
+        found.mismatches.append(
+            Mismatch(kind=f"{kind}: rows", file=where, theirs=whole.num_rows, ours=joined.num_rows)
+        )
+        return
+    found.again += whole.num_rows * whole.num_columns
+    for name in whole.column_names:
+        for differing in _differing(
+            where, name, str(whole.column(name).type), whole.column(name), joined.column(name)
+        ):
+            found.mismatches.append(
+                Mismatch(
+                    kind=f"{kind}: value", file=where, column=name, column_type=differing.column_type,
+                    row=differing.row, theirs=differing.theirs, ours=differing.ours,
+                )
+            )  # fmt: skip
+
+
+def _told(outcome: Outcome) -> str:
+    return outcome.why if isinstance(outcome, Failed) else f"{outcome.num_rows} rows"

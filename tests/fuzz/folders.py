@@ -1,0 +1,34 @@
+"""Cases whose files lie in partition directories."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from urllib.parse import quote
+
+from .case import Case
+from .texts import FLAVOURS, calm, random_type, text_of
+
+_KEY = "part"
+_SAFE = " !$&'()*+,-.;@_~"
+
+
+def in_folders(rng: random.Random, case: Case) -> Case:
+    """The case with a partition column, and each file in one of its directories."""
+    kind = random_type(rng)
+    if kind == "binary":
+        kind = "string"
+    flavour = rng.choice(FLAVOURS[:6])
+    values = [
+        "__HIVE_DEFAULT_PARTITION__"
+        if rng.random() < 0.1
+        else _escaped(calm(text_of(rng, kind, flavour).encode()).decode() or "x")
+        for _ in range(2)
+    ]
+    files = tuple(replace(file, path=f"{_KEY}={rng.choice(values)}/{file.path}") for file in case.files)  # type: ignore[type-var]
+    columns = None if case.columns is None else (*case.columns, (_KEY, kind))
+    return replace(case, files=files, columns=columns)
+
+
+def _escaped(value: str) -> str:
+    return quote(value[:60], safe=_SAFE)

@@ -1,0 +1,67 @@
+"""Random files of ORC, written by pyarrow."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import orc
+
+from .case import Case, TableFile
+from .csv_cases import files_of_a_case, random_cuts
+from .folders import in_folders
+from .tables import PLAIN, Flat, random_column, random_types, wanted_columns
+
+_SETTINGS: Mapping[str, tuple[Any, ...]] = {
+    "compression": ("uncompressed", "snappy", "zlib", "zstd", "lz4"),
+    "batch_size": (1, 2, 5),
+    "stripe_size": (1, 100),
+    "dictionary_key_size_threshold": (1.0,),
+    "row_index_stride": (1000,),
+    "compression_strategy": ("compression",),
+    "file_version": ("0.11",),
+}
+# Timestamps are instants to Spark's ORC reader, whatever Arrow calls them.
+_FLAT = [(kind, "timestamp" if pa.types.is_timestamp(kind) else name) for kind, name in PLAIN]
+_FLAT = [(kind, name) for kind, name in _FLAT if not (pa.types.is_timestamp(kind) and kind.tz is None)]
+
+
+def orc_case(rng: random.Random, name: str) -> Case:
+    """A random case."""
+    depth = rng.choice((0, 1, 2))
+    kinds = {f"c{number}": random_types(rng, _FLAT, depth) for number in range(rng.choice((1, 2, 3, 5, 8)))}
+    old = rng.random() < 0.05
+    files = tuple(_file(rng, number, kinds, old) for number in range(files_of_a_case(rng)))
+    stored = {column: kind for column, (_, kind) in kinds.items()}
+    columns = wanted_columns(rng, stored)
+    options, own, schema = {}, {}, columns
+    if rng.random() < 0.08:
+        options, own, schema = {"mergeSchema": "true"}, {"samplingFiles": "100"}, None
+    case = Case(
+        format="orc", name=name, files=files, columns=schema, options=options, own_options=own,
+        cuts=random_cuts(rng),
+        stored=stored,
+    )  # fmt: skip
+    return in_folders(rng, case) if rng.random() < 0.1 else case
+
+
+def _file(rng: random.Random, number: int, kinds: Mapping[str, Flat], old: bool) -> TableFile:
+    rows = rng.choice((0, 1, 1, 2, 5, 12, 30))
+    names = list(kinds)
+    if rng.random() < 0.15:
+        rng.shuffle(names)
+    if rng.random() < 0.1 and len(names) > 1:
+        names.pop()
+    table = pa.table({name: random_column(rng, kinds[name][0], rows, old=old) for name in names})
+    chosen = rng.sample(sorted(_SETTINGS), rng.choice((0, 1, 2)))
+    settings = {setting: rng.choice(_SETTINGS[setting]) for setting in chosen}
+    return TableFile(path=f"f{number}.orc", rows=table, write=_written, settings=settings)
+
+
+def _written(table: pa.Table, settings: Mapping[str, Any]) -> bytes:
+    sink = io.BytesIO()
+    orc.write_table(table, sink, **settings)
+    return sink.getvalue()

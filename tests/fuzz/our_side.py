@@ -1,0 +1,125 @@
+"""What our readers make of the files of a case: whole, together, and in ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.files import FilesEnumerator
+from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.options import Options
+from flip27_source.reader import ReadsRanges, ReadsTogether, SourceReaderContext
+from flip27_source.registry import find_reader
+from flip27_source.runtime.schemas import schema_of
+from flip27_source.source import Source
+
+from .case import Case, CaseFile
+from .spark_side import Failed, Outcome
+
+
+class RefusedError(Exception):
+    """Our reader does not have an option, or not this value of it; it says so."""
+
+
+class BareError(Exception):
+    """Our reader failed with something else than an error of ours."""
+
+
+class OurSide:
+    """Reads a case.
+
+    Raises:
+        RefusedError: an option of the case is refused.
+    """
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        self._case = case
+        self._folder = folder
+        self._kind = find_reader(case.format)
+        texts = {**case.options, **case.own_options}
+        if any("/" in file.path for file in case.files):
+            texts["basePath"] = str(folder)
+        try:
+            self._options = Options.parse(texts, self._kind.options)
+        except OptionError as error:
+            raise RefusedError(str(error)) from None
+        self._splits = {file.path: self._split(file) for file in case.files}
+        self._schema = pa.schema([])
+
+    def take(self, schema: StructType) -> pa.Schema:
+        """Read to this schema from now on, with our own columns behind."""
+        own = [StructField(name, StringType()) for name in self._case.own_columns]
+        self._schema = to_arrow_schema(StructType([*schema.fields, *own]), timezone="UTC")
+        return self._schema
+
+    def found_schema(self) -> StructType | Failed:
+        """The schema that is found out."""
+        case = self._case
+        texts = {"path": str(self._folder), "reader": case.format, "timeZone": case.zone, **case.options}
+        try:
+            found = schema_of(Source.resolve({**texts, **case.own_options}, enumerator=FilesEnumerator))
+        except OptionError as error:
+            raise RefusedError(str(error)) from None
+        except Flip27Error as error:
+            return Failed(str(error))
+        except Exception as error:
+            raise BareError(f"{type(error).__name__}: {error}"[:500]) from error
+        return from_arrow_schema(found, prefer_timestamp_ntz=True)
+
+    def whole(self, path: str) -> Outcome:
+        """One file on its own."""
+        return self.read([self._splits[path]])
+
+    def together(self) -> Outcome:
+        """All files by one reader, in one go."""
+        return self.read(list(self._splits.values()))
+
+    def ranges(self, path: str) -> list[FileSplit]:
+        """The file as it is cut; none where it is not."""
+        split, kind = self._splits[path], self._kind
+        if not (issubclass(kind, ReadsRanges) and kind.can_read_ranges(split.path, self._options)):
+            return []
+        places = sorted({0, *(int(cut * split.length) for cut in self._case.cuts)})
+        ends = [*places[1:], split.length]
+        ranges = [
+            FileSplit(
+                path=split.path, length=split.length, modified_us=split.modified_us, start=start, end=end
+            )
+            for start, end in zip(places, ends, strict=True)
+            if start < end
+        ]
+        return ranges if len(ranges) > 1 else []
+
+    def read(self, splits: Sequence[FileSplit]) -> Outcome:
+        """By a reader of its own, as a task reads what it was given."""
+        reader = self._kind()
+        try:
+            reader.open(
+                SourceReaderContext(options=self._options, schema=self._schema, time_zone=self._case.zone)
+            )
+            if isinstance(reader, ReadsTogether):
+                batches = list(reader.read_together(splits))
+            else:
+                batches = [batch for split in splits for batch in reader.read(split)]
+            reader.close()
+        except OptionError as error:
+            raise RefusedError(str(error)) from None
+        except Flip27Error as error:
+            return Failed(str(error))
+        except Exception as error:
+            raise BareError(f"{type(error).__name__}: {error}"[:500]) from error
+        for batch in batches:
+            if not batch.schema.equals(self._schema):
+                raise BareError(f"a batch has the schema\n{batch.schema}\nand not\n{self._schema}")
+            batch.validate()  # not in full: text that is not UTF-8 is passed on as it is
+        return pa.Table.from_batches(batches, schema=self._schema)
+
+    def _split(self, file: CaseFile) -> FileSplit:
+        path = self._folder / file.path
+        status = path.stat()
+        return FileSplit(path=str(path), length=status.st_size, modified_us=status.st_mtime_ns // 1000)

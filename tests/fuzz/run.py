@@ -1,0 +1,220 @@
+"""Runs many cases and tells what came of them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from .arrow_cases import arrow_case
+from .avro_cases import avro_case
+from .case import Case
+from .comparison import Compared, Mismatch, compare, write_files
+from .csv_cases import csv_case
+from .differences import DIFFERENCES
+from .json_cases import json_case
+from .orc_cases import orc_case
+from .our_side import OurSide, RefusedError
+from .parquet_cases import parquet_case
+from .shrinker import shrunk
+from .spark_side import SparkSide, Theirs
+from .story import story
+from .text_cases import text_case
+
+Maker = Callable[[random.Random, str], Case]
+
+MAKERS: Mapping[str, Maker] = {
+    "csv": csv_case,
+    "json": json_case,
+    "text": text_case,
+    "parquet": parquet_case,
+    "orc": orc_case,
+    "avro": avro_case,
+    "arrow": arrow_case,
+}
+FORMATS = tuple(MAKERS)
+
+_READERS = 2
+"""Sessions that read at the same time."""
+
+
+def case_of(format_name: str, seed: int, number: int) -> Case:
+    """The case: always the same for one seed and number."""
+    name = f"--format {format_name} --seed {seed} --case {number}"
+    return MAKERS[format_name](random.Random(f"{format_name} {seed} {number}"), name)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of some cases.
+
+    Attributes:
+        failures: files that neither side can read. known: by the name of the declared difference.
+        unknown: by kind.
+    """
+
+    cases: int = 0
+    files: int = 0
+    cells: int = 0
+    again: int = 0
+    failures: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def lines(self) -> Iterator[str]:
+        """For a person."""
+        rate = 60 * self.cases / self.seconds if self.seconds else 0
+        yield (
+            f"cases {self.cases}  files {self.files}  cells {self.cells}  cells read again {self.again}  "
+            f"unreadable on both sides {self.failures}  {self.seconds:.0f} s ({rate:.0f} cases a minute)"
+        )
+        for title, counted in (
+            ("options refused here", self.refused), ("known differences", self.known), ("MISMATCHES",
+            self.unknown),
+        ):  # fmt: skip
+            yield f"{title}: {sum(counted.values())}"
+            yield from (f"  {count:6}  {name}" for name, count in counted.most_common())
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A case that Spark reads, unless ``ours`` says already that it is refused."""
+
+    case: Case
+    folder: Path
+    ours: OurSide | Compared
+    theirs: Future[Theirs] | None
+
+
+class Fuzz:
+    """Runs cases of one format after the other. Spark reads the next ones while this one is compared.
+
+    Args:
+        shrinks: how many mismatches to make small before telling of them, of each kind one at most.
+        tell: what is called with each such story.
+    """
+
+    def __init__(
+        self, spark: SparkSession, *, shrinks: int = 5, tell: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._sides = [SparkSide(spark) for _ in range(_READERS)]
+        self._shrinks = shrinks
+        self._tell = tell
+
+    def run(self, format_name: str, seed: int, numbers: range, tally: Tally | None = None) -> Tally:
+        """Read the cases with these numbers."""
+        return self.run_cases((case_of(format_name, seed, number) for number in numbers), tally)
+
+    def run_cases(self, cases: Iterable[Case], tally: Tally | None = None) -> Tally:
+        """Read these cases, and count them with those of ``tally``."""
+        tally = tally or Tally()
+        began = time.monotonic() - tally.seconds
+        for case, found in self._all(cases):
+            self._count(case, found, tally)
+            tally.seconds = time.monotonic() - began
+        return tally
+
+    def compared(self, case: Case) -> Compared:
+        """Read one case."""
+        [(_, found)] = self._all([case])
+        return found
+
+    def _all(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Compared]]:
+        """The cases that are not refused, in folders that are gone afterwards."""
+        under_way: deque[_UnderWay] = deque()
+        with ExitStack() as stack:
+            readers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in self._sides]
+            for number, case in enumerate(cases):
+                side = number % len(readers)
+                under_way.append(self._begun(case, readers[side], self._sides[side]))
+                if len(under_way) > 2 * len(readers):
+                    yield self._ended(under_way.popleft())
+            while under_way:
+                yield self._ended(under_way.popleft())
+
+    def _begun(self, case: Case, reader: Executor, side: SparkSide) -> _UnderWay:
+        folder = Path(tempfile.mkdtemp(prefix="flip27-fuzz-"))
+        write_files(case, folder)
+        try:
+            ours = OurSide(case, folder)
+        except RefusedError as error:
+            return _UnderWay(case, folder, Compared(refused=str(error)), None)
+        return _UnderWay(case, folder, ours, reader.submit(side.read, case, folder))
+
+    def _ended(self, begun: _UnderWay) -> tuple[Case, Compared]:
+        try:
+            if begun.theirs is None or isinstance(begun.ours, Compared):
+                return begun.case, begun.ours  # type: ignore[return-value]
+            return begun.case, compare(begun.case, begun.ours, begun.theirs.result())
+        finally:
+            shutil.rmtree(begun.folder)
+
+    def _count(self, case: Case, found: Compared, tally: Tally) -> None:
+        tally.cases += 1
+        if found.refused is not None:
+            tally.refused[found.refused.partition("\n")[0][:100]] += 1
+            return
+        tally.files += len(case.files)
+        tally.cells += found.cells
+        tally.again += found.again
+        tally.failures += found.failures
+        known, unknown = self._judged(case, found)
+        tally.known.update(known)
+        for mismatch in unknown[:1]:
+            kind = f"{mismatch.kind} {mismatch.column_type}".rstrip()
+            tally.unknown[kind] += 1
+            if tally.unknown[kind] == 1 and self._shrinks > 0:
+                self._shrinks -= 1
+                self._tell(self._story(case, mismatch))
+
+    def _story(self, case: Case, mismatch: Mismatch) -> str:
+        small, left = shrunk(case, mismatch, self._unknown)
+        return story(small, self.compared(small), left)
+
+    def _unknown(self, case: Case) -> list[Mismatch]:
+        return self._judged(case, self.compared(case))[1]
+
+    def _judged(self, case: Case, found: Compared) -> tuple[list[str], list[Mismatch]]:
+        """The names of the declared differences that a case shows, and what is none of them."""
+        names = {_told_by_itself(case, mismatch) for mismatch in found.mismatches} - {None}
+        known = [name for name in names if name is not None]
+        unknown = [one for one in found.mismatches if _told_by_itself(case, one) is None]
+        for difference in DIFFERENCES if unknown else ():
+            without = difference.neutral(case)
+            if without == case:
+                continue
+            left = self._left(without)
+            gone = [one for one in unknown if _place(one) not in left and difference.shows(case, one)]
+            if gone:
+                known.append(difference.name)
+                unknown = [one for one in unknown if one not in gone]
+        return known, unknown
+
+    def _left(self, case: Case) -> set[tuple[str, str, str]]:
+        return {_place(one) for one in self.compared(case).mismatches}
+
+
+def _told_by_itself(case: Case, mismatch: Mismatch) -> str | None:
+    for difference in DIFFERENCES:
+        if (
+            difference.is_told_by_itself
+            and case.format in difference.readers
+            and difference.shows(case, mismatch)
+        ):
+            return difference.name
+    return None
+
+
+def _place(mismatch: Mismatch) -> tuple[str, str, str]:
+    return mismatch.kind, mismatch.file, mismatch.column

@@ -1,0 +1,121 @@
+"""What Spark's own readers make of the files of a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from .case import Case
+
+_FILE = "flip27_fuzz_file"
+_FAILURES = (PySparkException, Py4JJavaError)
+_SETTINGS = {
+    # A job for each case: compiling its code would take longer than running it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nothing was read, and why."""
+
+    why: str
+
+
+Outcome: TypeAlias = "pa.Table | Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs:
+    """What Spark makes of a case.
+
+    Attributes:
+        schema: given, or found out. outcomes: by the path of the file.
+    """
+
+    schema: StructType | Failed
+    outcomes: Mapping[str, Outcome]
+
+
+class SparkSide:
+    """Reads cases with a session of its own, which differs from ``spark`` in a few settings."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark.newSession()
+        for name, value in _SETTINGS.items():
+            self._spark.conf.set(name, value)
+
+    def read(self, case: Case, folder: Path) -> Theirs:
+        """The rows of all files below ``folder``."""
+        self._spark.conf.set("spark.sql.session.timeZone", case.zone)
+        schema = self._schema(case, folder)
+        if isinstance(schema, Failed) or not len(schema) or case.is_hidden_from_spark:
+            return Theirs(schema, {})
+        return Theirs(schema, self._outcomes(case, schema, folder))
+
+    def _schema(self, case: Case, folder: Path) -> StructType | Failed:
+        if case.ddl is not None:
+            return StructType.fromDDL(case.ddl)
+        try:
+            return self._frame(case, None, folder, folder).schema
+        except _FAILURES as error:
+            return _failed(error)
+
+    def _outcomes(self, case: Case, schema: StructType, folder: Path) -> dict[str, Outcome]:
+        names = {file.path.rpartition("/")[2]: file.path for file in case.files}
+        try:
+            rows = self._rows(case, schema, folder, folder)
+        except _FAILURES as error:
+            if len(case.files) == 1:
+                return {case.files[0].path: _failed(error)}
+            return {file.path: self._of_file(case, schema, folder / file.path, folder) for file in case.files}
+        found = rows.column(_FILE).combine_chunks()
+        data = rows.drop_columns([_FILE])
+        return {path: data.filter(pc.equal(found, name)) for name, path in names.items()}
+
+    def _of_file(self, case: Case, schema: StructType, path: Path, folder: Path) -> Outcome:
+        try:
+            return self._rows(case, schema, path, folder).drop_columns([_FILE])
+        except _FAILURES as error:
+            return _failed(error)
+
+    def _rows(self, case: Case, schema: StructType, path: Path, folder: Path) -> pa.Table:
+        frame = self._frame(case, schema, path, folder)
+        columns = [f"`{name}`" for name in schema.names]
+        return frame.selectExpr(*columns, f"_metadata.file_name as {_FILE}").toArrow()
+
+    def _frame(self, case: Case, schema: StructType | None, path: Path, folder: Path) -> DataFrame:
+        reader = self._spark.read.format(case.format).options(**case.options)
+        if any("/" in file.path for file in case.files):
+            reader = reader.option("basePath", str(folder))
+        return (reader if schema is None else reader.schema(schema)).load(str(path))
+
+
+def _failed(error: Exception) -> Failed:
+    """With the last of the causes, which says it."""
+    lines = str(error).splitlines()
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return Failed("\n".join([*lines[:1], *causes[-1:]]))
+
+
+@contextmanager
+def quiet(spark: SparkSession) -> Iterator[SparkSession]:
+    """Spark without a word: half of the cases are there to fail."""
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield spark
+    finally:
+        spark.sparkContext.setLogLevel("ERROR")

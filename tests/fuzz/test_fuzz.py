@@ -1,0 +1,102 @@
+"""The readers' fuzz finds nothing in a few hundred cases, and finds what is put there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from .case import Case, LineFile
+from .run import FORMATS, Fuzz, case_of
+from .spark_side import quiet
+
+CASES = {"csv": 15, "json": 15, "text": 8, "parquet": 10, "orc": 10, "avro": 20, "arrow": 20}
+"""Of some thirty files each."""
+
+
+@pytest.fixture
+def stories() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def fuzz(_session: SparkSession, stories: list[str]) -> Iterator[Fuzz]:
+    with quiet(_session):
+        yield Fuzz(_session, tell=stories.append)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_random_files_are_read_as_spark_reads_them_however_they_are_cut_and_joined(
+    fuzz: Fuzz, stories: list[str], name: str
+) -> None:
+    tally = fuzz.run(name, 2026, range(CASES[name]))
+    assert not tally.unknown, "\n\n".join(stories)
+    assert tally.cases == CASES[name]
+    assert tally.cells > 10 * CASES[name]
+    assert tally.again > tally.cells
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_seed_and_a_number_make_one_case_exactly(name: str) -> None:
+    for number in range(20):
+        case, again = case_of(name, 5, number), case_of(name, 5, number)
+        assert (case.columns, case.options, case.cuts) == (again.columns, again.options, again.cuts)
+        assert contents(case) == contents(again)
+    assert contents(case_of(name, 5, 0)) != contents(case_of(name, 6, 0))
+
+
+def contents(case: Case) -> dict[str, bytes]:
+    return {file.path: file.content() for file in case.files}
+
+
+def with_a_wrong_nine(case: Case, schema: pa.Schema) -> Mapping[str, pa.Table]:
+    """Spark's rows, if Spark read a line ``9`` as ``8``."""
+    texts = {
+        path: re.findall(r"(?m)^([^,\n]+)", content.decode()) for path, content in contents(case).items()
+    }
+    numbers = {
+        path: [int(text) if text.isdigit() else None for text in found] for path, found in texts.items()
+    }
+    return {
+        path: pa.table(
+            [pa.array([8 if number == 9 else number for number in found], pa.int64())], schema=schema
+        )
+        for path, found in numbers.items()
+    }
+
+
+def test_a_difference_is_told_with_the_least_that_shows_it(fuzz: Fuzz, stories: list[str]) -> None:
+    files = tuple(
+        LineFile(path=f"f{number}.csv", pieces=(b"1,a\n", b"%d,b\n" % (number + 7), b"3,c\n"))
+        for number in range(4)
+    )
+    case = Case(
+        format="csv", name="a case", files=files, columns=(("c0", "bigint"),), options={"mode": "PERMISSIVE"},
+        cuts=(0.5,), truth=with_a_wrong_nine,
+    )  # fmt: skip
+    tally = fuzz.run_cases([case])
+    assert tally.unknown == {"value bigint": 1}
+    [story] = stories
+    assert "a case" in story
+    assert "file f2.csv\n  b'9'\n" in story
+    assert "f1.csv" not in story
+    assert "'mode'" not in story
+    assert "Spark: 8\n    here:  9" in story
+
+
+def test_a_bare_error_is_a_mismatch(fuzz: Fuzz) -> None:
+    def broken(case: Case, schema: pa.Schema) -> Mapping[str, pa.Table]:
+        return {file.path: schema.empty_table() for file in case.files}
+
+    case = Case(
+        format="csv", name="a case", files=(LineFile(path="f0.csv", pieces=(b"1\n",)),),
+        columns=(("c0", "int"),), truth=broken,
+    )  # fmt: skip
+    assert fuzz.run_cases([case]).unknown == {"rows": 1}
+    assert fuzz.run_cases([replace(case, truth=None)]).unknown == {}
+    refused = replace(case, options={"lineSep": ";"})
+    assert fuzz.run_cases([refused]).refused.total() == 1
