@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compat lint format types docs notebooks model soak fuzz bench bench-quick wheel-test clean
+.PHONY: help setup demo test compat lint format types docs notebooks model simulate soak fuzz bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -50,7 +50,10 @@ notebooks: setup ## Run the notebooks and keep what they show; make notebooks AR
 model: setup ## Explore the protocol's interleavings further than make test does: some twenty minutes
 	@FLIP27_MODEL=long $(PY) -m pytest tests/model $(ARGS)
 
-soak: setup ## Kill drivers at random points, stream 10,000 throttled objects, and count: make soak ARGS="--kills 500"
+simulate: setup ## Play simulated lives of queries with every fault, and count: make simulate ARGS="--seeds 10000"
+	@$(PY) -m flip27_source.testing.simulator $(ARGS)
+
+soak: setup ## Kill drivers at random points, stream 10,000 throttled objects, and count: make simulate soak ARGS="--kills 500"
 	@$(PY) -m tests.soak $(ARGS)
 
 fuzz: setup ## Read random files here and with Spark: make fuzz ARGS="--format csv --cases 1000 --seed 7"

@@ -41,10 +41,12 @@ class NoExclusiveCreateError(OSError):
 class Disk(Protocol):
     """The calls of an operating system that durable files need; they raise OSError as it does.
 
-    ``folder``: an open directory that the first path is relative to. ``read`` also raises
-    UnreadableFileError, as :func:`flip27_source.regular_files.read_regular_file` does.
+    ``new_name`` is one that nobody else uses. ``folder``: an open directory that the first path is relative
+    to. ``read`` also raises UnreadableFileError, as
+    :func:`flip27_source.regular_files.read_regular_file` does.
     """
 
+    def new_name(self) -> str: ...
     def open_new(self, path: str) -> int: ...
     def write(self, handle: int, data: memoryview) -> int: ...
     def sync(self, handle: int) -> None: ...
@@ -65,6 +67,9 @@ class Disk(Protocol):
 
 class OsDisk:
     """The disk of this machine. Names keep the umask's permissions, as Spark's own files do."""
+
+    def new_name(self) -> str:
+        return os.urandom(16).hex()
 
     def open_new(self, path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -256,7 +261,7 @@ class DurableFiles:
     def _written(self, folder: str, chunks: Iterable[bytes], name: str | None = None) -> Iterator[str]:
         """A temporary file in ``folder`` that holds all of ``chunks``, synced. It is gone afterwards."""
         self._make_folder(folder)
-        temporary = os.path.join(folder, name or f"{TEMPORARY_PREFIX}{os.urandom(16).hex()}")
+        temporary = os.path.join(folder, name or f"{TEMPORARY_PREFIX}{self._disk.new_name()}")
         if name is not None:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(temporary)

@@ -10,14 +10,20 @@ from typing import Any
 
 import pytest
 
-from flip27_source import durable_files, file_systems
+from flip27_source import durable_files, file_systems, stored_values
+from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.durable_files import DurableFiles
-from flip27_source.enumerators import listing
+from flip27_source.enumerators import file_cleaning, listing
 from flip27_source.readers import file_input
+from flip27_source.runtime.request_desk import RequestDesk
+from flip27_source.runtime.savepoint_desk import SavepointDesk
 from flip27_source.snapshots import store as stores
 from flip27_source.snapshots.drivers import DriverEpoch
+from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.reports import ReportStorage
+from flip27_source.snapshots.requests import WaitingRequests
 from flip27_source.snapshots.store import Store
+from flip27_source.stored_values import StoredValues
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -130,3 +136,38 @@ def a_renewal_that_is_late_brings_a_driver_back_to_life(patch: pytest.MonkeyPatc
 
     patch.setattr(DriverEpoch, "end", end)
     patch.setattr(DriverEpoch, "renew", renew)
+
+
+@mutation
+def values_are_stored_without_a_look_at_what_comes_back(patch: pytest.MonkeyPatch) -> None:
+    for check in ("check", "check_split"):
+        patch.setattr(StoredValues, check, lambda *_: None)
+    patch.setattr(stored_values, "unstorable", lambda *_: None)
+    patch.setattr(stored_values, "difference", lambda *_: None)
+
+
+@mutation
+def a_request_that_cannot_be_read_stops_the_query(patch: pytest.MonkeyPatch) -> None:
+    def look(self: RequestDesk) -> WaitingRequests | None:
+        found = None if self._folder is None else self._folder.waiting()
+        for error in {} if found is None else (found.damaged | found.unread).values():
+            raise error
+        return found
+
+    patch.setattr(RequestDesk, "look", look)
+
+
+@mutation
+def a_savepoint_that_cannot_be_written_stops_the_query(patch: pytest.MonkeyPatch) -> None:
+    def completed(self: SavepointDesk, metadata: CheckpointMetadata, offset: Offset) -> None:
+        target, lineage, name = metadata.target_directory, offset.lineage, offset.name
+        if target is not None and lineage is not None and name is not None:
+            self._make(target, lineage, name, metadata.timestamp_ms)
+
+    patch.setattr(SavepointDesk, "_problem_with", lambda *_: None)
+    patch.setattr(SavepointDesk, "completed", completed)
+
+
+@mutation
+def names_are_taken_for_globs_where_files_are_moved(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(file_cleaning, "can_rename", lambda *_: True)

@@ -70,6 +70,7 @@ class SimulatedDisk:
         self._changes: list[_Change] = []
         self._handles: dict[int, _File] = {}
         self._next_handle = 100
+        self._names_given = 0
         self.room_bytes: int | None = None
         self.now = 0.0
 
@@ -134,6 +135,10 @@ class ProcessDisk:
     def __init__(self, disk: SimulatedDisk, gate: Gate | None = None) -> None:
         self._disk = disk
         self._gate = gate
+
+    def new_name(self) -> str:
+        self._disk._names_given += 1
+        return f"{self._disk._names_given:032x}"
 
     def open_new(self, path: str) -> int:
         disk = self._enter("open_new", path)

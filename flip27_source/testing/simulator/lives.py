@@ -138,15 +138,25 @@ class Life:
                 self.of.tell(f"refused: {error}")
 
 
+def _folder_for(seed: int) -> Path:
+    """A new folder; the same for a seed, unless somebody plays it just now: paths are part of the story."""
+    shared = Path("/dev/shm")
+    base = shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
+    folder = base / f"flip27-simulated-{seed}"
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return Path(tempfile.mkdtemp(prefix="flip27-simulated-", dir=base))
+    return folder
+
+
 class FilesLife(Life):
     """The files source: files arrive under any name, some broken; they are cleaned, replayed, saved."""
 
     def begin(self) -> None:
         draw, of = self.random, self.of
         if draw.random() < 0.5:
-            shared = "/dev/shm"
-            base = shared if os.access(shared, os.W_OK) else None
-            of.folder = Path(tempfile.mkdtemp(prefix="flip27-simulated-", dir=base))
+            of.folder = _folder_for(of.outcome.seed)
             self.landing: Landing = LocalLanding(of.folder / "landing")
         else:
             register_file_system()
