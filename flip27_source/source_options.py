@@ -228,6 +228,13 @@ ALLOW_NON_RESTORED_STATE: Option[bool] = Option(
     doc="true: a savepoint that does not match the source in every way is not refused; what cannot be "
     "matched begins afresh, as a warning says.",
 )
+ALLOW_ROLLED_BACK_CHECKPOINT: Option[bool] = Option(
+    name="allowRolledBackCheckpoint",
+    parse=boolean,
+    default=False,
+    doc="true: a query goes on whose checkpoint location is an older copy, while its state location is not. "
+    "What was read since is read again; a sink that knows batch numbers leaves out those that it has.",
+)
 PATH_REWRITE: Option[PathRewrite | None] = Option(
     name="pathRewrite",
     parse=optional(path_rewrite),
@@ -262,5 +269,6 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     SAVEPOINT,
     SAVEPOINT_CLAIM,
     ALLOW_NON_RESTORED_STATE,
+    ALLOW_ROLLED_BACK_CHECKPOINT,
     PATH_REWRITE,
 )

@@ -41,7 +41,7 @@ from .cleaning import BackgroundCleaner
 from .edit_desk import EditDesk
 from .environment import Environment
 from .request_desk import RequestDesk
-from .restoring import Beginning, begin
+from .restoring import Beginning, begin, check_not_rolled_back
 from .rewinding import state_after
 from .savepoint_desk import SavepointDesk, savepoint_of
 from .settings import limits_of, settings_of
@@ -363,6 +363,7 @@ class CoordinatorHolder:
 
     def _restored(self, offset: Offset) -> Snapshot[Any] | None:
         if not offset.is_initial:
+            check_not_rolled_back(self._source, self._storage.store, offset)
             return self._storage.restore(offset, with_plan=self._wants_finished_splits())
         self._beginning = begin(
             self._source,

@@ -13,18 +13,20 @@ from typing import Any
 
 from ..coordination.checkpoints import Snapshot
 from ..coordination.coordinator import SourceCoordinator
-from ..errors import IncompatibleStateError, OptionError, StateLocationError
+from ..errors import CorruptStateError, IncompatibleStateError, OptionError, StateLocationError
 from ..snapshots.claims import check_claimable, claim
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
 from ..snapshots.identity import as_lines, savepoint_differences
 from ..snapshots.offsets import Offset
+from ..snapshots.rolled_back import logged_behind
 from ..snapshots.savepoints import Savepoint, open_savepoint
 from ..snapshots.storage import CheckpointStorage
 from ..snapshots.store import Store
 from ..source import Source
 from ..source_options import (
     ALLOW_NON_RESTORED_STATE,
+    ALLOW_ROLLED_BACK_CHECKPOINT,
     PATH_REWRITE,
     SAVEPOINT,
     SAVEPOINT_CLAIM,
@@ -105,6 +107,30 @@ def begin(
     if not _is_restorable(source, identity, savepoint):
         return None
     return Beginning(source, savepoint, storage, codec)
+
+
+def check_not_rolled_back(source: Source, store: Store | None, offset: Offset) -> None:
+    """Refuse to go on from an offset behind which Spark had committed more.
+
+    Raises:
+        CorruptStateError: unless the option allows it.
+    """
+    logged = None if store is None else logged_behind(store, offset)
+    if logged is None:
+        return
+    said = (
+        f"the query's checkpoint location is an older copy: it stands at checkpoint {offset.checkpoint_id} "
+        f"of {offset.lineage}, and the state shows that Spark had logged {logged.checkpoint_id}"
+    )
+    if not source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
+        raise CorruptStateError(
+            said,
+            remedy="restore the checkpoint location and the state location from one backup. If the older "
+            f"copy is meant, set {ALLOW_ROLLED_BACK_CHECKPOINT.name}=true: what was read since is found and "
+            "read again. A sink that knows batch numbers (Spark's files, Delta Lake) leaves out batches that "
+            "it has, with all that is new in them: take such a sink back to the same moment",
+        )
+    _log.warning("%s; the query goes on, and what was read since is read again", said)
 
 
 def _is_restorable(source: Source, identity: SourceIdentity, savepoint: Savepoint) -> bool:
