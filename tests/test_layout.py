@@ -21,7 +21,6 @@ import pytest
 TOP = Path(__file__).resolve().parent.parent
 PACKAGE = "flip27_source"
 LINKED_FOLDERS = ("enumerators", "readers")
-MAX_LINES = 400
 
 FACADE = "facade"  # flip27_source/__init__.py
 TYPES = "the author's types"  # the other modules directly in flip27_source/
@@ -105,7 +104,6 @@ def modules_of_the_package() -> Iterator[Module]:
 
 
 MODULES = list(modules_of_the_package())
-EACH_MODULE = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
 
 
 def imports(module: Module) -> set[str]:
@@ -137,31 +135,49 @@ def is_or_is_in(dotted: str, name: str) -> bool:
     return dotted == name or dotted.startswith(name + ".")
 
 
-@EACH_MODULE
-def test_imports_follow_the_arrows(module: Module) -> None:
-    allowed = ARROWS.get(module.part, set()) | {module.part}
-    targets = {owner(name) for name in imports(module) if is_or_is_in(name, PACKAGE)}
-    assert {target.name for target in targets if target.part not in allowed} == set()
+def test_imports_follow_the_arrows() -> None:
+    wrong = []
+    for module in MODULES:
+        allowed = ARROWS.get(module.part, set()) | {module.part}
+        targets = {owner(name) for name in imports(module) if is_or_is_in(name, PACKAGE)}
+        wrong += [f"{module.name} -> {target.name}" for target in targets if target.part not in allowed]
+    assert sorted(wrong) == []
 
 
-@EACH_MODULE
-def test_what_stores_does_not_know_what_decides(module: Module) -> None:
-    if module.part == "snapshots":
-        assert {owner(name).name for name in imports(module) if is_or_is_in(name, PACKAGE)}.isdisjoint(
-            DECIDING_MODULES
-        )
+def test_what_stores_does_not_know_what_decides() -> None:
+    wrong = [
+        f"{module.name} -> {name}"
+        for module in MODULES
+        if module.part == "snapshots"
+        for name in imports(module)
+        if is_or_is_in(name, PACKAGE) and owner(name).name in DECIDING_MODULES
+    ]
+    assert wrong == []
 
 
-@EACH_MODULE
-def test_only_the_spark_package_imports_pyspark(module: Module) -> None:
-    if module.part not in PYSPARK_ALLOWED:
-        assert {name for name in imports(module) if is_or_is_in(name, "pyspark")} == set()
+def test_only_the_spark_package_imports_pyspark() -> None:
+    wrong = [
+        f"{module.name} -> {name}"
+        for module in MODULES
+        if module.part not in PYSPARK_ALLOWED
+        for name in imports(module)
+        if is_or_is_in(name, "pyspark")
+    ]
+    assert wrong == []
 
 
-@EACH_MODULE
-def test_coordination_has_no_input_output_clock_or_thread(module: Module) -> None:
-    if module.part != "coordination":
-        return
+def test_coordination_has_no_input_output_clock_or_thread() -> None:
+    wrong = [
+        f"{module.name}: {name}"
+        for module in MODULES
+        if module.part == "coordination"
+        for name in impurities(module)
+    ]
+    assert wrong == []
+
+
+def impurities(module: Module) -> set[str]:
+    """What a module imports or calls that makes its outcome depend on more than its arguments."""
     impure = {name for name in imports(module) for bad in NOT_PURE if is_or_is_in(name, bad)}
     tree = ast.parse(module.file.read_text(encoding="utf-8"))
     clocks = {
@@ -176,7 +192,7 @@ def test_coordination_has_no_input_output_clock_or_thread(module: Module) -> Non
         and isinstance(node.func, ast.Name)
         and node.func.id in {"open", "print"}
     }
-    assert impure | clocks | calls == set()
+    return impure | clocks | calls
 
 
 def test_importing_the_package_loads_neither_pyspark_nor_file_systems() -> None:
@@ -243,23 +259,16 @@ PYTHON_FILES = sorted(
     | {file for folder in ("benchmarks", "examples", "scripts") for file in (TOP / folder).rglob("*.py")}
     | set(TOP.glob("*.py"))
 )
-EACH_FILE = pytest.mark.parametrize("file", PYTHON_FILES, ids=lambda file: str(file.relative_to(TOP)))
 
 
-@EACH_FILE
-def test_a_file_is_short_enough_to_be_read_at_once(file: Path) -> None:
-    assert len(file.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+def test_no_module_is_named_like_one_of_pythons_own() -> None:
+    named = [str(file.relative_to(TOP)) for file in PYTHON_FILES if file.stem in sys.stdlib_module_names]
+    assert [name for name in named if not Path(name).stem.startswith("__")] == []
 
 
-@EACH_FILE
-def test_no_module_is_named_like_one_of_pythons_own(file: Path) -> None:
-    assert file.stem.startswith("__") or file.stem not in sys.stdlib_module_names
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
-def test_a_module_says_what_lives_in_it(module: Module) -> None:
-    text = module.file.read_text(encoding="utf-8")
-    assert not text.strip() or ast.get_docstring(ast.parse(text))
+def test_a_module_says_what_lives_in_it() -> None:
+    texts = {module.name: module.file.read_text(encoding="utf-8") for module in MODULES}
+    assert [n for n, text in texts.items() if text.strip() and not ast.get_docstring(ast.parse(text))] == []
 
 
 MACHINE_PATH = re.compile(r"(?<![\w.}$])/(?:work|root|home/\w+|Users/\w+|opt/py\w*)/")
