@@ -19,6 +19,7 @@ from flip27_source.readers.schema_json import parsed_json
 
 from .case import Case, CaseFile, LineFile
 from .comparison import Mismatch, corrupt_column
+from .folders import PARTITION
 
 ALL = ("json", "csv", "text", "parquet", "orc", "avro", "arrow")
 
@@ -216,10 +217,15 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="partition values",
         readers=ALL,
-        spark="makes null, or something else, of a directory name that the type of its column does not hold",
-        here="an error that names the directory",
+        spark="makes null, or something else, of a directory name that the type of its column does not "
+        "hold; with "
+        "Parquet and ORC a decimal such as `7959.3` becomes 0.0000079593 in `decimal(20,10)`",
+        here="an error that names the directory; the decimal is what it says",
         why="the rows would be counted to another partition without a word",
-        shows=_is_error_here("in the name of the directory is no"),
+        shows=lambda case, mismatch: (
+            _is_error_here("in the name of the directory is no")(case, mismatch)
+            or (mismatch.column == PARTITION and mismatch.column_type.startswith("decimal"))
+        ),
     ),
     Difference(
         name="nothing to find a schema in",
