@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flip27_source.coordination.planning import Limits
-from flip27_source.errors import CorruptStateError
+from flip27_source.errors import CorruptStateError, StaleDriverError
 from tests.runtime.batches import Batches
 from tests.runtime.test_savepoints import on_disk
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
@@ -61,6 +61,20 @@ def test_where_that_is_allowed_what_was_read_since_is_read_again_once_and_later_
     later.now_ms = 2
     gone_back(later, allowed.committed)
     assert [later.batch(ONE) for _ in range(7)] == [["c"], ["d"], ["e"], ["f"], ["g"], ["h"], None]
+
+
+def test_a_driver_that_another_one_has_overtaken_is_told_that_and_nothing_of_older_copies(
+    tmp_path: Path,
+) -> None:
+    batches = running(tmp_path)
+    batches.batch(ONE)
+    stale, start = batches.holder, batches.committed
+    batches.restart()
+    for _ in range(3):
+        batches.batch(ONE)
+    stale._start_over()  # as after an error
+    with pytest.raises(StaleDriverError):
+        stale.latest_offset(start, ONE)
 
 
 def test_a_driver_that_was_killed_before_spark_had_logged_its_checkpoint_is_no_older_copy(
