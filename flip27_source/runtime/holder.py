@@ -19,7 +19,7 @@ from ..coordination.editing import Editing
 from ..coordination.planning import UNLIMITED, Limits
 from ..coordination.reports import ReportDemand
 from ..enumerator import Boundedness, PerformsActions
-from ..errors import ProtocolError, StateLocationError
+from ..errors import CorruptStateError, ProtocolError, StateLocationError
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.drivers import RENEWED_EVERY_MS, DriverEpoch
 from ..snapshots.identity import identity_of
@@ -363,7 +363,7 @@ class CoordinatorHolder:
 
     def _restored(self, offset: Offset) -> Snapshot[Any] | None:
         if not offset.is_initial:
-            check_not_rolled_back(self._source, self._storage.store, offset)
+            self._check_not_rolled_back(offset)
             return self._storage.restore(offset, with_plan=self._wants_finished_splits())
         self._beginning = begin(
             self._source,
@@ -374,6 +374,15 @@ class CoordinatorHolder:
             one_batch=self._one_batch,
         )
         return None if self._beginning is None else self._beginning.snapshot
+
+    def _check_not_rolled_back(self, offset: Offset) -> None:
+        try:
+            check_not_rolled_back(self._source, self._storage.store, offset)
+        except CorruptStateError:
+            # It is the state that has gone on, where another driver has taken over.
+            if self._epoch is not None:
+                self._epoch.check()
+            raise
 
     def _wants_finished_splits(self) -> bool:
         return self._source.enumerator_type.wants_finished_splits(self._source.options)
