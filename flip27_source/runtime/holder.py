@@ -127,7 +127,7 @@ class CoordinatorHolder:
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
         """What the tasks of the batch ``(start, end]`` read; the same at every call (R3)."""
-        # A driver that slept since it told Spark may stand where Spark's log was purged and takes the batch anew.
+        # While a driver sleeps another one may go on so far that Spark's log forgets the batch, and takes it.
         self._check_that_it_drives()
         first, last = self._offset(start), self._offset(end)
         return [

@@ -314,7 +314,8 @@ class Disasters:
 
     def _two_drivers(self, first: Life) -> Life:
         """One is stopped by SIGSTOP, another takes its queries over, and the first wakes up."""
-        self._judge(first)
+        # A query that has planned nothing yet would be the one that takes over when it wakes up.
+        self._all_go_on(first)
         self.outcome.faults["two drivers"] += 1
         self._say(f"fault: two drivers of {', '.join(first.shapes)}")
         first.tell("once")
@@ -326,8 +327,8 @@ class Disasters:
         first.signal(signal.SIGCONT)
         first.wait_until_all_have_ended()
         self._end(first)
-        self._has_two_drivers = False
         self._all_go_on(second)
+        self._has_two_drivers = False
         return second
 
     # What is told.
