@@ -127,6 +127,8 @@ class CoordinatorHolder:
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
         """What the tasks of the batch ``(start, end]`` read; the same at every call (R3)."""
+        # While a driver sleeps another one may go on so far that Spark's log forgets the batch, and takes it.
+        self._check_that_it_drives()
         first, last = self._offset(start), self._offset(end)
         return [
             PlannedSubtask(
@@ -249,8 +251,7 @@ class CoordinatorHolder:
 
     def _written(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
         """Make the checkpoint durable."""
-        if self._epoch is not None:
-            self._epoch.check()
+        self._check_that_it_drives()
         beginning = self._beginning if parent.is_initial else None
         savepoint = None if beginning is None else beginning.savepoint
         self._at = self._storage.write(pending, parent=parent, savepoint=savepoint)
@@ -314,6 +315,10 @@ class CoordinatorHolder:
                 self._epoch.end()
             is_renewed = self._look_every_s > 0
             self._epoch = DriverEpoch(store, lineage, self._environment.now_ms(), is_renewed=is_renewed)
+
+    def _check_that_it_drives(self) -> None:
+        if self._epoch is not None:
+            self._epoch.check()
 
     def _coordinator_at(self, offset: Offset) -> SourceCoordinator[Any]:
         """The coordinator, standing at ``offset``: made or reset (R8) where it is not."""
