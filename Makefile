@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compat lint format types docs notebooks model soak bench bench-quick wheel-test clean
+.PHONY: help setup demo test compat lint format types docs notebooks model soak growth bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ model: setup ## Explore the protocol's interleavings further than make test does
 
 soak: setup ## Kill drivers at random points, stream 10,000 throttled objects, and count: make soak ARGS="--kills 500"
 	@$(PY) -m tests.soak $(ARGS)
+
+growth: setup ## Measure whether the time of every reader option grows with its rows and no faster: some forty minutes
+	@$(PY) -m tests.growth $(ARGS)
 
 bench: setup ## Compare with Spark's own file source: most of an hour and 4 GB of disk
 	@$(PY) -m benchmarks $(ARGS)
