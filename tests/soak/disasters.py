@@ -34,9 +34,9 @@ SHAPES_OF_A_LIFE = 2
 LIVES_ALONE_S = 60.0
 FINISH_S = 1800.0
 
-OURS = re.compile(r"flip27_source\.errors\.(\w+): ")
+OURS = re.compile(r"flip27_source\.[\w.]+\.(\w+): (.*)")
 TAKEN_OVER = re.compile(
-    r"CONCURRENT_STREAM_LOG_UPDATE|Race while writing batch|another writer already committed this batch"
+    r"CONCURRENT_STREAM_LOG_UPDATE|Race while writing batch|Multiple streaming queries are concurrently using"
 )
 PROCESS_DIED = re.compile(
     r"Python worker exited unexpectedly|EOFException|Broken pipe|Connection reset|ClosedChannelException"
@@ -371,7 +371,8 @@ class Disasters:
         ours = OURS.search(error)
         if ours is not None:
             allowed = {"StateLocationError"} if self._is_faulty else set()
-            allowed |= {"StaleDriverError"} if self._has_two_drivers else set()
+            # The driver that took over archives files whose batches are through.
+            allowed |= {"StaleDriverError", "FileMissingError"} if self._has_two_drivers else set()
             return ours[1] if ours[1] in allowed and "What to do:" in error else None
         if TAKEN_OVER.search(error):
             return "Spark: another driver" if self._has_two_drivers else None
@@ -385,7 +386,7 @@ class Disasters:
 def _said(error: str) -> str:
     ours = OURS.search(error)
     if ours is not None:
-        return error[ours.end() :]
+        return ours[2]
     return error.partition("terminated with exception: ")[2] or error
 
 
