@@ -90,6 +90,8 @@ class Simulation(Machine):
         self.kill_rate = draw.choice((0.0, 0.001, 0.005, 0.02))
         self.error_rate = draw.choice((0.0, 0.0, 0.002, 0.01))
         self.short_rate = draw.choice((0.0, 0.2))
+        self.unsynced_rate = draw.choice((0.0, 0.0, 0.2))
+        self.outage_rate = draw.choice((0.0, 0.0, 0.05))
         self.result_lost = draw.choice((0.0, 0.1))
         self.copies = draw.choice((0.0, 0.2))
         self.is_read_only = False
@@ -161,6 +163,9 @@ class Simulation(Machine):
             number = self.random.choice((errno.EIO, errno.ENOSPC, errno.EACCES))
             self.fault(errno.errorcode[number], f"{process}: {call} {path} fails")
             raise OSError(number, os.strerror(number), path)
+        if call == "sync_folder" and self.random.random() < self.unsynced_rate:
+            self.fault("unsynced folder", f"{process}: {path} cannot be synced")
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         if self.is_read_only and call in _WRITES:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
@@ -223,6 +228,9 @@ class Simulation(Machine):
             self.tell(
                 f"batch {query.logs.next_batch_id - 1} is committed: {len(rows)} rows of {len(tasks)} tasks"
             )
+            self._survive("after the commit log")
+        except _PowerCut:
+            self.cut_power()
         except Killed as killed:
             self.tell(f"the driver died: {killed.where}")
             query.kill()
@@ -372,9 +380,13 @@ class Simulation(Machine):
         raise DefectFound(f"no end after {_CALM_BATCHES} batches")
 
     def _survive(self, where: str) -> None:
-        if not self.is_calm and self.random.random() < self.kill_rate * 5:
+        if self.is_calm:
+            return
+        if self.random.random() < self.kill_rate * 5:
             self.fault("kill", f"the driver is killed {where}")
             raise Killed(where)
+        if self.random.random() < self.outage_rate:
+            raise _PowerCut(where)
 
     def _ended(self, error: Exception, cause: BaseException | None) -> None:
         """The query has failed."""
@@ -451,6 +463,10 @@ class Simulation(Machine):
         finally:
             if self.bucket is not None:
                 self.bucket.stale_lists = stale
+
+
+class _PowerCut(Killed):
+    """The machine goes off in the middle of a batch."""
 
 
 class _ShortWrites(ProcessDisk):
