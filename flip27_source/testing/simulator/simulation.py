@@ -151,7 +151,7 @@ class Simulation(Machine):
         if not self.is_calm:
             self._trouble(process, call, path)
         if call in ("link", "create") and f"/{layout.DRIVERS}/" in path:
-            process.has_taken_over = True
+            process.epoch = layout.parse_driver(os.path.basename(path)) or process.epoch
 
     def _trouble(self, process: Process, call: str, path: str) -> None:
         luck = self.random.random()
@@ -263,8 +263,8 @@ class Simulation(Machine):
         try:
             driver.holder.close()
             self._let_threads_end()
-            if self.is_calm and not self.is_read_only and driver.process.has_taken_over:
-                self._check_nothing_lives()
+            if self.is_calm and not self.is_read_only and driver.process.epoch is not None:
+                self._check_nobody_lives_in(driver.process.epoch)
         except Killed:
             pass
         except Flip27Error as error:
@@ -442,14 +442,12 @@ class Simulation(Machine):
                 what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
                 raise DefectFound(what) from error
 
-    def _check_nothing_lives(self) -> None:
-        """Nothing of the query that was stopped says that it lives."""
+    def _check_nobody_lives_in(self, epoch: int) -> None:
+        """The driver of an epoch was stopped: nothing says that it lives."""
         logged = [Offset.from_json(as_value(text)) for text in self.query.logs.offsets]
-        lineages = {offset.lineage for offset in logged if offset.lineage is not None}
-        for lineage in sorted(lineages):
+        for lineage in sorted({offset.lineage for offset in logged if offset.lineage is not None}):
             listed = self._listed(f"{lineage}/{layout.DRIVERS}")
-            last = max((layout.parse_driver(name) or 0 for name in listed), default=0)
-            alive = [name for name in listed if name.startswith(f"{last}.") and name.endswith(".alive")]
+            alive = [name for name in listed if name.startswith(f"{epoch}.") and name.endswith(".alive")]
             if alive:
                 raise DefectFound(f"the query has stopped, and {alive} says that it lives")
 
