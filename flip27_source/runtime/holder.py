@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._version import __version__
-from ..coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
+from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.coordinator import SourceCoordinator
 from ..coordination.editing import Editing
 from ..coordination.planning import UNLIMITED, Limits
@@ -38,12 +38,12 @@ from .actions import ActionRunner
 from .background import BackgroundRunner
 from .checkpoint_log import CheckpointLog
 from .cleaning import BackgroundCleaner
-from .edit_desk import EditDesk
+from .edit_application import EditApplication
 from .environment import Environment
-from .request_desk import RequestDesk
+from .requested_savepoints import RequestedSavepoints, savepoint_of
+from .requests import Requests
 from .restoring import Beginning, begin, check_not_rolled_back
 from .rewinding import state_after
-from .savepoint_desk import SavepointDesk, savepoint_of
 from .settings import limits_of, settings_of
 from .subtask import PlannedSubtask
 
@@ -106,11 +106,13 @@ class CoordinatorHolder:
             options=options,
             reader_bounds_splits=self._settings.reader_bounds_splits,
         )
-        self._edits = EditDesk(editing, self._storage, codec)
         asked_in = None if one_batch else store
-        self._savepoints = SavepointDesk(asked_in, storage_options, self._environment)
-        self._requests = RequestDesk(
-            asked_in, self._edits, self._savepoints, storage_options, self._environment.now_ms
+        self._requests = Requests(
+            asked_in,
+            EditApplication(editing, self._storage, codec),
+            RequestedSavepoints(asked_in, storage_options, self._environment.open_store),
+            storage_options,
+            self._environment.now_ms,
         )
         self._look_every_s = 0.0 if asked_in is None else options[REQUEST_INTERVAL]
 
@@ -201,26 +203,22 @@ class CoordinatorHolder:
     def _checkpoint(self, limits: Limits) -> PendingCheckpoint[Any] | None:
         assert self._coordinator is not None
         self._runner.drain(self._coordinator.handle_result)
-        if not self._edits.confirmed():
+        if not self._requests.has_edits():
             return self._triggered(self._coordinator, limits)
         standing = self._stopped(self._coordinator)
         try:
-            return self._triggered(self._resumed(self._edits.apply(standing, self._state_after)), limits)
+            edited = self._requests.apply_edits(standing, self._state_after)
+            return self._triggered(self._resumed(edited), limits)
         except Exception as error:  # noqa: BLE001 - an edit that nothing can go on from is refused
-            self._edits.refuse(error)
+            self._requests.refuse_edits(error)
             self._start_over()
             return self._triggered(self._resumed(standing), limits)
 
     def _triggered(
         self, coordinator: SourceCoordinator[Any], limits: Limits
     ) -> PendingCheckpoint[Any] | None:
-        metadata = CheckpointMetadata(
-            checkpoint_id=coordinator.last_checkpoint_id + 1,
-            timestamp_ms=self._environment.now_ms(),
-            edits=self._edits.applied,
-            answered=self._edits.answered,
-        )
-        return coordinator.checkpoint(self._savepoints.asked(metadata), limits)
+        metadata = self._requests.next_checkpoint(coordinator.last_checkpoint_id + 1)
+        return coordinator.checkpoint(metadata, limits)
 
     def _stopped(self, coordinator: SourceCoordinator[Any]) -> Snapshot[Any]:
         """The state of a coordinator that is given up, between two batches."""
@@ -302,9 +300,9 @@ class CoordinatorHolder:
             self._acknowledgements.collect(coordinator, pending, offset)
         completed = coordinator.complete(offset.checkpoint_id)
         if completed is not None:
-            self._edits.completed()
+            self._requests.edits_completed()
             self._actions.submit(completed.due_actions)
-        self._savepoints.completed(pending.snapshot.metadata, offset)
+        self._requests.savepoint_completed(pending.snapshot.metadata, offset)
 
     def _drive(self, offset: Offset) -> None:
         """Say that this driver drives the lineage of ``offset`` from now on (R9)."""
@@ -334,7 +332,7 @@ class CoordinatorHolder:
             self._start_over()
         self._drive(offset)
         restored = self._restored(offset)
-        self._requests.stand_at(offset, None if restored is None else restored.metadata)
+        self._requests.restored_at(offset, None if restored is None else restored.metadata)
         self._at = offset
         coordinator = self._made(restored)
         if offset.is_initial and self._beginning is not None:

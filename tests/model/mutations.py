@@ -20,10 +20,9 @@ from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.folding import Folding
 from flip27_source.coordination.gateway import SubtaskGateway
 from flip27_source.coordination.ledger import Ledger
-from flip27_source.runtime.edit_desk import EditDesk
 from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.runtime.reporting import ReportingSubtask
-from flip27_source.runtime.request_desk import RequestDesk
+from flip27_source.runtime.requests import Requests
 from flip27_source.snapshots import layout, reports
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.drivers import DriverEpoch
@@ -350,24 +349,24 @@ def a_driver_that_was_replaced_is_not_stopped(patch: pytest.MonkeyPatch) -> None
 
 @mutation("edits", "S T K", 3, begins="T A0 A1 C")
 def the_request_of_an_edit_is_deleted_before_its_checkpoint_is_complete(patch: pytest.MonkeyPatch) -> None:
-    written = EditDesk.written
+    written = Requests.written
 
-    def deletes(self: EditDesk, offset: Any) -> None:
+    def deletes(self: Requests, offset: Any) -> None:
         written(self, offset)
-        self.completed()
+        self.edits_completed()
 
-    patch.setattr(EditDesk, "written", deletes)
+    patch.setattr(Requests, "written", deletes)
 
 
 @mutation("edits", "T A0 A1 C", 4, begins="T A0 A1 C S T D")
 def a_restart_does_not_know_which_edits_were_applied(patch: pytest.MonkeyPatch) -> None:
-    stand_at = EditDesk.stand_at
-    patch.setattr(EditDesk, "stand_at", lambda self, offset, _: stand_at(self, offset, None))
+    restored_at = Requests.restored_at
+    patch.setattr(Requests, "restored_at", lambda self, offset, _: restored_at(self, offset, None))
 
 
 @mutation("edits", "S T K D", 3, begins="T A0 A1 C")
 def a_restart_looks_for_no_requests(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RequestDesk, "look", lambda _: None)
+    patch.setattr(Requests, "look", lambda _: None)
 
 
 def _edit_restored(patch: pytest.MonkeyPatch, edit: Callable[[Any], Any]) -> None:

@@ -396,10 +396,10 @@ def test_a_checkpoint_that_an_older_version_has_given_an_impossible_target_compl
         request_id=str(uuid.uuid4()), lineage=lineage_of(query), target=NUL, requested_ms=0
     )
     with pytest.MonkeyPatch.context() as patch:
-        desk = query.engine.holder._savepoints
-        patch.setattr(desk, "found", lambda _requests: None)
-        patch.setattr(desk, "_due", [asked])
-        patch.setattr(desk, "_problem_with", lambda _target: None)
+        requests = query.engine.holder._requests
+        patch.setattr(requests, "found", lambda _found, _error: None)
+        patch.setattr(requests, "_savepoints_due", (asked,))
+        patch.setattr(requests._savepoints, "problem_with", lambda _target: None)
         patch.setattr(type(requests_of(query)), "ids", lambda _self: [asked.request_id])
         query.engine.trigger()
     query.engine.restart()

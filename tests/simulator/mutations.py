@@ -15,8 +15,8 @@ from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.durable_files import DurableFiles
 from flip27_source.enumerators import file_cleaning, listing
 from flip27_source.readers import file_input
-from flip27_source.runtime.request_desk import RequestDesk
-from flip27_source.runtime.savepoint_desk import SavepointDesk
+from flip27_source.runtime.requested_savepoints import RequestedSavepoints
+from flip27_source.runtime.requests import Requests
 from flip27_source.snapshots import store as stores
 from flip27_source.snapshots.drivers import DriverEpoch
 from flip27_source.snapshots.offsets import Offset
@@ -148,24 +148,24 @@ def values_are_stored_without_a_look_at_what_comes_back(patch: pytest.MonkeyPatc
 
 @mutation
 def a_request_that_cannot_be_read_stops_the_query(patch: pytest.MonkeyPatch) -> None:
-    def look(self: RequestDesk) -> WaitingRequests | None:
+    def look(self: Requests) -> WaitingRequests | None:
         found = None if self._folder is None else self._folder.waiting()
         for error in {} if found is None else (found.damaged | found.unread).values():
             raise error
         return found
 
-    patch.setattr(RequestDesk, "look", look)
+    patch.setattr(Requests, "look", look)
 
 
 @mutation
 def a_savepoint_that_cannot_be_written_stops_the_query(patch: pytest.MonkeyPatch) -> None:
-    def completed(self: SavepointDesk, metadata: CheckpointMetadata, offset: Offset) -> None:
+    def completed(self: Requests, metadata: CheckpointMetadata, offset: Offset) -> None:
         target, lineage, name = metadata.target_directory, offset.lineage, offset.name
         if target is not None and lineage is not None and name is not None:
-            self._make(target, lineage, name, metadata.timestamp_ms)
+            self._savepoints.make(target, lineage, name, metadata.timestamp_ms)
 
-    patch.setattr(SavepointDesk, "_problem_with", lambda *_: None)
-    patch.setattr(SavepointDesk, "completed", completed)
+    patch.setattr(RequestedSavepoints, "problem_with", lambda *_: None)
+    patch.setattr(Requests, "savepoint_completed", completed)
 
 
 @mutation
