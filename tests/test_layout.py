@@ -32,7 +32,7 @@ ARROWS = {
     "readers": {TYPES, "readers", "enumerators"},
     "coordination": {TYPES, "coordination"},
     "snapshots": {TYPES, "snapshots", "coordination"},
-    "runtime": {TYPES, "runtime", "coordination", "snapshots"},
+    "runtime": {TYPES, "runtime", "coordination", "snapshots", "savepoints"},
     "spark": {TYPES, "spark", "runtime", "coordination", "snapshots"},
     "savepoints": {TYPES, "savepoints", "snapshots"},
     "edits": {TYPES, "edits", "coordination", "snapshots"},

@@ -17,10 +17,10 @@ from flip27_source.options import Option, Options, text
 from flip27_source.reader import SplitReader
 from flip27_source.runtime.environment import Environment
 from flip27_source.runtime.holder import CoordinatorHolder
-from flip27_source.runtime.subtask import PlannedSubtask
 from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.source import Source
 from flip27_source.split import SplitSize

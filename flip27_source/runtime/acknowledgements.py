@@ -10,6 +10,7 @@ from typing import Any
 from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.coordinator import SourceCoordinator
 from ..coordination.reports import ReportDemand, SplitStatus, SubtaskReport
+from ..coordination.split_errors import SplitErrorPolicy
 from ..errors import MissingReportError
 from ..reader import YieldsProgress
 from ..snapshots.codec import SnapshotCodec
@@ -18,7 +19,6 @@ from ..snapshots.reports import ReportPlace, ReportStorage
 from ..snapshots.store import Store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, ON_MISSING_REPORT, TASK_REPORTS
-from .quarantine import SplitErrorPolicy
 
 _log = logging.getLogger("flip27_source")
 

@@ -24,6 +24,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.drivers import RENEWED_EVERY_MS, DriverEpoch
 from ..snapshots.identity import identity_of
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
+from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.storage import CheckpointStorage
 from ..snapshots.store import Store
 from ..source import Source
@@ -45,7 +46,6 @@ from .requests import Requests
 from .restoring import Beginning, begin, check_not_rolled_back
 from .rewinding import state_after
 from .settings import limits_of, settings_of
-from .subtask import PlannedSubtask
 
 _log = logging.getLogger("flip27_source")
 

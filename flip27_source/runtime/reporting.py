@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..coordination.reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
+from ..coordination.split_errors import SplitErrorPolicy
 from ..errors import AttemptError, StateError, StateLocationError
 from ..events import SourceEvent
 from ..reader import SourceReaderContext, SplitReader
@@ -24,7 +25,7 @@ from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
 from .meter import Meter
-from .quarantine import Quarantine, SplitErrorPolicy
+from .quarantine import Quarantine
 from .reading import Item
 from .splits import SplitsOfSubtask
 

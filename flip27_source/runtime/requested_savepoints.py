@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import StateLocationError
-from ..snapshots.additions import SavepointPlace, failed_additions
+from ..savepoints.additions import failed_additions
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.layout import CheckpointName
 from ..snapshots.offsets import Offset
+from ..snapshots.planned_subtask import SavepointPlace
 from ..snapshots.savepoints import METADATA, savepoint_folder, write_savepoint
 from ..snapshots.store import Store
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..coordination.split_errors import SplitErrorPolicy
 from ..ddl import columns_text, parse_columns
 from ..errors import NewColumnsError, SchemaError, SplitReadError
 from ..inference import InfersSchema, SamplesSplits, SplitSample, evolved
@@ -20,7 +21,6 @@ from ..snapshots.schemas import SchemaStorage
 from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import STATE_LOCATION
-from .quarantine import SplitErrorPolicy
 
 _log = logging.getLogger("flip27_source")
 

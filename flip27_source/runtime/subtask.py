@@ -7,45 +7,23 @@ report, where one is asked for (see ``reporting``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from .._version import __version__
+from ..coordination.split_errors import SplitErrorPolicy
 from ..errors import IncompatibleStateError, NewColumnsError
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
+from ..savepoints.additions import added_to
 from ..segment import Segment
-from ..snapshots.additions import SavepointPlace
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.event_codec import EventCodec
-from ..snapshots.reports import ReportPlace
+from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import Store
 from ..source import Source
-from .additions import added_to
-from .quarantine import Quarantine, SplitErrorPolicy
+from .quarantine import Quarantine
 from .reading import Item, conformed, unmarked
 from .splits import SplitsOfSubtask
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSubtask:
-    """What travels from the coordinator to one task.
-
-    Attributes:
-        library: version of flip27-source on the driver.
-        splits: the splits as JSON, in the form of the plan.
-        events: what the enumerator has sent, as JSON, in order.
-        report: where its report goes; None when it writes none.
-        savepoint: what its checkpoint becomes; None where it becomes none.
-    """
-
-    library: str
-    checkpoint_id: int
-    subtask_id: int
-    split_version: int
-    splits: bytes
-    events: tuple[bytes, ...] = ()
-    report: ReportPlace | None = None
-    savepoint: SavepointPlace | None = None
 
 
 def read_subtask(

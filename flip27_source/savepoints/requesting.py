@@ -10,7 +10,6 @@ from typing import Any
 from ..errors import Flip27Error, MissingStateError, StateLocationError
 from ..file_systems import canonical_path
 from ..snapshots import layout
-from ..snapshots.additions import failed_additions
 from ..snapshots.documents import MOST_DOCUMENT_BYTES, decode_document
 from ..snapshots.drivers import DriverRecord, DriverWatch
 from ..snapshots.layout import CheckpointName
@@ -19,6 +18,7 @@ from ..snapshots.savepoints import Savepoint, read_savepoint, savepoint_folder, 
 from ..snapshots.spark_checkpoint import batch_of
 from ..snapshots.store import Store, open_store
 from ..snapshots.views_splits import timestamp
+from .additions import failed_additions
 from .locating import checkpoint_names, lineage_of, newest_batch
 from .query import now_ms
 from .values import CreatedSavepoint, NewestBatch, PendingSavepoint, RequestedSavepoint

@@ -16,7 +16,7 @@ from flip27_source.source_options import TIME_ZONE
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from flip27_source.runtime.subtask import PlannedSubtask
+    from flip27_source.snapshots.planned_subtask import PlannedSubtask
     from flip27_source.source import Source
 
 _SESSION_TIME_ZONE = "spark.sql.session.timeZone"

@@ -20,7 +20,8 @@ from ..enumerator import Boundedness, SplitEnumerator
 from ..reader import SourceReaderContext, SplitReader
 from ..runtime.holder import CoordinatorHolder
 from ..runtime.reading import Item
-from ..runtime.subtask import PlannedSubtask, read_subtask
+from ..runtime.subtask import read_subtask
+from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import MemoryStore, Store, open_store
 from ..source_options import (
     MAX_BYTES_PER_TRIGGER,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ..runtime.subtask import PlannedSubtask
+from ..snapshots.planned_subtask import PlannedSubtask
 from .spark_side import Attempt, Row
 from .steps import ExecutorLost, Killed, Victim
 

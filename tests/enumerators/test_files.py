@@ -21,10 +21,10 @@ from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges, SplitReader
 from flip27_source.runtime.holder import identity_of
-from flip27_source.runtime.subtask import PlannedSubtask
 from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.storage import CheckpointStorage
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source

@@ -15,7 +15,7 @@ from flip27_source.enumerators.files import FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
 from flip27_source.readers.text import TextReader
 from flip27_source.runtime.holder import CoordinatorHolder
-from flip27_source.runtime.subtask import PlannedSubtask
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.inline_environment import inline_environment
 from tests.runtime.batches import Batches

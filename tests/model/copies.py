@@ -20,9 +20,9 @@ from flip27_source.coordination.gateway import AddSplit
 from flip27_source.coordination.planning import Assignment
 from flip27_source.options import Options
 from flip27_source.runtime.background import BackgroundRunner
-from flip27_source.runtime.subtask import PlannedSubtask
 from flip27_source.snapshots.documents import CheckpointDocument, SourceIdentity
 from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.source import Source
 from flip27_source.stored_values import StoredValues
 from tests.model.documents import Doc

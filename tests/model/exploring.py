@@ -25,7 +25,7 @@ from typing import Any
 from flip27_source.coordination.context import CoordinatorContext
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.runtime import reporting
-from flip27_source.runtime.subtask import PlannedSubtask
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from tests.model.copies import Copier, pickled, revived, shared_values
 from tests.model.documents import Doc
 from tests.model.invariants import broken

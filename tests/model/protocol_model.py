@@ -51,9 +51,10 @@ from flip27_source.reader import SourceReaderContext
 from flip27_source.runtime.acknowledgements import Acknowledgements
 from flip27_source.runtime.environment import Environment
 from flip27_source.runtime.holder import CoordinatorHolder
-from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
+from flip27_source.runtime.subtask import read_subtask
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.reports import ReportPlace
 from flip27_source.snapshots.requests import RequestFolder, WaitingRequests
 from flip27_source.snapshots.store import MemoryStore

@@ -14,9 +14,10 @@ from flip27_source.enumerator import Boundedness, SplitEnumerator
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.runtime.environment import Environment
 from flip27_source.runtime.holder import CoordinatorHolder, identity_of
-from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
+from flip27_source.runtime.subtask import read_subtask
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.storage import CheckpointStorage
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.source import Source

@@ -14,8 +14,9 @@ from flip27_source import __version__
 from flip27_source.errors import ContractError, IncompatibleStateError, SchemaError, SplitReadError
 from flip27_source.events import Progress, SourceEvent
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
-from flip27_source.runtime.subtask import PlannedSubtask, read_subtask
+from flip27_source.runtime.subtask import read_subtask
 from flip27_source.segment import Segment
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from tests.toy_sources import EchoReader, Item, Shelf, items, source_of
 
 SCHEMA = pa.schema([("id", pa.string())])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
 from flip27_source.options import Options
 from flip27_source.reader import SplitReader
-from flip27_source.runtime.subtask import PlannedSubtask
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.testing import Batch, MicroBatchEngine
 from tests.testing.broken_enumerators import (
     FOUND,

@@ -1,0 +1,95 @@
+"""Additions: what readers add to a savepoint of a running query, one stream for each name, whole or absent.
+
+They write into the savepoint itself. Where that fails, the reading goes on and the savepoint is not made: a
+file in the lineage says what is missing in it.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import BinaryIO
+
+import msgspec
+
+from ..errors import ContractError, CorruptStateError, kept_text
+from ..hiding import Hidden
+from ..reader import SourceReaderContext
+from ..snapshots import layout
+from ..snapshots.layout import CheckpointName
+from ..snapshots.planned_subtask import SavepointPlace
+from ..snapshots.savepoints import READERS
+from ..snapshots.store import Store, open_store
+from ..source import Source
+from ..source_options import STATE_LOCATION
+from ..stored_json import decode_json
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+_MOST_BYTES = 1024 * 1024
+
+_log = logging.getLogger("flip27_source")
+
+
+def added_to(
+    place: SavepointPlace, source: Source, context: SourceReaderContext, store: Store | None
+) -> SourceReaderContext:
+    """The context of a subtask whose reader may add to a savepoint.
+
+    Args:
+        store: where what could not be added is recorded; the state location of the source when None.
+    """
+    storage_options = source.options.with_prefix("storage.")
+
+    @contextmanager
+    def opened(name: str) -> Iterator[BinaryIO]:
+        if _NAME.fullmatch(name) is None:
+            raise ContractError(
+                f"{name!r} cannot be the name of a file in a savepoint",
+                remedy="use up to 100 letters, digits and _.- and no dot at its beginning",
+            )
+        buffer = io.BytesIO()
+        yield buffer
+        try:
+            target = open_store(place.directory, storage_options)
+            target.replace(f"{READERS}/{context.subtask_id}/{name}", buffer.getvalue())
+        except Exception as error:  # noqa: BLE001 - the savepoint fails, and the query goes on
+            _log.error("%s cannot be added to the savepoint %s: %s", name, place.directory, error)
+            state = store or open_store(str(source.options[STATE_LOCATION]), storage_options)
+            why = Hidden(storage_options).in_text(kept_text(error))
+            _record_failure(state, place, context.subtask_id, name, why)
+
+    return replace(context, is_savepoint=True, savepoint_opener=opened)
+
+
+class _FailedAddition(msgspec.Struct, frozen=True, kw_only=True):
+    subtask: int
+    file: str
+    error: str
+
+
+def _record_failure(store: Store, place: SavepointPlace, subtask_id: int, file: str, why: str) -> None:
+    """Say, durably, that a subtask could not add a file; the first failure of a subtask is kept."""
+    failed = _FailedAddition(subtask=subtask_id, file=file, error=why)
+    name = layout.failed_addition_file(place.lineage, place.name, subtask_id)
+    store.create(name, msgspec.json.encode(failed, order="sorted"))
+
+
+def failed_additions(store: Store, lineage: str, name: CheckpointName) -> str | None:
+    """What could not be added to the savepoint that a checkpoint becomes, in words; None where all was."""
+    said = []
+    for text in store.list(f"{lineage}/{layout.FAILURES}"):
+        found = layout.parse_failed_addition(text)
+        if found is None or found[0] != name:
+            continue
+        file = layout.failed_addition_file(lineage, name, found[1])
+        try:
+            failed = decode_json(store.read(file, _MOST_BYTES), _FailedAddition)
+        except (msgspec.MsgspecError, CorruptStateError):
+            said.append(f"subtask {found[1]} could not add a file")
+        else:
+            said.append(f"subtask {failed.subtask} could not add {failed.file}: {failed.error}")
+    return "; ".join(said[:3]) or None
