@@ -18,8 +18,8 @@ from ...reader import SourceReaderContext
 from ...runtime.environment import Environment
 from ...runtime.holder import CoordinatorHolder
 from ...runtime.subtask import read_subtask
-from ...snapshots.planned_subtask import PlannedSubtask
 from ...snapshots.offsets import Offset
+from ...snapshots.planned_subtask import PlannedSubtask
 from ...snapshots.store import Store
 from ..spark_side import Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
 from ..steps import Killed
