@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from .segment import content_digest
 
-_RANGE = re.compile(r"(.*)#(0|[1-9][0-9]*)-([1-9][0-9]*)?", re.DOTALL)
+_RANGE = re.compile(r"(.+)#(0|[1-9][0-9]*)-([1-9][0-9]*)?", re.DOTALL)
 _VERSION = re.compile(r"(.+)@([A-Za-z0-9_-]*)", re.DOTALL)
 
 

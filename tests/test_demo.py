@@ -30,7 +30,7 @@ ROWS_PER_FILE = 5
 
 def test_a_query_killed_in_a_batch_delivers_every_row_exactly_once(tmp_path: Path) -> None:
     settings = DemoSettings(
-        files=16, rows_per_file=20, over_s=2, files_per_batch=4, kills=1, parent=tmp_path, timeout_s=120
+        files=16, rows_per_file=20, over_s=2, files_per_batch=4, kills=1, parent=tmp_path, timeout_s=900
     )
     screen = io.StringIO()
     console = Console(file=screen, width=200)
@@ -59,7 +59,7 @@ def test_a_query_that_fails_at_the_end_is_a_failure_and_not_lost_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java-here"))
-    settings = DemoSettings(files=1, rows_per_file=1, over_s=0, kills=0, parent=tmp_path, timeout_s=120)
+    settings = DemoSettings(files=1, rows_per_file=1, over_s=0, kills=0, parent=tmp_path, timeout_s=900)
     with pytest.raises(DemoError, match="the query failed; the end of"):
         run(settings, Console(file=io.StringIO()))
 

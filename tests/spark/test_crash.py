@@ -37,7 +37,7 @@ def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
         cwd=folders.root,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     if done.returncode not in (0, -signal.SIGKILL):
