@@ -144,7 +144,9 @@ def test_complete_is_idempotent_and_tells_the_enumerator_once_S33_R7() -> None:
 
 def test_completing_a_checkpoint_that_was_never_made_is_a_programming_error_S31() -> None:
     coordinator = with_items("a")
-    with pytest.raises(ProtocolError, match="checkpoint 1 cannot be complete: the newest is 0"):
+    with pytest.raises(
+        ProtocolError, match=r"checkpoint 1 \(the newest is 0\): 'complete, an id not seen yet'"
+    ):
         coordinator.complete(1)
 
 
@@ -153,14 +155,18 @@ def test_an_id_that_is_not_the_next_is_a_programming_error_S31(checkpoint_id: in
     coordinator = with_items("a", "b")
     frozen(coordinator, Limits(files=1))
     coordinator.complete(1)
-    with pytest.raises(ProtocolError, match=f"checkpoint {checkpoint_id} was triggered after 1"):
+    with pytest.raises(
+        ProtocolError, match=rf"checkpoint {checkpoint_id} \(the newest is 1\): 'trigger, another id'"
+    ):
         coordinator.checkpoint(CheckpointMetadata(checkpoint_id=checkpoint_id, timestamp_ms=0), UNLIMITED)
 
 
 def test_there_is_one_pending_checkpoint_at_a_time_S26() -> None:
     coordinator = with_items("a", "b")
     frozen(coordinator, Limits(files=1))
-    with pytest.raises(ProtocolError, match="checkpoint 2 was triggered while 1 is pending"):
+    with pytest.raises(
+        ProtocolError, match=r"checkpoint 2 .*'trigger, the next id' is not allowed while one is pending"
+    ):
         freeze(coordinator)
 
 

@@ -1,0 +1,92 @@
+"""Fair shares: how much of a batch each live split gets. Pure.
+
+Each split that may have data gets an equal part of what is left of the limits. What some do not use is
+handed round among those that used their part up, until nothing is left or nobody wants more. Where there
+is less than one row or file for each, those at the front of the queue get one; whoever was given something
+goes to its end, so every split has its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from ..enumerator import BoundedRange, Budget
+from ..split import SplitSize, SplitT, size_of
+
+Bound = Callable[[SplitT, Budget], "BoundedRange[SplitT] | None"]
+
+_NAMES = ("files", "rows", "bytes")
+
+
+@dataclass(slots=True)
+class _Share(Generic[SplitT]):
+    """What a split was given so far, by name of the limit, and the range that came of it."""
+
+    split: SplitT
+    given: dict[str, int]
+    cut: BoundedRange[SplitT] | None = None
+
+    def used(self, name: str) -> int:
+        """How much of a limit its range takes; 0 where that is not known."""
+        return 0 if self.cut is None else _amount(size_of(self.cut.read), name)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether it has used up what it was given, and may go on behind that."""
+        if self.cut is None or self.cut.rest is None:
+            return False
+        return any(self.used(name) >= given for name, given in self.given.items())
+
+
+def fair_ranges(
+    live: Sequence[SplitT], left: Budget, bound: Bound[SplitT]
+) -> list[tuple[SplitT, BoundedRange[SplitT]]]:
+    """What the live splits read in this batch: each split that has something to read, and its range.
+
+    Args:
+        live: in the order in which they have their turn.
+        left: what is left of the batch's limits.
+        bound: cuts a split by a budget; asked again for the same split when it is given more.
+    """
+    rest = {name: value for name in _NAMES if (value := getattr(left, name)) is not None}
+    shares = [_Share(split, dict.fromkeys(rest, 0)) for split in live]
+    hungry = shares
+    while hungry and all(rest.values()):
+        before = dict(rest)
+        asked = 0
+        for position, share in enumerate(hungry):
+            if not _give(share, before, position, len(hungry)):
+                break
+            asked += 1
+            used = {name: share.used(name) for name in rest}
+            share.cut = bound(share.split, Budget(**share.given))
+            rest = {name: _less(amount, share.used(name) - used[name]) for name, amount in rest.items()}
+        # Who has not been asked yet comes first, then who has got least.
+        again = sorted(
+            (share for share in hungry[:asked] if share.wants_more),
+            key=lambda share: tuple(share.given.values()),
+        )
+        if rest == before and asked == len(hungry):
+            break
+        hungry = [*hungry[asked:], *again]
+    return [(share.split, share.cut) for share in shares if share.cut is not None]
+
+
+def _give(share: _Share[SplitT], amounts: dict[str, int], position: int, number: int) -> bool:
+    """Give the split at ``position`` of ``number`` its part; False where there is none of some limit."""
+    parts = {name: amount // number + (position < amount % number) for name, amount in amounts.items()}
+    if not all(parts.values()):
+        return False
+    for name, part in parts.items():
+        share.given[name] += part
+    return True
+
+
+def _less(amount: int, used: int) -> int:
+    return max(0, amount - max(0, used))
+
+
+def _amount(size: SplitSize, name: str) -> int:
+    return getattr(size, name) or 0
