@@ -45,6 +45,8 @@ def fair_ranges(
 ) -> list[tuple[SplitT, BoundedRange[SplitT]]]:
     """What the live splits read in this batch: each split that has something to read, and its range.
 
+    Who was given more comes later, and so has its next turn later.
+
     Args:
         live: in the order in which they have their turn.
         left: what is left of the batch's limits.
@@ -71,7 +73,8 @@ def fair_ranges(
         if rest == before and asked == len(hungry):
             break
         hungry = [*hungry[asked:], *again]
-    return [(share.split, share.cut) for share in shares if share.cut is not None]
+    served = sorted(shares, key=lambda share: tuple(share.given.values()))
+    return [(share.split, share.cut) for share in served if share.cut is not None]
 
 
 def _give(share: _Share[SplitT], amounts: dict[str, int], position: int, number: int) -> bool:
