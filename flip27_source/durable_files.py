@@ -306,8 +306,10 @@ class DurableFiles:
         try:
             self._disk.sync_folder(parent)
         except PermissionError:
-            if f"{folder}/".startswith(f"{self._root}/"):
+            # Folders above the root may be somebody else's; one that was made here has to stay.
+            if not is_there or f"{folder}/".startswith(f"{self._root}/"):
                 raise
+            return
         self._synced_folders.add(folder)
 
     def _claim(self, temporary: str, target: str) -> bool:

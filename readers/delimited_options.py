@@ -145,6 +145,11 @@ def dialect_of(options: Options) -> Dialect:
             f"option sep is {sep!r}, which is also the quote or the escape character",
             remedy="use three different characters, or the same for quote and escape",
         )
+    if quote != NONE and options[COMMENT] == quote:
+        raise OptionError(
+            f"option comment is {quote!r}, which is also the quote character",
+            remedy="use another character for comments, or another one as quote",
+        )
     return Dialect(
         sep=sep,
         quote=quote,

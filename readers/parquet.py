@@ -166,13 +166,25 @@ def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iter
     row_bytes = row_group.total_byte_size // max(row_group.num_rows, 1) + 1
     rows = max(min(_BATCH_ROWS, _BATCH_BYTES // row_bytes), 1)
     found = 0
-    for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns.wanted, use_threads=False):
-        found += batch.num_rows
-        yield batch
+    try:
+        for batch in parquet.iter_batches(
+            rows, row_groups=[group], columns=columns.wanted, use_threads=False
+        ):
+            found += batch.num_rows
+            yield batch
+    except pa.ArrowInvalid as error:
+        if "child array invalid" not in str(error):
+            raise
+        raise _rows_lost(columns.path, f"Arrow reads no row of row group {group}: {error}") from None
     if found != row_group.num_rows:
-        # Arrow loses rows behind an empty page, without a word.
-        raise SplitReadError(
-            f"{columns.path}: Arrow reads {found} of the {row_group.num_rows} rows of row group {group}",
-            remedy="write the file anew with larger pages, or by another library; or move it out of the "
-            "source's path",
-        )
+        told = f"Arrow reads {found} of the {row_group.num_rows} rows of row group {group}"
+        raise _rows_lost(columns.path, told)
+
+
+def _rows_lost(path: str, told: str) -> SplitReadError:
+    """Behind an empty page Arrow loses rows; the file is whole, so no policy passes over it."""
+    return SplitReadError(
+        f"{path}: {told}",
+        remedy="write the file anew with larger pages, or by another library; or move it out of the "
+        "source's path",
+    )

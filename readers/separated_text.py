@@ -58,27 +58,25 @@ def _lines(split: FileSplit, stream: BinaryIO, separator: bytes, longest: int) -
         if not position:
             position = len(_BOM) * data.startswith(_BOM)
             data = data[position:]
-        end = data.rfind(separator)
-        end = 0 if end < 0 else end + len(separator)
-        if end:
-            yield _split(split, data[:end], separator, position, longest)
-        carried = data[end:]
-        position += end
+        # From the left: separators such as "aa" overlap in a text from the right.
+        lines = pc.split_pattern(as_array(data), separator).values
+        carried = lines[-1].as_py()
+        if len(lines) > 1:
+            _check(split, lines[:-1], separator, position, longest)
+            yield lines[:-1]
+        position += len(data) - len(carried)
         if len(carried) > longest:
             raise _too_long(split, position, longest)
     if carried:
-        yield _split(split, carried + separator, separator, position, longest)
+        yield pa.array([carried], pa.binary())
 
 
-def _split(split: FileSplit, data: bytes, separator: bytes, position: int, longest: int) -> pa.Array:
-    lines = pc.split_pattern(as_array(data), separator).values[:-1]
-    if len(data) > longest:
-        sizes = pc.binary_length(lines)
-        at = pc.index(pc.greater(sizes, longest), True).as_py()
-        if at >= 0:
-            before = pc.sum(sizes[:at]).as_py() or 0
-            raise _too_long(split, position + before + at * len(separator), longest)
-    return lines
+def _check(split: FileSplit, lines: pa.Array, separator: bytes, position: int, longest: int) -> None:
+    sizes = pc.binary_length(lines)
+    at = pc.index(pc.greater(sizes, longest), True).as_py()
+    if at >= 0:
+        before = pc.sum(sizes[:at]).as_py() or 0
+        raise _too_long(split, position + before + at * len(separator), longest)
 
 
 def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[bytes]:

@@ -161,6 +161,30 @@ def test_folders_that_a_process_made_before_it_died_are_durable_once_they_are_us
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_a_folder_above_the_root_that_was_made_and_could_not_be_synced_is_an_error(seed: int) -> None:
+    disk = SimulatedDisk(seed)
+
+    def gate(call: str, path: str) -> None:
+        if (call, path) == ("sync_folder", "/ckpt"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    with pytest.raises(PermissionError):
+        files_on(disk, gate).create(NAME, NEW)
+    assert NAME not in disk.files()
+
+
+def test_a_folder_above_the_root_that_belongs_to_somebody_else_need_not_be_synced() -> None:
+    disk = SimulatedDisk()
+    files_on(disk).create(NAME, OLD)
+
+    def gate(call: str, path: str) -> None:
+        if (call, path) == ("sync_folder", "/ckpt"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    assert files_on(disk, gate).create(f"{NAME}2", NEW)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_whenever_the_power_fails_a_file_is_what_it_was_or_what_was_written(seed: int) -> None:
     def create_and_replace(files: DurableFiles) -> None:
         files.create(NAME, OLD)

@@ -19,7 +19,7 @@ from ..coordination.editing import Editing
 from ..coordination.planning import UNLIMITED, Limits
 from ..coordination.reports import ReportDemand
 from ..enumerator import Boundedness, PerformsActions
-from ..errors import ProtocolError, StateLocationError
+from ..errors import CorruptStateError, ProtocolError, StateLocationError
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.drivers import RENEWED_EVERY_MS, DriverEpoch
 from ..snapshots.identity import identity_of
@@ -127,6 +127,8 @@ class CoordinatorHolder:
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
         """What the tasks of the batch ``(start, end]`` read; the same at every call (R3)."""
+        # While a driver sleeps another one may go on so far that Spark's log forgets the batch, and takes it.
+        self._check_that_it_drives()
         first, last = self._offset(start), self._offset(end)
         return [
             PlannedSubtask(
@@ -249,8 +251,7 @@ class CoordinatorHolder:
 
     def _written(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
         """Make the checkpoint durable."""
-        if self._epoch is not None:
-            self._epoch.check()
+        self._check_that_it_drives()
         beginning = self._beginning if parent.is_initial else None
         savepoint = None if beginning is None else beginning.savepoint
         self._at = self._storage.write(pending, parent=parent, savepoint=savepoint)
@@ -315,6 +316,10 @@ class CoordinatorHolder:
             is_renewed = self._look_every_s > 0
             self._epoch = DriverEpoch(store, lineage, self._environment.now_ms(), is_renewed=is_renewed)
 
+    def _check_that_it_drives(self) -> None:
+        if self._epoch is not None:
+            self._epoch.check()
+
     def _coordinator_at(self, offset: Offset) -> SourceCoordinator[Any]:
         """The coordinator, standing at ``offset``: made or reset (R8) where it is not."""
         if self._coordinator is not None and offset == self._at:
@@ -363,7 +368,7 @@ class CoordinatorHolder:
 
     def _restored(self, offset: Offset) -> Snapshot[Any] | None:
         if not offset.is_initial:
-            check_not_rolled_back(self._source, self._storage.store, offset)
+            self._check_not_rolled_back(offset)
             return self._storage.restore(offset, with_plan=self._wants_finished_splits())
         self._beginning = begin(
             self._source,
@@ -374,6 +379,15 @@ class CoordinatorHolder:
             one_batch=self._one_batch,
         )
         return None if self._beginning is None else self._beginning.snapshot
+
+    def _check_not_rolled_back(self, offset: Offset) -> None:
+        try:
+            check_not_rolled_back(self._source, self._storage.store, offset)
+        except CorruptStateError:
+            # It is the state that has gone on, where another driver has taken over.
+            if self._epoch is not None:
+                self._epoch.check()
+            raise
 
     def _wants_finished_splits(self) -> bool:
         return self._source.enumerator_type.wants_finished_splits(self._source.options)

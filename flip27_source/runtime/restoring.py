@@ -19,7 +19,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
 from ..snapshots.identity import as_lines, savepoint_differences
 from ..snapshots.offsets import Offset
-from ..snapshots.rolled_back import logged_behind
+from ..snapshots.rolled_back import committed_behind
 from ..snapshots.savepoints import Savepoint, open_savepoint
 from ..snapshots.storage import CheckpointStorage
 from ..snapshots.store import Store
@@ -115,12 +115,12 @@ def check_not_rolled_back(source: Source, store: Store | None, offset: Offset) -
     Raises:
         CorruptStateError: unless the option allows it.
     """
-    logged = None if store is None else logged_behind(store, offset)
-    if logged is None:
+    committed = None if store is None else committed_behind(store, offset)
+    if committed is None:
         return
     said = (
         f"the query's checkpoint location is an older copy: it stands at checkpoint {offset.checkpoint_id} "
-        f"of {offset.lineage}, and the state shows that Spark had logged {logged.checkpoint_id}"
+        f"of {offset.lineage}, and the state shows that Spark had committed {committed.checkpoint_id}"
     )
     if not source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
         raise CorruptStateError(

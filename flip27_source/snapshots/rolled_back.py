@@ -1,8 +1,8 @@
 """Whether Spark's checkpoint was rolled back: it stands before what it once had committed.
 
 A driver that was killed leaves one checkpoint at most behind Spark's newest offset: the one that it had
-written and not told of, or whose offset Spark had not logged. More than one, or one whose tasks have
-reported, proves that Spark had logged it, so that its checkpoint location is an older copy now.
+written and not told of, or whose offset Spark had not logged. Two in a row prove that Spark had committed
+the first of them, so that its checkpoint location is an older copy now.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .offsets import Offset
 from .store import Store
 
 
-def logged_behind(store: Store, offset: Offset) -> CheckpointName | None:
-    """The newest checkpoint behind ``offset`` that Spark is known to have logged; None where none is."""
+def committed_behind(store: Store, offset: Offset) -> CheckpointName | None:
+    """The newest checkpoint behind ``offset`` that Spark is known to have committed; None where none is."""
     lineage, start = offset.lineage, offset.name
     if lineage is None or start is None:
         return None
@@ -26,10 +26,6 @@ def logged_behind(store: Store, offset: Offset) -> CheckpointName | None:
         line = _line(store, lineage, name, start)
         if len(line) > 1:
             return line[1]
-        if line and any(
-            layout.belongs_to(file) == name for file in store.list(f"{lineage}/{layout.REPORTS}")
-        ):
-            return name
     return None
 
 

@@ -351,7 +351,7 @@ def test_live_splits_go_on_where_the_last_batch_ended() -> None:
     assert positions(frozen(restored).snapshot.ledger.live) == {"t0": 20, "t1": 20}
 
 
-def test_live_splits_take_turns_when_a_limit_ends_the_batch_early() -> None:
+def test_live_splits_share_a_limit_and_take_turns_with_what_cannot_be_divided() -> None:
     coordinator = coordinator_of(Topics)
     names = ["t0", "t1", "t2"]
     shelf_of(coordinator).shelf.extend(Item(split_id=name, rows=0) for name in names)
@@ -359,9 +359,9 @@ def test_live_splits_take_turns_when_a_limit_ends_the_batch_early() -> None:
         frozen(coordinator, Limits(rows=10))
         coordinator.complete(number)
     assert positions(frozen(coordinator, Limits(rows=10)).snapshot.ledger.live) == {
-        "t0": 40,
-        "t1": 30,
-        "t2": 30,
+        "t0": 34,
+        "t1": 33,
+        "t2": 33,
     }
 
 

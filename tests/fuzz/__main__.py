@@ -59,11 +59,16 @@ def _one(fuzz: Fuzz, format_name: str, seed: int, number: int) -> int:
 def _many(fuzz: Fuzz, format_name: str, seed: int, numbers: range) -> int:
     print(f"\n{format_name}", flush=True)
     tally = Tally()
-    for number in range(numbers.start, numbers.stop, _PROGRESS):
-        fuzz.run(format_name, seed, range(number, min(number + _PROGRESS, numbers.stop)), tally)
-        print(
-            f"  {tally.cases} cases, {tally.files} files, {tally.seconds:.0f} s", file=sys.stderr, flush=True
-        )
+    try:
+        for number in range(numbers.start, numbers.stop, _PROGRESS):
+            fuzz.run(format_name, seed, range(number, min(number + _PROGRESS, numbers.stop)), tally)
+            print(
+                f"  {tally.cases} cases, {tally.files} files, {tally.seconds:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+    except KeyboardInterrupt:
+        print("interrupted")
     print("\n".join(tally.lines()), flush=True)
     return 1 if tally.unknown else 0
 

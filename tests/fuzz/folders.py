@@ -9,7 +9,7 @@ from urllib.parse import quote
 from .case import Case
 from .texts import FLAVOURS, calm, random_type, text_of
 
-_KEY = "part"
+PARTITION = "part"
 _SAFE = " !$&'()*+,-.;@_~"
 
 
@@ -25,8 +25,8 @@ def in_folders(rng: random.Random, case: Case) -> Case:
         else _escaped(calm(text_of(rng, kind, flavour).encode()).decode() or "x")
         for _ in range(2)
     ]
-    files = tuple(replace(file, path=f"{_KEY}={rng.choice(values)}/{file.path}") for file in case.files)  # type: ignore[type-var]
-    columns = None if case.columns is None else (*case.columns, (_KEY, kind))
+    files = tuple(replace(file, path=f"{PARTITION}={rng.choice(values)}/{file.path}") for file in case.files)  # type: ignore[type-var]
+    columns = None if case.columns is None else (*case.columns, (PARTITION, kind))
     return replace(case, files=files, columns=columns)
 
 

@@ -23,6 +23,7 @@ from flip27_source.runtime.subtask import PlannedSubtask
 from flip27_source.snapshots.documents import CheckpointDocument, SourceIdentity
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.source import Source
+from flip27_source.stored_values import StoredValues
 from tests.model.documents import Doc
 from tests.model.protocol_model import SOURCES, Attempt, World
 from tests.model.toys import Known, Piece, Ping
@@ -30,7 +31,8 @@ from tests.model.toys import Known, Piece, Ping
 _LOCK = type(threading.Lock())
 _VALUES = {
     *(Assignment, Attempt, CheckpointDocument, CoordinatorSettings, Doc, Known, Offset, Options),
-    *(PendingAction, PendingCheckpoint, Piece, Ping, PlannedSubtask, Source, SourceIdentity, WaitingEvent),
+    *(PendingAction, PendingCheckpoint, Piece, Ping, PlannedSubtask, Source, SourceIdentity, StoredValues),
+    WaitingEvent,
 }
 """Types whose values never change: copies share them."""
 

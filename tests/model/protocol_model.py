@@ -209,7 +209,7 @@ class ModelHolder(CoordinatorHolder):
         codec = SnapshotCodec(source.enumerator_type, source.reader_type)
         self._acknowledgements = WatchedAcknowledgements(source, store, codec, valves)
 
-    def _new_actions(self) -> Any:
+    def _new_actions(self, enumerator: Any) -> Any:
         return ActionsInPlace(self)
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -343,3 +343,8 @@ def test_a_header_is_left_out_in_whichever_range_of_the_file_it_is(
             for row in batch.to_pylist()
         ]
         assert rows == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], cut
+
+
+def test_a_comment_that_begins_like_a_quoted_field_is_refused() -> None:
+    with pytest.raises(OptionError, match="option comment is '\"', which is also the quote character"):
+        read_batches(DelimitedReader(), [], arrow_schema(ROWS), {"comment": '"'})

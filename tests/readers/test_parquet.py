@@ -386,11 +386,26 @@ def test_dates_of_the_old_calendar_are_refused_and_not_shifted(spark: SparkSessi
         read_table(ParquetReader(), [old], "d date")
 
 
-def test_rows_that_arrow_does_not_find_are_an_error(tmp_path: Path) -> None:
-    """Arrow's reader gives no row of this file, in which Spark finds one."""
-    kind = pa.list_(pa.int32())
+NOT_FOUND = {
+    "no row": (pa.list_(pa.int32()), [[1, 2, 3]], "Arrow reads 0 of the 1 rows of row group 0"),
+    "half a row": (
+        pa.map_(pa.string(), pa.struct([("x", pa.timestamp("ms")), ("y", pa.bool_())])),
+        [[("b", {"x": 1032937477007, "y": True})]],
+        "Arrow reads no row of row group 0: .* child array invalid",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_FOUND)
+def test_rows_that_arrow_does_not_find_are_an_error_and_no_damage(tmp_path: Path, name: str) -> None:
+    """Spark reads a row of each of these files."""
+    kind, rows, message = NOT_FOUND[name]
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"c": pa.array([[1, 2, 3]], kind)}), path, data_page_size=1)
+    pages = {"data_page_size": 1} if name == "no row" else {"data_page_size": 64, "data_page_version": "2.0"}
+    pq.write_table(pa.table({"c": pa.array(rows, kind)}), path, **pages)
     assert pq.read_metadata(path).num_rows == 1
-    with pytest.raises(SplitReadError, match="Arrow reads 0 of the 1 rows of row group 0"):
-        read_batches(ParquetReader(), [split_of(path)], pa.schema([("c", kind)]))
+    with pytest.raises(SplitReadError, match=message) as caught:
+        read_batches(
+            ParquetReader(), [split_of(path)], pa.schema([("c", kind)]), {"ignoreCorruptFiles": "true"}
+        )
+    assert "damaged" not in str(caught.value)

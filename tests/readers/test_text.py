@@ -146,3 +146,13 @@ def test_files_with_other_lines_are_not_cut_into_ranges(tmp_path: Path, option: 
     (tmp_path / "a").write_bytes(b"abc")
     with pytest.raises(SplitReadError, match="only as a whole"):
         read_batches(TextReader(), [split_of(tmp_path / "a", 1)], arrow_schema("value string"), option)
+
+
+@pytest.mark.parametrize("content", [b"aaa", b"aaaa", b"aaa\n", b"xaaay", b"aaaaa", b"aa", b"a"], ids=repr)
+def test_separators_that_overlap_are_found_from_the_left_as_in_spark(
+    spark: SparkSession, tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    ours = read_table(TextReader(), [path], "value string", {"lineSep": "aa"}).column("value").to_pylist()
+    assert ours == [row.value for row in spark.read.option("lineSep", "aa").text(str(path)).collect()]

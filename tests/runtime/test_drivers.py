@@ -33,6 +33,21 @@ def test_the_older_of_two_drivers_is_told_and_writes_nothing_more_S98(batches: B
     assert batches.batch() == ["b"]
 
 
+def test_what_the_older_driver_has_told_spark_of_is_not_read_after_another_has_taken_over_R9(
+    batches: Batches,
+) -> None:
+    """Stopped until Spark's log has forgotten its batch number, it would give the sink other rows for it."""
+    batches.batch()
+    older, start = batches.holder, batches.committed
+    batches.source_feed.extend(items("b"))
+    batches.trigger()
+    never_logged = batches.logged
+    batches.restart()
+    assert batches.batch() == ["b"]
+    with pytest.raises(StaleDriverError, match=r"another driver .* has taken over"):
+        older.plan(start, never_logged)
+
+
 def test_a_report_of_a_stale_drivers_task_is_not_mistaken_for_ours_R9_I13() -> None:
     """Both drivers plan checkpoint 1 of one lineage; each document has its own name, and so its reports."""
     FEEDS["stale"] = items("a")

@@ -520,7 +520,13 @@ def test_clean_up_keeps_what_a_restart_needs(tmp_path: Path) -> None:
     """On a real disk, with clean-ups on their thread: the retained checkpoints can be gone back to."""
     FEEDS["kept"] = []
     source = source_of(
-        BulkFeed, {"feed": "kept", "stateLocation": str(tmp_path / "state"), "retainedCheckpoints": "5"}
+        BulkFeed,
+        {
+            "feed": "kept",
+            "stateLocation": str(tmp_path / "state"),
+            "retainedCheckpoints": "5",
+            "allowRolledBackCheckpoint": "true",
+        },
     )
     holder = holder_of(source)
     offsets = [INITIAL]

@@ -338,3 +338,20 @@ def test_a_position_that_cannot_be_stored_is_refused_at_its_progress(position: A
         engine.run_batch()
     assert isinstance(engine.store, MemoryStore)
     assert not [name for name in engine.store.files if "/reports/" in name]
+
+
+def test_an_error_that_names_a_file_of_other_bytes_than_utf_8_is_kept() -> None:
+    """Its text goes into a report and into the state."""
+
+    class Fails(SplitReader[Part]):
+        def read(self, split: Part) -> Iterator[Any]:
+            raise OSError("cannot open /landing/caf\udce9")
+            yield ("never",)
+
+    options = {"onSplitError": "quarantine", "maxSplitAttempts": "1"}
+    engine = MicroBatchEngine(options, enumerator=Hands, reader=Fails, schema=SCHEMA, store=MemoryStore())
+    engine.run_batch()
+    engine.restart()
+    assert engine.run_batch() is None
+    assert engine.holder.report() is not None
+    assert engine.holder.report()["quarantinedSplits"] == 1  # type: ignore[index]

@@ -1,12 +1,15 @@
 """``make soak``: kills drivers at random points under load and counts what came out.
 
-A talkative source under Spark first, then objects on S3, then random files; each part can be left out.
+Disasters of all kinds on queries of all kinds first, then a talkative source, then objects on S3, then random
+files; each part can be left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
+import os
 import random
 import sys
 import tempfile
@@ -16,29 +19,54 @@ from pathlib import Path
 from tests.s3_server import new_bucket, s3_endpoint
 from tests.slow_down import slow_down
 
+from .disasters import FAULT_RATE, Disasters
+from .faults import in_a_mount_namespace
 from .kill import Soak
 from .object_stories import archived, overwritten_and_deleted
 from .random_files import play_many
+from .shapes import SHAPES
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
+    parser.add_argument("--disasters", type=int, default=60, help="kills of processes; 0 for none")
+    parser.add_argument("--fault-rate", type=float, default=FAULT_RATE, help="faults beside the kills")
+    parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES), help="the queries")
     parser.add_argument("--kills", type=int, default=100, help="how often the driver is killed; 0 for none")
     parser.add_argument("--seed", type=int, default=None, help="of the random points; printed")
     parser.add_argument("--life", type=float, default=2.0, help="longest life of a driver, in seconds")
     parser.add_argument("--objects", type=int, default=10_000, help="objects on S3; 0 for none")
     parser.add_argument("--histories", type=int, default=2_000, help="random histories of files; 0 for none")
     arguments = parser.parse_args()
+    if arguments.disasters:
+        in_a_mount_namespace()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", flush=True)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     logging.getLogger("flip27_source").setLevel(logging.ERROR)
     exact = [
+        arguments.disasters == 0 or _disasters(arguments, seed),
         arguments.kills == 0 or _talkative(arguments.kills, seed, arguments.life),
         arguments.objects == 0 or _objects(arguments.objects, seed),
         arguments.histories == 0 or _histories(arguments.histories, seed),
     ]
     return 0 if all(exact) else 1
+
+
+def _disasters(arguments: argparse.Namespace, seed: int) -> bool:
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # compiled modules must not be cut short by our faults
+    with tempfile.TemporaryDirectory(prefix="flip27-soak-") as folder:
+        outcome = Disasters(
+            Path(folder),
+            seed=seed,
+            kills=arguments.disasters,
+            shapes=arguments.shapes,
+            fault_rate=arguments.fault_rate,
+            say=functools.partial(print, flush=True),
+        ).run()
+    for line in outcome.lines():
+        print(line, flush=True)
+    return outcome.is_exact
 
 
 def _talkative(kills: int, seed: int, life_s: float) -> bool:

@@ -18,6 +18,9 @@ import pyarrow.dataset as ds
 from flip27_source.cli.demo_processes import ChildProcess
 from tests.spark.streams import Folders
 
+from .processes import parent_of
+from .sink_log import committed_files
+
 DEADLINE_S = 300.0
 
 
@@ -113,7 +116,7 @@ class Soak:
         expected = int(self.options["counters"]) * int(self.options["rows"])
         found: Counter[tuple[str, int]] = Counter()
         audit = ""
-        for row in ds.dataset(_files(folders.lake)).to_table().to_pylist():
+        for row in ds.dataset(committed_files(folders.lake)).to_table().to_pylist():
             if row["split"] == "audit":
                 audit += row["words"]
             else:
@@ -137,8 +140,8 @@ def reported_attempts(root: Path) -> Counter[int]:
 def kill_worker_then_executor(child: ChildProcess, folder: Path) -> None:
     """SIGKILL the Python worker, and then the executor's JVM, of tasks that hang in a batch."""
     os.kill(_announced(child, folder / "worker"), signal.SIGKILL)
-    daemon = _parent_of(_announced(child, folder / "executor"))
-    os.kill(_parent_of(daemon), signal.SIGKILL)
+    daemon = parent_of(_announced(child, folder / "executor"))
+    os.kill(parent_of(daemon), signal.SIGKILL)
 
 
 def _announced(child: ChildProcess, file: Path) -> int:
@@ -148,26 +151,6 @@ def _announced(child: ChildProcess, file: Path) -> int:
             raise AssertionError(f"no task hangs as {file.name}\n{child.log_tail(60)}")
         time.sleep(0.02)
     return int(file.read_text())
-
-
-def _parent_of(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:")))
-
-
-def _files(lake: Path) -> list[str]:
-    """The files that Spark's file sink has committed: the others are of batches that never were."""
-    names: dict[str, None] = {}
-    logs = [p for p in (lake / "_spark_metadata").iterdir() if not p.name.startswith(".")]
-    compacts = [int(p.stem) for p in logs if p.suffix == ".compact"]
-    newest = max(compacts, default=-1)
-    for path in logs:
-        number = int(path.stem)
-        if number < newest or (number == newest and path.suffix != ".compact"):
-            continue
-        for line in path.read_text().splitlines()[1:]:
-            names[json.loads(line)["path"].removeprefix("file://")] = None
-    return list(names)
 
 
 class _deadline:  # noqa: N801 - used like a function

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import traceback
 from collections import Counter
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...durable_files import TEMPORARY_PREFIX
 from ...errors import Flip27Error
 from ...snapshots import layout
 from ...snapshots.offsets import Offset
@@ -33,6 +35,7 @@ from .query import Machine, Query, RunningAttempt, TasksFailed, advance_forsaken
 _WRITES = frozenset(
     {"open_new", "write", "link", "rename", "remove", "make_folder", "create", "replace", "delete"}
 )
+_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]+")
 _CALM_BATCHES = 300
 _CALM_RESTARTS = 6
 
@@ -190,7 +193,9 @@ class Simulation(Machine):
         self.tell(f"FAULT {kind}: {text}")
 
     def tell(self, text: str) -> None:
-        self.outcome.story.append(f"{self.outcome.steps:6d}  {text}")
+        # Temporary names are random; the story of a seed is not.
+        told = _TEMPORARY.sub(TEMPORARY_PREFIX, text)
+        self.outcome.story.append(f"{self.outcome.steps:6d}  {told}")
 
     # Moves.
 

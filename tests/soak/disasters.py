@@ -1,0 +1,370 @@
+"""Disasters on real Spark: processes killed and the disk of the state broken while queries of all kinds run.
+
+The simulator (``flip27_source.testing.simulator``) plays far more of them, without Spark; this is its
+counterpart. While a disaster lasts, a query may fail, with an error that says what to do. Once it is over,
+the query goes on at its next start, and in the end every row is in its sink exactly once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .faults import FaultyDisk
+from .life import Life, StuckError
+from .processes import PROGRAMS, living, wait_for_one_at_work
+from .shapes import BACKLOG_FILES, FILES_PER_BATCH, SHAPES, Count, Feed, Places
+
+VICTIMS = {"coordinator": 28, "worker": 26, "planner": 22, "driver": 13, "jvm": 11}
+"""How often each is killed, of 100 times. The last two end a life, which costs most of the time."""
+
+FAULT_RATE = 0.25
+SHAPES_OF_A_LIFE = 2
+LIVES_ALONE_S = 60.0
+FINISH_S = 1800.0
+
+OURS = re.compile(r"flip27_source\.errors\.(\w+): ")
+TAKEN_OVER = re.compile(
+    r"CONCURRENT_STREAM_LOG_UPDATE|Race while writing batch|another writer already committed this batch"
+)
+PROCESS_DIED = re.compile(
+    r"Python worker exited unexpectedly|EOFException|Broken pipe|Connection reset|ClosedChannelException"
+    r"|Python worker process terminated|Connection refused|Premature EOF|worker is dead"
+)
+SLOW_START = re.compile(r"Python worker failed to connect back")
+"""Spark waits 10 s for a Python process that it starts, which may be too short for a busy machine."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        errors: why queries ended, by kind; all of them are explained by a disaster.
+        unexplained: errors that no disaster explains, or that do not say what to do.
+    """
+
+    kills: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    left_out: list[str] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+    unexplained: list[str] = field(default_factory=list)
+    lives: int = 0
+    batches: int = 0
+    counts: dict[str, Count] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def lost(self) -> int:
+        return sum(count.lost for count in self.counts.values())
+
+    @property
+    def duplicated(self) -> int:
+        return sum(count.duplicated for count in self.counts.values())
+
+    @property
+    def is_exact(self) -> bool:
+        complaints = [count.complaint for count in self.counts.values() if count.complaint]
+        return not (self.lost or self.duplicated or complaints or self.unexplained)
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"kills {self.kills.total()}: {_listed(self.kills)}"
+        yield f"faults {self.faults.total()}: {_listed(self.faults)}"
+        yield from (f"left out: {what}" for what in self.left_out)
+        yield f"queries that ended {self.errors.total()}: {_listed(self.errors)}"
+        for name, count in self.counts.items():
+            told = f"  {count.complaint}" if count.complaint else ""
+            yield f"{name}: rows {count.rows}  lost {count.lost}  duplicated {count.duplicated}{told}"
+        yield from (f"unexplained: {text}" for text in self.unexplained)
+        yield (
+            f"lives {self.lives}  batches {self.batches}  "
+            f"rows {sum(count.rows for count in self.counts.values())}  "
+            f"lost {self.lost}  duplicated {self.duplicated}  unexplained {len(self.unexplained)}  "
+            f"{self.seconds:.0f} s"
+        )
+
+
+def _listed(counter: Counter[str]) -> str:
+    return "  ".join(f"{name} {count}" for name, count in sorted(counter.items())) or "none"
+
+
+class Disasters:
+    """So many kills, and faults between and around them, on the queries of ``shapes``."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        seed: int,
+        kills: int,
+        shapes: Sequence[str] = tuple(SHAPES),
+        fault_rate: float = FAULT_RATE,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.root = root
+        self.kills = kills
+        self.fault_rate = fault_rate
+        self.chance = random.Random(seed)
+        self.outcome = Outcome()
+        self._say = say
+        self._disk = FaultyDisk(root / "disk")
+        self._given = {"counters": "8", "rows": str(400 * max(kills, 3)), "pageMs": "2",
+                       "maxRowsPerSplit": "100", "taskReports": "auto"}  # fmt: skip
+        self._shapes = {
+            name: SHAPES[name](
+                Places(root=root / name, state=self._disk.folder / name), self._given
+            )
+            for name in shapes
+        }  # fmt: skip
+        self._feeds = {
+            name: [
+                Feed(shape.places.landing(feed), random.Random(f"{seed} {name} {feed}"))
+                for feed in shape.feeds
+            ]
+            for name, shape in self._shapes.items()
+        }
+        self._living: list[Life] = []
+        self._was_killed = False
+        self._is_faulty = False
+        self._has_two_drivers = False
+        self._kinds = self._fault_kinds()
+
+    def run(self) -> Outcome:
+        """All of it.
+
+        Raises:
+            StuckError: a query does not go on.
+        """
+        began = time.monotonic()
+        stop = threading.Event()
+        writer = threading.Thread(target=self._write, args=[stop], daemon=True)
+        writer.start()
+        try:
+            life = self._new_life()
+            while self.outcome.kills.total() < self.kills:
+                if self.chance.random() < 0.8:
+                    self._all_go_on(life)
+                _pause(self.chance.uniform(0.0, 2.0))
+                life = self._fault(life) if self.chance.random() < self.fault_rate else self._kill(life)
+            self._all_go_on(life)
+            self._end(life)
+            stop.set()
+            writer.join()
+            self._finish()
+        finally:
+            stop.set()
+            for life in list(self._living):
+                life.end()
+            self._disk.close()
+        self.outcome.seconds = time.monotonic() - began
+        return self.outcome
+
+    # What lives.
+
+    def _new_life(self, shapes: Sequence[str] = ()) -> Life:
+        names = list(shapes) or self.chance.sample(
+            list(self._shapes), min(SHAPES_OF_A_LIFE, len(self._shapes))
+        )
+        # With one attempt a task that dies ends the query; with several it is repeated.
+        master = self.chance.choice(("local[2]", "local[2,4]"))
+        life = Life(
+            root=self.root,
+            state=self._disk.folder,
+            shapes=names,
+            given=self._given,
+            settings={"spark.master": master},
+        )
+        self._living.append(life)
+        self.outcome.lives += 1
+        self._was_killed = False
+        return life
+
+    def _end(self, life: Life) -> None:
+        life.end()
+        self._living.remove(life)
+        self._judge(life)
+
+    def _all_go_on(self, life: Life) -> None:
+        life.wait_until_all_are_alive(time.time())
+        self._judge(life)
+        self._is_faulty = False
+
+    def _write(self, stop: threading.Event) -> None:
+        """Files arrive, as long as queries that read them run and are not far behind."""
+        while not stop.wait(0.05):
+            for name in {name for life in list(self._living) for name in life.shapes}:
+                most = BACKLOG_FILES + FILES_PER_BATCH * self._shapes[name].places.batches()
+                for feed in self._feeds[name]:
+                    if feed.files < most:
+                        feed.write(1 << 62)
+
+    def _finish(self) -> None:
+        """Everything is read to its end, and counted."""
+        for feeds in self._feeds.values():
+            arrived = max((feed.numbers for feed in feeds), default=0)
+            for feed in feeds:
+                while feed.numbers < arrived:
+                    feed.write(arrived)
+        life = self._new_life(list(self._shapes))
+        if not life.finish(FINISH_S):
+            raise StuckError(f"not all queries end: {[ended.error for ended in life.ended]}")
+        self._end(life)
+        for name, shape in self._shapes.items():
+            arrived = max((feed.numbers for feed in self._feeds[name]), default=0)
+            self.outcome.counts[name] = shape.count(arrived)
+            self.outcome.batches += shape.places.batches()
+
+    # What dies.
+
+    def _kill(self, life: Life) -> Life:
+        """Kill something; the life that goes on afterwards."""
+        victim = self.chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
+        if victim in PROGRAMS:
+            self._kill_one(life, victim)
+            return life
+        if victim == "driver":
+            life.signal(signal.SIGKILL)
+        elif not self._kill_jvm(life):
+            return life
+        self._killed(victim, life)
+        self._end(life)
+        return self._new_life()
+
+    def _kill_one(self, life: Life, role: str) -> None:
+        if role == "planner":
+            # It works when a query starts, and no later.
+            life.tell(f"restart {self.chance.choice(life.shapes)}")
+        if role == "coordinator":
+            pid = self.chance.choice(living(life.child, role) or [None])
+        else:
+            pid = wait_for_one_at_work(life.child, role, most_s=10.0)
+            _pause(self.chance.uniform(0.0, 0.1))
+        if pid is not None:
+            self._was_killed = True
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                self._killed(role, life)
+
+    def _kill_jvm(self, life: Life) -> bool:
+        if life.jvm is None:
+            return False
+        os.kill(life.jvm, signal.SIGKILL)
+        if left := life.wait_for_its_processes(LIVES_ALONE_S):
+            self.outcome.unexplained.append(f"{len(left)} processes go on without their JVM")
+        return True
+
+    def _killed(self, victim: str, life: Life) -> None:
+        self.outcome.kills[victim] += 1
+        number = self.outcome.kills.total()
+        self._say(f"kill {number} of {self.kills}: {victim} of {', '.join(life.shapes)}")
+
+    # What breaks.
+
+    def _fault_kinds(self) -> dict[str, Callable[[Life], AbstractContextManager[str]]]:
+        disk, chance = self._disk, self.chance
+        kinds: dict[str, Callable[[Life], AbstractContextManager[str]]] = {
+            "file size limit": lambda _: disk.limited(chance, self._processes_that_store),
+        }
+        if os.geteuid() != 0 or _can_drop_privileges():
+            kinds["permissions"] = lambda life: disk.permissions(
+                chance, [self._shapes[name].places.state for name in life.shapes]
+            )
+        else:
+            self.outcome.left_out.append("permissions (root, and no setpriv)")
+        if disk.has_mount:
+            kinds["full disk"] = lambda _: disk.full(chance)
+            kinds["read-only"] = lambda _: disk.read_only(chance)
+        else:
+            self.outcome.left_out.append("full disk, read-only (nothing can be mounted here)")
+        return kinds
+
+    def _fault(self, life: Life) -> Life:
+        kind = self.chance.choice([*self._kinds, "two drivers"])
+        if kind == "two drivers":
+            return self._two_drivers(life)
+        with self._kinds[kind](life) as what:
+            self._is_faulty = True
+            self.outcome.faults[kind] += 1
+            self._say(f"fault: {kind}: {what}")
+            life.wait_for_an_error(self.chance.uniform(0.5, 8.0))
+            for _ in range(self.chance.choice((0, 0, 1, 2))):
+                life = self._kill(life)
+                life.wait_for_an_error(self.chance.uniform(0.0, 12.0))
+        self._judge(life)
+        # Only what begins from here on has to be right.
+        self._all_go_on(life)
+        return life
+
+    def _processes_that_store(self) -> list[int]:
+        return [
+            pid for life in list(self._living) for role in ("coordinator", "worker")
+            for pid in living(life.child, role)
+        ]  # fmt: skip
+
+    def _two_drivers(self, first: Life) -> Life:
+        """One is stopped by SIGSTOP, another takes its queries over, and the first wakes up."""
+        # A query that has planned nothing yet would be the one that takes over when it wakes up.
+        self._all_go_on(first)
+        self.outcome.faults["two drivers"] += 1
+        self._say(f"fault: two drivers of {', '.join(first.shapes)}")
+        first.tell("once")
+        first.signal(signal.SIGSTOP)
+        second = self._new_life(first.shapes)
+        self._all_go_on(second)
+        _pause(self.chance.uniform(0.0, 4.0))
+        self._has_two_drivers = True
+        first.signal(signal.SIGCONT)
+        first.wait_until_all_have_ended()
+        self._end(first)
+        self._all_go_on(second)
+        self._has_two_drivers = False
+        return second
+
+    # What is told.
+
+    def _judge(self, life: Life) -> None:
+        while life.ended:
+            ended = life.ended.pop(0)
+            kind = self._kind_of(ended.error)
+            if kind is None:
+                self.outcome.unexplained.append(f"{ended.shape}: {ended.error}")
+                self._say(f"UNEXPLAINED: {ended.shape}: {ended.error}")
+            else:
+                self.outcome.errors[kind] += 1
+                said = ended.error.partition("terminated with exception: ")[2] or ended.error
+                self._say(f"  {ended.shape} ended: {kind}: {' '.join(said.split())[:160]}")
+
+    def _kind_of(self, error: str) -> str | None:
+        """What has caused an error; None where it should not have come."""
+        ours = OURS.search(error)
+        if ours is not None:
+            allowed = {"StateLocationError"} if self._is_faulty else set()
+            allowed |= {"StaleDriverError"} if self._has_two_drivers else set()
+            return ours[1] if ours[1] in allowed and "What to do:" in error else None
+        if TAKEN_OVER.search(error):
+            return "Spark: another driver" if self._has_two_drivers else None
+        if SLOW_START.search(error):
+            return "Spark: a Python process started too slowly"
+        if PROCESS_DIED.search(error):
+            return "Spark: a process died" if self._was_killed else None
+        return None
+
+
+def _can_drop_privileges() -> bool:
+    return any((Path(folder) / "setpriv").exists() for folder in os.get_exec_path())
+
+
+def _pause(seconds: float) -> None:
+    """The random point."""
+    threading.Event().wait(seconds)

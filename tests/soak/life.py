@@ -1,0 +1,140 @@
+"""One Spark process of the disasters, and what it tells of its queries."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from flip27_source.cli.demo_processes import ChildProcess
+
+DEADLINE_S = 300.0
+
+
+class StuckError(AssertionError):
+    """A query does not go on, though nothing is wrong any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A query ended with an error, or could not be started."""
+
+    shape: str
+    error: str
+
+
+class Life:
+    """A Spark process with some queries, from its start to its end.
+
+    Attributes:
+        ended: errors that were not yet looked at. jvm: its process id; None until it has said so.
+    """
+
+    def __init__(
+        self,
+        *,
+        root: Path,
+        state: Path,
+        shapes: Iterable[str],
+        given: Mapping[str, str],
+        settings: Mapping[str, str],
+    ) -> None:
+        self.shapes = list(shapes)
+        self.ended: list[Ended] = []
+        self.jvm: int | None = None
+        self._alive_at: dict[str, float] = {}
+        self._last: dict[str, Any] = {}
+        self._changed = threading.Condition()
+        asked = {
+            "root": str(root), "state": str(state), "shapes": self.shapes,
+            "given": dict(given), "settings": dict(settings),
+        }  # fmt: skip
+        self.child = ChildProcess(
+            "tests.soak.shapes_program", [json.dumps(asked)], log=root / "spark.log", stdout=-1
+        )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def tell(self, command: str) -> None:
+        """A command for the program; lost where it is dead."""
+        try:
+            self.child.tell(command)
+        except OSError:
+            return
+
+    def wait_until_all_are_alive(self, after_s: float) -> None:
+        """Wait for a trigger of each query that began after this moment and succeeded.
+
+        Raises:
+            StuckError: there is none.
+        """
+        self._wait(lambda: all(self._alive_at.get(name, 0.0) >= after_s for name in self.shapes), "go on")
+
+    def wait_until_all_have_ended(self) -> None:
+        """Wait for an error of each query."""
+        self._wait(lambda: {ended.shape for ended in self.ended} >= set(self.shapes), "notice that")
+
+    def wait_for_an_error(self, most_s: float) -> None:
+        """Wait until a further query has ended, but no longer than this."""
+        with self._changed:
+            before = len(self.ended)
+            self._changed.wait_for(lambda: len(self.ended) > before, most_s)
+
+    def finish(self, most_s: float) -> bool:
+        """Have all queries read to their end; False where one of them fails again and again."""
+        self.tell("finish")
+        self._wait(lambda: self._last.get("event") in ("finished", "failed"), "end", most_s)
+        return bool(self._last["event"] == "finished")
+
+    def signal(self, number: signal.Signals) -> None:
+        """For the process group of driver, JVM and coordinators."""
+        os.killpg(self.child.popen.pid, number)
+
+    def end(self) -> None:
+        """SIGKILL, the group of the driver first; on return all of its processes are gone."""
+        self.child.kill()
+        self._listener.join()
+
+    def wait_for_its_processes(self, most_s: float) -> list[int]:
+        """Wait until all processes have ended by themselves; those that have not."""
+        deadline = time.monotonic() + most_s
+        while (left := self.child.members()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return left
+
+    def _wait(self, condition: Callable[[], bool], what: str, most_s: float = DEADLINE_S) -> None:
+        deadline = time.monotonic() + most_s
+        with self._changed:
+            while not self._changed.wait_for(condition, 0.2):
+                if self.child.popen.poll() is not None:
+                    raise AssertionError(f"the program has ended\n{self.child.log_tail(60)}")
+                if time.monotonic() > deadline:
+                    told = "\n".join(f"{ended.shape}: {ended.error[:2000]}" for ended in self.ended)
+                    raise StuckError(
+                        f"queries {self.shapes} do not {what}; alive at {self._alive_at}, "
+                        f"it is {time.time()}\n{told}\n{self.child.log_tail(60)}"
+                    )
+
+    def _listen(self) -> None:
+        for line in self.child.stdout:
+            if line.startswith(b'{"event"'):
+                with self._changed:
+                    self._hear(json.loads(line))
+                    self._changed.notify_all()
+
+    def _hear(self, told: dict[str, Any]) -> None:
+        self._last = told
+        match told["event"]:
+            case "started":
+                self.jvm = told["jvm"]
+            case "alive":
+                self._alive_at[told["shape"]] = datetime.fromisoformat(told["at"]).timestamp()
+            case "ended":
+                self.ended.append(Ended(shape=told["shape"], error=told["error"]))

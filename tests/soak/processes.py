@@ -1,0 +1,57 @@
+"""The processes that Spark starts for a query, found by what they run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+from flip27_source.cli.demo_processes import ChildProcess
+
+PROGRAMS = {
+    "coordinator": "pyspark.sql.streaming.python_streaming_source_runner",
+    "planner": "pyspark.daemon pyspark.sql.worker.plan_data_source_read",
+    "worker": "pyspark.daemon pyspark.worker",
+}
+
+
+def living(child: ChildProcess, role: str) -> list[int]:
+    """Processes of a child's session that have this role; of daemons only what they have forked."""
+    found = {}
+    for pid in child.members():
+        with contextlib.suppress(OSError):
+            if PROGRAMS[role] in _command(pid):
+                found[pid] = parent_of(pid)
+    return [pid for pid, parent in found.items() if role == "coordinator" or parent in found]
+
+
+def wait_for_one_at_work(child: ChildProcess, role: str, *, most_s: float) -> int | None:
+    """One that uses the processor; any one after ``most_s``, None where there is none."""
+    before: dict[int, int] = {pid: _ticks(pid) for pid in living(child, role)}
+    deadline = time.monotonic() + most_s
+    while time.monotonic() < deadline and child.popen.poll() is None:
+        for pid in living(child, role):
+            if _ticks(pid) > before.setdefault(pid, 0):
+                return pid
+        time.sleep(0.01)
+    return next(iter(living(child, role)), None)
+
+
+def parent_of(pid: int) -> int:
+    """The parent of a living process."""
+    return int(_stat(pid)[1])
+
+
+def _ticks(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(_stat(pid)[11]) + int(_stat(pid)[12])
+    return 0
+
+
+def _stat(pid: int) -> list[str]:
+    # The name of the program, in brackets before the state, may hold anything.
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
