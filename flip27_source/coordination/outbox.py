@@ -41,6 +41,10 @@ class Outbox(Generic[ItemT]):
         self._items.clear()
         return taken
 
+    def __contains__(self, item: object) -> bool:
+        """Whether an item may be taken."""
+        return item in self._items
+
     def waiting(self) -> Iterator[ItemT]:
         """All items, those that are held back last."""
         yield from self._items
