@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compat lint format types docs notebooks model simulate soak fuzz bench bench-quick wheel-test clean
+.PHONY: help setup demo test compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -53,11 +53,14 @@ model: setup ## Explore the protocol's interleavings further than make test does
 simulate: setup ## Play simulated lives of queries with every fault, and count: make simulate ARGS="--seeds 10000"
 	@$(PY) -m flip27_source.testing.simulator $(ARGS)
 
-soak: setup ## Kill drivers at random points, stream 10,000 throttled objects, and count: make simulate soak ARGS="--kills 500"
+soak: setup ## Kill real drivers, fill disks, take rights away, and count: make soak ARGS="--disasters 300"
 	@$(PY) -m tests.soak $(ARGS)
 
 fuzz: setup ## Read random files here and with Spark: make fuzz ARGS="--format csv --cases 1000 --seed 7"
 	@$(PY) -m tests.fuzz $(ARGS)
+
+growth: setup ## Measure whether the time of every reader option grows with its rows and no faster: forty minutes
+	@$(PY) -m tests.growth $(ARGS)
 
 bench: setup ## Compare with Spark's own file source: most of an hour and 4 GB of disk
 	@$(PY) -m benchmarks $(ARGS)

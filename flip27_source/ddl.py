@@ -6,6 +6,7 @@ Only what a reader is asked for: the types of columns, no tables. Pure: no pyspa
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -47,9 +48,9 @@ def parse_columns(ddl: str) -> pa.Schema:
     fields = list(parser.fields(closed_by=""))
     if not fields:
         parser.fail("a column")
-    names = [field.name.lower() for field in fields]
-    for name in names:
-        if names.count(name) > 1:
+    names = Counter(field.name.lower() for field in fields)
+    for name, times in names.items():
+        if times > 1:
             raise ValueError(f"the column {name} is there twice")
     return pa.schema(fields)
 

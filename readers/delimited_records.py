@@ -109,9 +109,16 @@ class _Tokenizer:
             self._next_at += len(self._line_end) - 1
             self._char = _END
 
+    def _line_stop_from(self, at: int) -> int:
+        """Where the line ends that ``at`` is in; kept, so that a text is looked through for that once."""
+        if self._line_stop < at:
+            found = self._text.find(self._line_end, at)
+            self._line_stop = len(self._text) if found < 0 else found
+        return self._line_stop
+
     def _skip_line(self) -> None:
-        found = self._text.find(self._line_end, self._next_at)
-        self._next_at = len(self._text) if found < 0 else found + len(self._line_end)
+        stop = self._line_stop_from(self._next_at)
+        self._next_at = min(stop + len(self._line_end), len(self._text))
 
     def _is_at_end(self) -> bool:
         return self._char in (self._sep, _END)
@@ -137,12 +144,10 @@ class _Tokenizer:
     def _take_simple_fields(self) -> None:
         """Take fields without quotes, but for the last of the record unless it is empty."""
         text, sep, at = self._text, self._sep, self._next_at - 1
-        if self._line_stop < at:
-            found = text.find(self._line_end, at)
-            self._line_stop = len(text) if found < 0 else found
+        line_stop = self._line_stop_from(at)
         begun = at
         while not text.startswith(self._no_simple, at):
-            end = text.find(sep, at, self._line_stop)
+            end = text.find(sep, at, line_stop)
             if end < 0:
                 break
             self._fields.append(text[at:end] or self._dialect.null_value)
@@ -178,12 +183,12 @@ class _Tokenizer:
     def _read_plain(self) -> bool:
         """Take a field without quotes, when it does not end with the text."""
         start = self._next_at - 1
-        end = self._text.find(self._sep, start)
-        line_end = self._text.find(self._line_end, start, end if end >= 0 else len(self._text))
-        if line_end >= 0:
-            end = line_end if line_end + 1 < len(self._text) else -1
+        stop = self._line_stop_from(start)
+        end = self._text.find(self._sep, start, stop)
         if end < 0:
-            return False
+            if stop + 1 >= len(self._text):
+                return False
+            end = stop
         value = self._text[start:end]
         if self._dialect.skips_trailing:
             value = value.rstrip(BLANKS)
@@ -244,11 +249,13 @@ class _Tokenizer:
     def _take_rest(self) -> None:
         """Everything up to the end of the field is text."""
         text, start = self._text, self._next_at - 1
-        end = text.find(self._sep, start)
-        for stop in (self._line_end, _END):
-            found = text.find(stop, start, end if end >= 0 else len(text))
-            end = found if found >= 0 else end
+        stop = self._line_stop_from(start)
+        end = text.find(self._sep, start, stop)
         if end < 0:
+            end = stop
+        if self._line_end != _END and (found := text.find(_END, start, end)) >= 0:
+            end = found
+        if end == len(text):
             self._field.append(text[start:])
             self._next_at = len(text)
             raise _EndOfTextError
@@ -261,7 +268,7 @@ class _Tokenizer:
             pass
 
     def _goes_on_inside_quotes(self) -> bool:
-        """Read on to what ends the field; True where the field goes on in its quotes instead."""
+        """Read on to what may end the field; True where it did not, and the field goes on in its quotes."""
         self._next()
         while not (self._before == self._quote and (self._char <= " " or self._is_at_end())):
             if self._char in (self._quote, self._escape):

@@ -71,7 +71,8 @@ _BLOCK_BYTES = 4 << 20
 """What a processor's caches hold together with its columns."""
 _PARTS = 16
 _SHORT_RUN_LINES = 64
-_PATIENCE = 32
+_LINES_OF_A_REFUSAL = 8
+"""Fewer lines are read one by one sooner than parsed again: after such refusals more and more of them."""
 _SHOWN_RECORD_BYTES = 200
 _UNCHECKED = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
 
@@ -250,30 +251,32 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         data = pa.py_buffer(b"".join([lines[number] + b"\n" for number in numbers]))
         offsets = list(accumulate((len(lines[number]) + 1 for number in numbers), initial=0))
         fast: _Pieces = []
-        ranges = [(0, len(numbers))] if numbers else []
-        refusals = 0
-        while ranges:
-            start, end = ranges.pop()
-            if refusals > _PATIENCE + start // 64:
-                slow += numbers[start:end]
+        at, bad = 0, -1
+        run, by_line = len(numbers), 0
+        while at < len(numbers):
+            if at == bad:
+                slow.append(numbers[at])
+                at += 1
                 continue
-            size = offsets[end] - offsets[start]
-            parsed = self._columns_parser.parse(data.slice(offsets[start], size), end - start)
+            end = min(at + run, len(numbers), bad if bad > at else len(numbers))
+            size = offsets[end] - offsets[at]
+            parsed = self._columns_parser.parse(data.slice(offsets[at], size), end - at)
             if isinstance(parsed, Parsed):
-                slow += [numbers[start + row] for row in parsed.doubtful]
-                fast.append(_without(parsed, pa.array(numbers[start:end], pa.int64())))
+                slow += [numbers[at + row] for row in parsed.doubtful]
+                fast.append(_without(parsed, pa.array(numbers[at:end], pa.int64())))
+                by_line = 0 if end - at > _SHORT_RUN_LINES else by_line
+                at, run = end, 2 * run
                 continue
-            refusals += 1
-            if parsed.line is not None and parsed.line < end - start:
-                bad = start + parsed.line
-                slow.append(numbers[bad])
-                ranges += [(bad + 1, end)] if bad + 1 < end else []
-                ranges += [(start, bad)] if start < bad else []
-            elif end - start <= _SHORT_RUN_LINES:
-                slow += numbers[start:end]
+            line = parsed.line if parsed.line is not None and parsed.line < end - at else None
+            if line is not None and line > _LINES_OF_A_REFUSAL:
+                # The next refusal is most likely as far away: more would be parsed for nothing.
+                bad, run = at + line, max(line, _SHORT_RUN_LINES)
+            elif line is None and end - at > _SHORT_RUN_LINES:
+                run = -(-(end - at) // _PARTS)
             else:
-                step = -(-(end - start) // _PARTS)
-                ranges += [(part, min(part + step, end)) for part in reversed(range(start, end, step))]
+                by_line = max(2 * by_line, _LINES_OF_A_REFUSAL, 0 if line is not None else end - at)
+                slow += numbers[at : at + by_line]
+                at += by_line
         return fast, sorted(slow)
 
     def _finished(

@@ -101,7 +101,7 @@ class StringCursor:
         self.position = max(end, self.position)
         if end in (start, len(self.line)):
             raise MalformedJsonError("a name is missing, or the line ends with it")
-        name = StringCursor(self.line[:end], start)._decoded(end, skipped=False)
+        name = StringCursor(self.line[start:end], 0)._decoded(end - start, skipped=False)
         return _joined(name, "surrogatepass")
 
     def _quoted(self, quote: int, *, skipped: bool = False, is_name: bool = False) -> str:

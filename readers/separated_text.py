@@ -51,30 +51,39 @@ def separated_lines(splits: Iterable[FileSplit], separator: bytes, options: Opti
 
 
 def _lines(split: FileSplit, stream: BinaryIO, separator: bytes, longest: int) -> Iterator[pa.Array]:
-    carried = b""
     position = 0
+    line: list[bytes] = []
+    line_bytes = 0
+    edge = b""
     for piece in _pieces(split, stream, None):
-        data = carried + piece
-        if not position:
-            position = len(_BOM) * data.startswith(_BOM)
-            data = data[position:]
-        # From the left: separators such as "aa" overlap in a text from the right.
-        lines = pc.split_pattern(as_array(data), separator).values
-        carried = lines[-1].as_py()
-        if len(lines) > 1:
-            _check(split, lines[:-1], separator, position, longest)
+        if not position and not line and piece.startswith(_BOM):
+            position = len(_BOM)
+            piece = piece[position:]
+        line.append(piece)
+        line_bytes += len(piece)
+        # A separator may have begun before the piece. What was looked through is not looked at again.
+        edge += piece
+        if separator in edge:
+            data = b"".join(line)
+            lines = pc.split_pattern(as_array(data), separator).values
+            if len(data) > longest:
+                _check(split, lines[:-1], separator, position, longest)
             yield lines[:-1]
-        position += len(data) - len(carried)
-        if len(carried) > longest:
+            line_bytes = pc.binary_length(lines[-1]).as_py()
+            edge = data[len(data) - line_bytes :]
+            line = [edge]
+            position += len(data) - line_bytes
+        if line_bytes > longest:
             raise _too_long(split, position, longest)
-    if carried:
-        yield pa.array([carried], pa.binary())
+        edge = edge[len(edge) - min(len(edge), len(separator) - 1) :]
+    if line_bytes:
+        yield as_array(b"".join(line))
 
 
 def _check(split: FileSplit, lines: pa.Array, separator: bytes, position: int, longest: int) -> None:
     sizes = pc.binary_length(lines)
-    at = pc.index(pc.greater(sizes, longest), True).as_py()
-    if at >= 0:
+    if (pc.max(sizes).as_py() or 0) > longest:
+        at = pc.index(pc.greater(sizes, longest), True).as_py()
         before = pc.sum(sizes[:at]).as_py() or 0
         raise _too_long(split, position + before + at * len(separator), longest)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Options
+from flip27_source.readers import separated_text
 from flip27_source.readers.file_errors import CorruptFileError
 from flip27_source.readers.text import TextReader
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
@@ -80,6 +82,9 @@ SEPARATED = {
     "byte order mark": (b"\xef\xbb\xbfa|b", "|"),
     "not utf8": (b"\xff|\xe9", "|"),
     "only it": (b"|||", "|"),
+    "one that begins as it ends": (b"a|||b||||c|||||", "||"),
+    "the half of one": (b"|", "||"),
+    "one that repeats itself": (b"xabababxababababx", "abab"),
 }
 
 
@@ -107,6 +112,22 @@ def test_lines_that_end_in_another_chunk_than_they_begin_are_whole(tmp_path: Pat
     (tmp_path / "a").write_text("<>".join(lines))
     table = read_table(TextReader(), [tmp_path / "a"], "value string", {"lineSep": "<>"})
     assert table["value"].to_pylist() == lines
+
+
+@pytest.mark.parametrize("separator", ["|", "||", "|x|", "|x|x"])
+def test_lines_are_the_same_wherever_the_chunks_of_a_file_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, separator: str
+) -> None:
+    chance = random.Random(separator)
+    path = tmp_path / "a"
+    for size in (1, 2, 3, 5, 1000):
+        monkeypatch.setattr(separated_text, "_CHUNK_BYTES", size)
+        for _ in range(100):
+            content = "".join(chance.choices("||xa", k=chance.randrange(30)))
+            path.write_text(content)
+            table = read_table(TextReader(), [path], "value string", {"lineSep": separator})
+            expected = content.split(separator)
+            assert table["value"].to_pylist() == (expected if expected[-1] else expected[:-1]), content
 
 
 def test_a_line_that_is_too_long_by_its_line_sep_is_an_error_with_its_position(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import functools
 import logging
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -55,17 +56,20 @@ def main() -> int:
 
 def _disasters(arguments: argparse.Namespace, seed: int) -> bool:
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # compiled modules must not be cut short by our faults
-    with tempfile.TemporaryDirectory(prefix="flip27-soak-") as folder:
-        outcome = Disasters(
-            Path(folder),
-            seed=seed,
-            kills=arguments.disasters,
-            shapes=arguments.shapes,
-            fault_rate=arguments.fault_rate,
-            say=functools.partial(print, flush=True),
-        ).run()
+    folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
+    print(f"what is left of a defect: {folder}", flush=True)
+    outcome = Disasters(
+        folder,
+        seed=seed,
+        kills=arguments.disasters,
+        shapes=arguments.shapes,
+        fault_rate=arguments.fault_rate,
+        say=functools.partial(print, flush=True),
+    ).run()
     for line in outcome.lines():
         print(line, flush=True)
+    if outcome.is_exact:
+        shutil.rmtree(folder)
     return outcome.is_exact
 
 

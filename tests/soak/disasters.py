@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,14 +28,15 @@ from .shapes import BACKLOG_FILES, FILES_PER_BATCH, SHAPES, Count, Feed, Places
 VICTIMS = {"coordinator": 28, "worker": 26, "planner": 22, "driver": 13, "jvm": 11}
 """How often each is killed, of 100 times. The last two end a life, which costs most of the time."""
 
+TWO_DRIVERS = "two drivers"
 FAULT_RATE = 0.25
 SHAPES_OF_A_LIFE = 2
 LIVES_ALONE_S = 60.0
 FINISH_S = 1800.0
 
-OURS = re.compile(r"flip27_source\.errors\.(\w+): ")
+OURS = re.compile(r"flip27_source\.[\w.]+\.(\w+): (.*)")
 TAKEN_OVER = re.compile(
-    r"CONCURRENT_STREAM_LOG_UPDATE|Race while writing batch|another writer already committed this batch"
+    r"CONCURRENT_STREAM_LOG_UPDATE|Race while writing batch|Multiple streaming queries are concurrently using"
 )
 PROCESS_DIED = re.compile(
     r"Python worker exited unexpectedly|EOFException|Broken pipe|Connection reset|ClosedChannelException"
@@ -110,11 +111,13 @@ class Disasters:
         kills: int,
         shapes: Sequence[str] = tuple(SHAPES),
         fault_rate: float = FAULT_RATE,
+        longest_pause_s: float = 2.0,
         say: Callable[[str], None] = print,
     ) -> None:
         self.root = root
         self.kills = kills
         self.fault_rate = fault_rate
+        self.longest_pause_s = longest_pause_s
         self.chance = random.Random(seed)
         self.outcome = Outcome()
         self._say = say
@@ -140,8 +143,11 @@ class Disasters:
         self._has_two_drivers = False
         self._kinds = self._fault_kinds()
 
-    def run(self) -> Outcome:
+    def run(self, moves: Iterable[str] | None = None) -> Outcome:
         """All of it.
+
+        Args:
+            moves: victims and faults in their order; at random where this is not given.
 
         Raises:
             StuckError: a query does not go on.
@@ -152,16 +158,16 @@ class Disasters:
         writer.start()
         try:
             life = self._new_life()
-            while self.outcome.kills.total() < self.kills:
-                if self.chance.random() < 0.8:
+            for move in self._drawn() if moves is None else moves:
+                # Most lives get somewhere before they end; some end while they are still finding back.
+                if moves is not None or self.chance.random() < 0.8:
                     self._all_go_on(life)
-                _pause(self.chance.uniform(0.0, 2.0))
-                life = self._fault(life) if self.chance.random() < self.fault_rate else self._kill(life)
+                _pause(self.chance.uniform(0.0, self.longest_pause_s))
+                life = self._move(life, move, inside=(0, 0, 1, 2) if moves is None else (0,))
             self._all_go_on(life)
-            self._end(life)
             stop.set()
             writer.join()
-            self._finish()
+            self._finish(life)
         finally:
             stop.set()
             for life in list(self._living):
@@ -169,6 +175,24 @@ class Disasters:
             self._disk.close()
         self.outcome.seconds = time.monotonic() - began
         return self.outcome
+
+    def _drawn(self) -> Iterator[str]:
+        while self.outcome.kills.total() < self.kills:
+            if self.chance.random() < self.fault_rate:
+                yield self.chance.choice([*self._kinds, TWO_DRIVERS])
+            else:
+                yield self._victim()
+
+    def _victim(self) -> str:
+        return self.chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
+
+    def _move(self, life: Life, move: str, *, inside: Sequence[int]) -> Life:
+        """Let it happen; the life that goes on afterwards. ``inside``: how many kills a fault may hold."""
+        if move == TWO_DRIVERS:
+            return self._two_drivers(life)
+        return (
+            self._kill(life, move) if move in VICTIMS else self._fault(life, move, self.chance.choice(inside))
+        )
 
     # What lives.
 
@@ -209,14 +233,16 @@ class Disasters:
                     if feed.files < most:
                         feed.write(1 << 62)
 
-    def _finish(self) -> None:
+    def _finish(self, life: Life) -> None:
         """Everything is read to its end, and counted."""
         for feeds in self._feeds.values():
             arrived = max((feed.numbers for feed in feeds), default=0)
             for feed in feeds:
                 while feed.numbers < arrived:
                     feed.write(arrived)
-        life = self._new_life(list(self._shapes))
+        if set(life.shapes) != set(self._shapes):
+            self._end(life)
+            life = self._new_life(list(self._shapes))
         if not life.finish(FINISH_S):
             raise StuckError(f"not all queries end: {[ended.error for ended in life.ended]}")
         self._end(life)
@@ -227,9 +253,7 @@ class Disasters:
 
     # What dies.
 
-    def _kill(self, life: Life) -> Life:
-        """Kill something; the life that goes on afterwards."""
-        victim = self.chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
+    def _kill(self, life: Life, victim: str) -> Life:
         if victim in PROGRAMS:
             self._kill_one(life, victim)
             return life
@@ -289,17 +313,14 @@ class Disasters:
             self.outcome.left_out.append("full disk, read-only (nothing can be mounted here)")
         return kinds
 
-    def _fault(self, life: Life) -> Life:
-        kind = self.chance.choice([*self._kinds, "two drivers"])
-        if kind == "two drivers":
-            return self._two_drivers(life)
+    def _fault(self, life: Life, kind: str, kills: int) -> Life:
         with self._kinds[kind](life) as what:
             self._is_faulty = True
             self.outcome.faults[kind] += 1
             self._say(f"fault: {kind}: {what}")
             life.wait_for_an_error(self.chance.uniform(0.5, 8.0))
-            for _ in range(self.chance.choice((0, 0, 1, 2))):
-                life = self._kill(life)
+            for _ in range(kills):
+                life = self._kill(life, self._victim())
                 life.wait_for_an_error(self.chance.uniform(0.0, 12.0))
         self._judge(life)
         # Only what begins from here on has to be right.
@@ -316,8 +337,8 @@ class Disasters:
         """One is stopped by SIGSTOP, another takes its queries over, and the first wakes up."""
         # A query that has planned nothing yet would be the one that takes over when it wakes up.
         self._all_go_on(first)
-        self.outcome.faults["two drivers"] += 1
-        self._say(f"fault: two drivers of {', '.join(first.shapes)}")
+        self.outcome.faults[TWO_DRIVERS] += 1
+        self._say(f"fault: {TWO_DRIVERS} of {', '.join(first.shapes)}")
         first.tell("once")
         first.signal(signal.SIGSTOP)
         second = self._new_life(first.shapes)
@@ -342,15 +363,16 @@ class Disasters:
                 self._say(f"UNEXPLAINED: {ended.shape}: {ended.error}")
             else:
                 self.outcome.errors[kind] += 1
-                said = ended.error.partition("terminated with exception: ")[2] or ended.error
-                self._say(f"  {ended.shape} ended: {kind}: {' '.join(said.split())[:160]}")
+                said = " ".join(_said(ended.error).split())
+                self._say(f"  {ended.shape} ended: {kind}: {said[:200]}")
 
     def _kind_of(self, error: str) -> str | None:
         """What has caused an error; None where it should not have come."""
         ours = OURS.search(error)
         if ours is not None:
             allowed = {"StateLocationError"} if self._is_faulty else set()
-            allowed |= {"StaleDriverError"} if self._has_two_drivers else set()
+            # The driver that took over archives files whose batches are through.
+            allowed |= {"StaleDriverError", "FileMissingError"} if self._has_two_drivers else set()
             return ours[1] if ours[1] in allowed and "What to do:" in error else None
         if TAKEN_OVER.search(error):
             return "Spark: another driver" if self._has_two_drivers else None
@@ -359,6 +381,13 @@ class Disasters:
         if PROCESS_DIED.search(error):
             return "Spark: a process died" if self._was_killed else None
         return None
+
+
+def _said(error: str) -> str:
+    ours = OURS.search(error)
+    if ours is not None:
+        return ours[2]
+    return error.partition("terminated with exception: ")[2] or error
 
 
 def _can_drop_privileges() -> bool:

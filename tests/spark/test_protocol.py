@@ -7,7 +7,6 @@ twice or out of order shows in the audit.
 from __future__ import annotations
 
 import os
-import random
 import signal
 import threading
 from pathlib import Path
@@ -35,18 +34,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "query"
 
 
-def assert_exact(soak: Soak, *, kills: int = 0) -> None:
-    outcome = soak.outcome(kills)
+def assert_exact(soak: Soak) -> None:
+    outcome = soak.outcome(0)
     assert outcome.is_exact, outcome
     assert outcome.audit.count("notes=") == 1
-
-
-def test_a_driver_killed_at_random_points_loses_and_repeats_nothing_S36_S37(root: Path) -> None:
-    """The short form of ``make soak``."""
-    soak = Soak(root=root, options=OPTIONS | {"rows": "2500"}, settings={}, quick=QUICK)
-    kills = soak.driver_kills(3, random.Random(27))
-    assert kills == 3
-    assert_exact(soak, kills=kills)
 
 
 def test_tasks_whose_first_attempt_fails_lose_and_repeat_nothing_S38_S45(root: Path) -> None:

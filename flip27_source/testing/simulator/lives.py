@@ -114,9 +114,8 @@ class Life:
         lineage = Offset.from_json(as_value(logs.offsets[-1])).lineage
         if lineage is None:
             return None
-        return RequestFolder(
-            self.of.store(STATE, self.of.new_process("an operator", is_driver=False)), lineage
-        )
+        store = self.of.store(self.of.query.state, self.of.new_process("an operator", is_driver=False))
+        return RequestFolder(store, lineage)
 
     def _request(self, folder: RequestFolder, target: str) -> None:
         request = SavepointRequest(
@@ -266,14 +265,17 @@ class FilesLife(Life):
             self.of.is_calm = was_calm
 
     def _rows_of(self, split_id: str) -> list[str]:
-        name = FileSplitId.parse(split_id).path.removeprefix(f"{self.landing.path}/")
-        return self.arrived[name]
+        return self.arrived[self._name_of(split_id)]
+
+    def _name_of(self, split_id: str) -> str:
+        return FileSplitId.parse(split_id).path.removeprefix(f"{self.landing.path}/")
 
     def calm(self) -> None:
         if isinstance(self.landing, SimulatedLanding):
             self.landing.trouble = 0.0
 
     def check(self) -> None:
+        self._retry_what_trouble_set_aside()
         expected = Counter(row for rows in self.arrived.values() for row in rows)
         self.of.check_rows(expected + self._rows_edited())
         quarantined = (self.of.query.driver.holder.report() or {}).get("quarantinedSplits", 0)
@@ -290,6 +292,32 @@ class FilesLife(Life):
         self._check_savepoints()
         self.of.check_state()
 
+    def _retry_what_trouble_set_aside(self) -> None:
+        """A file that is whole, and that could not be read as often as it was tried, is tried once more."""
+        query, folder = self.of.query, self.requests()
+        if folder is None or not query.offsets or "onSplitError" not in self.options:
+            return
+        store = self.of.store(query.state, self.of.new_process("an operator", is_driver=False))
+        quarantined = document_at(store, query.offsets[-1]).raw.ledger.quarantined
+        codec = SnapshotCodec(query.source.enumerator_type)
+        ids = [codec.decode_split(1, item.split).split_id for item in quarantined]
+        whole = tuple(name for name in ids if self._name_of(name) not in self.broken)
+        if not whole:
+            return
+        self.of.tell(f"{whole} are tried once more")
+        folder.submit(
+            EditRequest(
+                request_id=str(uuid.UUID(int=self.random.getrandbits(128))),
+                operation=EditOperation.QUARANTINE_RETRY,
+                who="simulator",
+                why="the trouble is over",
+                requested_us=self.of.now_ms * 1000,
+                lineage=folder.lineage,
+                split_ids=whole,
+            )
+        )
+        self.of.go_on_to_the_end()
+
     def _rows_edited(self) -> Counter[str]:
         """What edits brought once more, as the documents on the line say.
 
@@ -303,6 +331,8 @@ class FilesLife(Life):
             return rows
         for offset in self.of.query.offsets:
             for edit in document_at(store, offset).raw.edits:
+                if edit.operation is EditOperation.QUARANTINE_RETRY:
+                    continue
                 applied[edit.request_id] += 1
                 rows.update(row for split_id in edit.split_ids for row in self._rows_of(split_id))
         if twice := [name for name, count in applied.items() if count > 1]:
@@ -327,7 +357,8 @@ class FilesLife(Life):
         )
         original, of.query = of.query, fork
         try:
-            of._go_on_to_the_end()
+            of.go_on_to_the_end()
+            self._retry_what_trouble_set_aside()
         finally:
             of.query = original
         upto = savepoint.name.checkpoint_id

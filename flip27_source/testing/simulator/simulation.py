@@ -353,11 +353,11 @@ class Simulation(Machine):
         while self.stopped or self.query.forsaken:
             self.wake()
         self.restart()
-        self._go_on_to_the_end()
+        self.go_on_to_the_end()
         self.restart()
-        self._go_on_to_the_end()
+        self.go_on_to_the_end()
 
-    def _go_on_to_the_end(self) -> None:
+    def go_on_to_the_end(self) -> None:
         restarts = 0
         for _ in range(_CALM_BATCHES):
             if self.query.driver.process.is_dead:
@@ -434,13 +434,23 @@ class Simulation(Machine):
         """Nothing of the query that was stopped says that it lives."""
         logged = [Offset.from_json(as_value(text)) for text in self.query.logs.offsets]
         lineages = {offset.lineage for offset in logged if offset.lineage is not None}
-        store = self.store(STATE, self.new_process("a reader", is_driver=False))
         for lineage in sorted(lineages):
-            listed = store.list(f"{lineage}/{layout.DRIVERS}")
+            listed = self._listed(f"{lineage}/{layout.DRIVERS}")
             last = max((layout.parse_driver(name) or 0 for name in listed), default=0)
             alive = [name for name in listed if name.startswith(f"{last}.") and name.endswith(".alive")]
             if alive:
                 raise DefectFound(f"the query has stopped, and {alive} says that it lives")
+
+    def _listed(self, folder: str) -> list[str]:
+        """The names in a folder of the state as they are, however old the listings are that others get."""
+        stale = 0.0 if self.bucket is None else self.bucket.stale_lists
+        if self.bucket is not None:
+            self.bucket.stale_lists = 0.0
+        try:
+            return self.store(STATE, self.new_process("a reader", is_driver=False)).list(folder)
+        finally:
+            if self.bucket is not None:
+                self.bucket.stale_lists = stale
 
 
 class _ShortWrites(ProcessDisk):
