@@ -2,8 +2,11 @@
 
 Each split that may have data gets an equal part of what is left of the limits. What some do not use is
 handed round among those that used their part up, until nothing is left or nobody wants more. Where there
-is less than one row or file for each, those at the front of the queue get one; whoever was given something
-goes to its end, so every split has its turn.
+is less than one row or file for each, those at the front of the queue get one.
+
+No split waits for ever. Whoever reads something goes to the end of the queue, and of those that have
+something to read, the first in the queue always reads: if its smallest step is larger than its share, the
+step is taken from what the others would get, and even beyond the limits.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ from ..enumerator import BoundedRange, Budget
 from ..split import SplitSize, SplitT, size_of
 
 Bound = Callable[[SplitT, Budget], "BoundedRange[SplitT] | None"]
+
+MAX_DOUBLINGS = 64
+"""From one row to more than there are: a split that has something to read gives it before that."""
 
 _NAMES = ("files", "rows", "bytes")
 
@@ -31,6 +37,11 @@ class _Share(Generic[SplitT]):
     def used(self, name: str) -> int:
         """How much of a limit its range takes; 0 where that is not known."""
         return 0 if self.cut is None else _amount(size_of(self.cut.read), name)
+
+    def ask(self, bound: Bound[SplitT]) -> BoundedRange[SplitT] | None:
+        """Cut the split by what it was given."""
+        self.cut = bound(self.split, Budget(**self.given))
+        return self.cut
 
     @property
     def wants_more(self) -> bool:
@@ -55,15 +66,21 @@ def fair_ranges(
     rest = {name: value for name in _NAMES if (value := getattr(left, name)) is not None}
     shares = [_Share(split, dict.fromkeys(rest, 0)) for split in live]
     hungry = shares
+    is_first = True
     while hungry and all(rest.values()):
         before = dict(rest)
         asked = 0
         for position, share in enumerate(hungry):
-            if not _give(share, before, position, len(hungry)):
+            part = _part(before, rest, position, len(hungry))
+            if part is None:
                 break
             asked += 1
             used = {name: share.used(name) for name in rest}
-            share.cut = bound(share.split, Budget(**share.given))
+            is_new = share.cut is None
+            share.given = {name: amount + part[name] for name, amount in share.given.items()}
+            if share.ask(bound) is None and is_new and rest:
+                _find_step(share, rest, bound, is_first=is_first)
+            is_first = is_first and share.cut is None
             rest = {name: _less(amount, share.used(name) - used[name]) for name, amount in rest.items()}
         # Who has not been asked yet comes first, then who has got least.
         again = sorted(
@@ -77,14 +94,33 @@ def fair_ranges(
     return [(share.split, share.cut) for share in served if share.cut is not None]
 
 
-def _give(share: _Share[SplitT], amounts: dict[str, int], position: int, number: int) -> bool:
-    """Give the split at ``position`` of ``number`` its part; False where there is none of some limit."""
-    parts = {name: amount // number + (position < amount % number) for name, amount in amounts.items()}
-    if not all(parts.values()):
-        return False
-    for name, part in parts.items():
-        share.given[name] += part
-    return True
+def _part(
+    amounts: dict[str, int], rest: dict[str, int], position: int, number: int
+) -> dict[str, int] | None:
+    """The part of the split at ``position`` of ``number``; None where there is nothing of some limit."""
+    parts = {
+        name: min(rest[name], amount // number + (position < amount % number))
+        for name, amount in amounts.items()
+    }
+    return parts if all(parts.values()) else None
+
+
+def _find_step(share: _Share[SplitT], rest: dict[str, int], bound: Bound[SplitT], *, is_first: bool) -> None:
+    """Find the smallest step of a split that reads nothing within its share, by doubling the share.
+
+    ``is_first``: nobody before it in the queue has something to read, so its step may pass the limits.
+    """
+    if bound(share.split, Budget()) is None:
+        return
+    for _ in range(MAX_DOUBLINGS):
+        if share.given != rest:
+            share.given = {name: min(2 * amount, rest[name]) for name, amount in share.given.items()}
+        elif is_first:
+            rest = share.given = {name: 2 * amount for name, amount in share.given.items()}
+        else:
+            return
+        if share.ask(bound) is not None:
+            return
 
 
 def _less(amount: int, used: int) -> int:
