@@ -8,7 +8,6 @@ instance made from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any, Generic
 
@@ -34,6 +33,7 @@ from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handl
 from .folding import Folding
 from .gateway import SubtaskGateway
 from .ledger import Ledger
+from .outbox import Outbox
 from .planning import BatchBudget, Limits, Plan
 from .reports import AcknowledgeResult, SubtaskReport
 from .shares import fair_ranges
@@ -61,10 +61,11 @@ class SourceCoordinator(Generic[SplitT]):
         self._gateways = {
             i: SubtaskGateway[SplitT](i, last_closed=self._last_id) for i in range(settings.parallelism)
         }
-        # Gateways whose outbox holds something: a request must not cost a look at all of them.
-        self._ready: set[int] = set()
         # Splits that any subtask may read, and that are in no plan yet.
-        self._free: deque[SplitT] = deque()
+        self._free: Outbox[SplitT] = Outbox()
+        # Outboxes that hold something, by subtask (None: the free splits), in the order in which they have
+        # their turn: a request must not cost a look at all of them.
+        self._ready: dict[int | None, None] = {}
         self._ledger = Ledger(None if restored is None else restored.ledger)
         self._actions = PendingActions(settings.action_policy, () if restored is None else restored.actions)
         # Splits that a reader has caught up with: when they are read again, None for "not in this run".
@@ -235,7 +236,8 @@ class SourceCoordinator(Generic[SplitT]):
         self._ledger.assigned(split)
         if subtask_id is None:
             # No gateway holds it back: nothing is planned before the pending checkpoint is complete.
-            self._free.append(split)
+            self._free.add(split, is_held=False)
+            self._ready.setdefault(None)
         else:
             self._gateways[subtask_id].send_split(split)
             self._sent_to(subtask_id)
@@ -251,7 +253,7 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _sent_to(self, subtask_id: int) -> None:
         if len(self._gateways[subtask_id]):
-            self._ready.add(subtask_id)
+            self._ready.setdefault(subtask_id)
 
     def _open(self, subtask_id: int, checkpoint_id: int) -> None:
         # Large batches have more subtasks than gateways: those are sent to in no other way.
@@ -296,20 +298,40 @@ class SourceCoordinator(Generic[SplitT]):
         self._pending = PendingCheckpoint(snapshot=restored)
 
     def _drain(self, batch: Batch[SplitT]) -> int:
-        """Move what fits from the outboxes into the batch; the number of splits that moved."""
+        """Move what fits from the outboxes into the batch; the number of splits that moved.
+
+        One split of each in turn. Whose split moved goes to the end of the queue, and the first in the
+        queue always fits into an empty batch: no split waits for ever, whatever else is assigned.
+        """
+        for subtask_id in self._ready:
+            if subtask_id is not None:
+                batch.add_events(subtask_id, self._gateways[subtask_id].take_events())
         moved = 0
-        for subtask_id in sorted(self._ready):
-            gateway = self._gateways[subtask_id]
-            batch.add_events(subtask_id, gateway.take_events())
-            while (split := gateway.peek()) is not None and self._planned(split, subtask_id, batch):
-                gateway.take()
-                moved += 1
-            if not len(gateway):
-                self._ready.discard(subtask_id)
-        while self._free and self._planned(self._free[0], None, batch):
-            self._free.popleft()
-            moved += 1
+        waiting = list(self._ready)
+        while waiting:
+            served = [subtask_id for subtask_id in waiting if self._drain_one(subtask_id, batch)]
+            moved += len(served)
+            waiting = [subtask_id for subtask_id in served if subtask_id in self._ready]
         return moved
+
+    def _drain_one(self, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
+        """Move the first split of an outbox into the batch, if there is one and it fits."""
+        outbox = self._outbox(subtask_id)
+        split = outbox.peek()
+        if split is None:
+            # Only events were sent, and the batch has them.
+            self._ready.pop(subtask_id)
+            return False
+        if not self._planned(split, subtask_id, batch):
+            return False
+        outbox.take()
+        del self._ready[subtask_id]
+        if len(outbox):
+            self._ready[subtask_id] = None
+        return True
+
+    def _outbox(self, subtask_id: int | None) -> Outbox[SplitT] | SubtaskGateway[SplitT]:
+        return self._free if subtask_id is None else self._gateways[subtask_id]
 
     def _planned(self, split: SplitT, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
         """Put a split into the batch, if it fits; splits that go on from batch to batch begin to live."""
@@ -366,7 +388,7 @@ class SourceCoordinator(Generic[SplitT]):
         while asking:
             got_some = []
             for subtask_id in asking:
-                if batch.budget.exhausted or self._ready or self._free:
+                if batch.budget.exhausted or self._ready:
                     return
                 self.enumerator.handle_split_request(subtask_id)
                 if self._drain(batch):
@@ -393,13 +415,11 @@ class SourceCoordinator(Generic[SplitT]):
         state = self.enumerator.snapshot_state(metadata.checkpoint_id)
         gateways = self._gateways.values()
         ledger = self._ledger.state(
-            waiting=(
-                *(WaitingSplit(split=split, subtask_id=None) for split in self._free),
-                *(
-                    WaitingSplit(split=split, subtask_id=gateway.subtask_id)
-                    for gateway in gateways
-                    for split in gateway.waiting()
-                ),
+            waiting=tuple(
+                WaitingSplit(split=split, subtask_id=subtask_id)
+                # A restored coordinator finds the queue in the order of what waits.
+                for subtask_id in dict.fromkeys((*self._ready, *self._gateways))
+                for split in self._outbox(subtask_id).waiting()
             ),
             events=tuple(
                 WaitingEvent(event=event, subtask_id=gateway.subtask_id)

@@ -149,7 +149,7 @@ def one_acknowledgement_opens_all_gateways(patch: pytest.MonkeyPatch) -> None:
         for number, gateway in self._gateways.items():
             gateway.open_after(checkpoint_id)
             if len(gateway):
-                self._ready.add(number)
+                self._ready.setdefault(number)
 
     patch.setattr(SourceCoordinator, "_open", opens)
 
