@@ -94,9 +94,7 @@ def fair_ranges(
     return [(share.split, share.cut) for share in served if share.cut is not None]
 
 
-def _part(
-    amounts: dict[str, int], rest: dict[str, int], position: int, number: int
-) -> dict[str, int] | None:
+def _part(amounts: dict[str, int], rest: dict[str, int], position: int, number: int) -> dict[str, int] | None:
     """The part of the split at ``position`` of ``number``; None where there is nothing of some limit."""
     parts = {
         name: min(rest[name], amount // number + (position < amount % number))

@@ -49,7 +49,7 @@ def rows_of(partitions: list[Partition], **limits: int) -> dict[str, int]:
 
 
 def by_steps(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
-    """As a source of row groups would: whole steps, at least one where the source passes the budget for it."""
+    """As a source of row groups would: whole steps, and one that is too large only if it passes budgets."""
     cut = bound(split, budget)
     if cut is None or split.step == 1:
         return cut
