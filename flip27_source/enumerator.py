@@ -280,9 +280,10 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def bound_split(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
         """Cut a split for this batch (for unbounded splits); None when it has nothing to read now.
 
-        Called at every checkpoint for every live split, with its share of the batch's limits; and once
-        more, for the same split, when it has used that up and others have left some of theirs. So it must
-        not change anything: the last answer counts. The default reads a split whole.
+        Called at every checkpoint for every live split, with its share of the batch's limits; and again,
+        for the same split, when it has used that up and others have left some of theirs, or when it
+        returned None and may have a step that is larger than its share. So it must not change anything:
+        the last answer counts. The default reads a split whole.
         """
         return BoundedRange(read=split, rest=None)
 
