@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from flip27_source.readers.json_strings import MalformedJsonError
+from flip27_source.readers.json_strings import MalformedJsonError, java_utf8
 from flip27_source.readers.json_values import Row
 from flip27_source.readers.schema_evolution import FILE_PATH, SchemaEvolution
 from flip27_source.readers.schema_json import JsonNumber, JsonObject, JsonRaw, JsonTypes, parsed_json
@@ -62,7 +62,7 @@ class JsonRescue:
         left = _rest_of_object(members, self._fields, row)
         if left is None:
             return None
-        return _as_json(JsonObject([*left, (FILE_PATH, path)])).encode(errors="replace").decode()
+        return java_utf8(_as_json(JsonObject([*left, (FILE_PATH, path)]))).decode()
 
 
 def _rest_of_object(members: JsonObject, fields: Sequence[pa.Field], read: Row) -> JsonObject | None:

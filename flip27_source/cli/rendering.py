@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from flip27_source.errors import Flip27Error
+from flip27_source.file_systems import shown_path
 
 from .answers import Answer, Table
 from .hiding import Hidden
@@ -75,18 +76,18 @@ class Rendering:
     def _json(self, data: Any) -> None:
         plain = self._hidden.in_data(msgspec.to_builtins(data))
         text = msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
-        self._line(self._out, text)
+        _print(self._out, text)
 
     def _line(self, console: Console, text: str) -> None:
-        # Not by rich, which expands tabs.
-        print(self._hidden.in_text(text), file=console.file)
+        _print(console, _printable(self._hidden.in_text(text)))
 
     def _table(self, table: Table) -> None:
         rows = [[self._hidden.in_text(cell_text(value)) for value in row] for row in table.rows]
         if not self._out.is_terminal:
             for line in (table.columns, *rows):
-                self._line(self._out, "\t".join(_on_one_line(cell) for cell in line))
+                _print(self._out, "\t".join(shown_path(cell) for cell in line))
             return
+        rows = [[_printable(cell) for cell in row] for row in rows]
         self._out.print(_drawn(table, rows, self._out.width), highlight=False)
 
 
@@ -141,5 +142,11 @@ def _styled(cell: str) -> Text:
     return Text(cell, style=_STYLES.get(cell, ""))
 
 
-def _on_one_line(cell: str) -> str:
-    return " ".join(cell.split("\t")).replace("\n", " ")
+def _print(console: Console, text: str) -> None:
+    # Not by rich, which expands tabs.
+    print(text, file=console.file)
+
+
+def _printable(text: str) -> str:
+    """A text of several lines in which file names cannot control the terminal."""
+    return "\n".join("\t".join(map(shown_path, line.split("\t"))) for line in text.split("\n"))

@@ -254,7 +254,8 @@ class CoordinatorHolder:
         self._check_that_it_drives()
         beginning = self._beginning if parent.is_initial else None
         savepoint = None if beginning is None else beginning.savepoint
-        self._at = self._storage.write(pending, parent=parent, savepoint=savepoint)
+        restored_from = None if savepoint is None else savepoint.name
+        self._at = self._storage.write(pending, parent=parent, restored_from=restored_from)
         if beginning is not None and not self._one_batch:
             beginning.first_written(self._at, self._storage.store)
         self._drive(self._at)

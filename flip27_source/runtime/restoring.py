@@ -52,7 +52,7 @@ class Beginning:
         self._source = source
         self._codec = codec
         self.savepoint = savepoint
-        stored = storage.restore_savepoint(savepoint)
+        stored = storage.restore_document(savepoint.document, savepoint.load_segment)
         rewrite = source.options[PATH_REWRITE]
         self._moved = None if rewrite is None else MovedFiles(source, rewrite, stored)
         found = stored if self._moved is None else self._moved.snapshot()

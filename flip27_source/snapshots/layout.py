@@ -32,6 +32,8 @@ FAILURES = "failures"
 REQUESTS = "requests"
 DRIVERS = "drivers"
 CLAIM_FILE = "claim.json"
+SAVEPOINT_METADATA = "_metadata"
+"""Of a savepoint; written last, so that it marks a whole one."""
 FOLDERS = (CHECKPOINTS, SEGMENTS, REPORTS, FAILURES, REQUESTS, DRIVERS)
 """What a lineage may have in it besides its own two files."""
 

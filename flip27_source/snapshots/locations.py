@@ -19,7 +19,6 @@ from ..stored_json import decode_json
 from . import layout
 from .layout import CheckpointName
 from .offsets import Offset
-from .savepoints import METADATA
 from .spark_checkpoint import COMMITS, OFFSETS
 from .store import Store, open_store
 
@@ -80,7 +79,7 @@ def find_lineages(
     place = _normal(location)
     store = open_store(place, storage_options)
     names = set(store.list(""))
-    if METADATA in names:
+    if layout.SAVEPOINT_METADATA in names:
         found = [_beside(place, is_savepoint=True)]
     elif layout.SOURCE_FILE in names:
         found = [_beside(place)]
@@ -97,7 +96,7 @@ def _normal(location: str) -> str:
     """Without a slash or ``_metadata`` at its end; absolute on local disk."""
     local = local_path(location)
     place = location if local is None else os.path.abspath(local)
-    return place.rstrip("/").removesuffix(f"/{METADATA}").rstrip("/") or "/"
+    return place.rstrip("/").removesuffix(f"/{layout.SAVEPOINT_METADATA}").rstrip("/") or "/"
 
 
 def _beside(place: str, *, is_savepoint: bool = False) -> Lineage:

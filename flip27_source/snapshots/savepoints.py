@@ -34,7 +34,7 @@ from .segments import check_packed, most_packed_bytes, unpack_segment
 from .store import Store, open_store
 
 FORMAT = 1
-METADATA = "_metadata"
+METADATA = layout.SAVEPOINT_METADATA
 MOST_METADATA_BYTES = 2 * MOST_DOCUMENT_BYTES
 QUERY = "query"
 READERS = "readers"

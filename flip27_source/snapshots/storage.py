@@ -32,8 +32,8 @@ from .documents import (
     encode_source,
 )
 from .identity import as_lines, differences
+from .layout import CheckpointName
 from .offsets import INITIAL_OFFSET, Offset
-from .savepoints import Savepoint
 from .segments import most_packed_bytes, pack_segment, unpack_segment
 from .store import Store
 
@@ -76,18 +76,18 @@ class CheckpointStorage:
         self.in_use = InUse()
 
     def write(
-        self, pending: PendingCheckpoint[Any], parent: Offset, *, savepoint: Savepoint | None = None
+        self, pending: PendingCheckpoint[Any], parent: Offset, *, restored_from: CheckpointName | None = None
     ) -> Offset:
         """Make a checkpoint durable; its offset. Nothing is visible before all of it is.
 
-        ``savepoint``: what the first checkpoint of a lineage goes on from.
+        ``restored_from``: the savepoint that the first checkpoint of a lineage goes on from.
         """
         encoded = self._codec.encode(
             pending.snapshot,
             source=self._source,
             parent=parent.name,
             inline_all=self.store is None,
-            savepoint=None if savepoint is None else savepoint.name,
+            savepoint=restored_from,
         )
         summary = _summary(pending)
         if self.store is None:
@@ -150,12 +150,14 @@ class CheckpointStorage:
             with_plan=with_plan or document.reports is not ReportDemand.NONE,
         )
 
-    def restore_savepoint(self, savepoint: Savepoint) -> Snapshot[Any]:
+    def restore_document(
+        self, document: CheckpointDocument, load_segment: Callable[[str], bytes]
+    ) -> Snapshot[Any]:
         """The snapshot in a savepoint, plan included: its reports are still to be folded in.
 
         Whether it is of this source is for the caller to know (``savepoint_differences``).
         """
-        return self._codec.decode(savepoint.document, savepoint.load_segment, with_plan=True)
+        return self._codec.decode(document, load_segment, with_plan=True)
 
     def check_storable(self, snapshot: Snapshot[Any]) -> None:
         """Refuse a snapshot that could not be stored and restored; writes nothing.

@@ -280,10 +280,19 @@ def rendered(answer: Answer, **console: Any) -> str:
 
 
 def test_a_table_is_drawn_on_a_terminal_and_elsewhere_one_line_for_each_row() -> None:
-    assert rendered(TABLE) == "a_b\tc\nx y\t1 2\n\t3\n"
+    assert rendered(TABLE) == "a_b\tc\nx\\ty\t1\\n2\n\t3\n"
     drawn = rendered(TABLE, force_terminal=True, color_system=None, width=40)
     assert "a b" in drawn
     assert "─" in drawn
+
+
+def test_what_a_file_name_holds_never_controls_the_terminal() -> None:
+    name = "a\x1b[2J\u202egpj.json"
+    answer = Answer(data=[name], shown=[Table(columns=("path",), rows=[(name,)]), name], notes=[name])
+    for console in ({}, {"force_terminal": True, "color_system": None, "width": 60}):
+        printed = rendered(answer, **console)
+        assert printed.count("a\\x1b[2J\\u202egpj.json") == 3
+        assert "\x1b" not in printed
 
 
 def test_on_a_terminal_columns_of_which_nothing_is_known_are_left_out() -> None:

@@ -135,6 +135,7 @@ HTTP_USES: dict[str, list[tuple[str, dict[str, str]]]] = {
     "httpRetries": [("page", {"httpRetries": "1"})],
     "maxBackoff": [("page", {"maxBackoff": "1s"})],
     "requestTimeout": [("page", {"requestTimeout": "9s"})],
+    "maxResponseBytes": [("page", {"maxResponseBytes": "1mb"})],
     "mode": [("page", {"mode": "FAILFAST"})],
     "columnNameOfCorruptRecord": [("page", {"columnNameOfCorruptRecord": "bad"})],
     "timeZone": [("page", {"timeZone": "Asia/Tokyo"})],

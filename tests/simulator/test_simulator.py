@@ -53,7 +53,7 @@ def test_the_seeds_of_these_tests_bring_every_kind_of_fault_and_source() -> None
     kinds = {kind for outcome in outcomes for kind in outcome.faults}
     assert kinds >= {
         "EACCES", "EIO", "ENOSPC", "full disk", "kill", "nonsense", "power cut", "read-only", "short write",
-        "slow thread", "zombie",
+        "slow thread", "unsynced folder", "zombie",
     }  # fmt: skip
     assert {outcome.kind for outcome in outcomes} == {"files", "talking", "careless"}
 

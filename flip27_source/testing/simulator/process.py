@@ -20,7 +20,7 @@ class Process:
 
     Attributes:
         is_driver: whether the query ends with it.
-        has_taken_over: whether it has said that it drives.
+        epoch: the newest one in which it said that it drives; None where it never did.
         is_dead: killed, or stopped for good: its calls have no effect any more.
     """
 
@@ -28,7 +28,7 @@ class Process:
         self.name = name
         self.is_driver = is_driver
         self.is_dead = False
-        self.has_taken_over = False
+        self.epoch: int | None = None
         self._disturber = disturber
 
     def __repr__(self) -> str:

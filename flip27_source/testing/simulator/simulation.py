@@ -90,6 +90,8 @@ class Simulation(Machine):
         self.kill_rate = draw.choice((0.0, 0.001, 0.005, 0.02))
         self.error_rate = draw.choice((0.0, 0.0, 0.002, 0.01))
         self.short_rate = draw.choice((0.0, 0.2))
+        self.unsynced_rate = draw.choice((0.0, 0.0, 0.2))
+        self.outage_rate = draw.choice((0.0, 0.0, 0.05))
         self.result_lost = draw.choice((0.0, 0.1))
         self.copies = draw.choice((0.0, 0.2))
         self.is_read_only = False
@@ -149,7 +151,7 @@ class Simulation(Machine):
         if not self.is_calm:
             self._trouble(process, call, path)
         if call in ("link", "create") and f"/{layout.DRIVERS}/" in path:
-            process.has_taken_over = True
+            process.epoch = layout.parse_driver(os.path.basename(path)) or process.epoch
 
     def _trouble(self, process: Process, call: str, path: str) -> None:
         luck = self.random.random()
@@ -161,6 +163,9 @@ class Simulation(Machine):
             number = self.random.choice((errno.EIO, errno.ENOSPC, errno.EACCES))
             self.fault(errno.errorcode[number], f"{process}: {call} {path} fails")
             raise OSError(number, os.strerror(number), path)
+        if call == "sync_folder" and self.random.random() < self.unsynced_rate:
+            self.fault("unsynced folder", f"{process}: {path} cannot be synced")
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         if self.is_read_only and call in _WRITES:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
@@ -223,6 +228,9 @@ class Simulation(Machine):
             self.tell(
                 f"batch {query.logs.next_batch_id - 1} is committed: {len(rows)} rows of {len(tasks)} tasks"
             )
+            self._survive("after the commit log")
+        except _PowerCut:
+            self.cut_power()
         except Killed as killed:
             self.tell(f"the driver died: {killed.where}")
             query.kill()
@@ -255,8 +263,8 @@ class Simulation(Machine):
         try:
             driver.holder.close()
             self._let_threads_end()
-            if self.is_calm and not self.is_read_only and driver.process.has_taken_over:
-                self._check_nothing_lives()
+            if self.is_calm and not self.is_read_only and driver.process.epoch is not None:
+                self._check_nobody_lives_in(driver.process.epoch)
         except Killed:
             pass
         except Flip27Error as error:
@@ -372,9 +380,13 @@ class Simulation(Machine):
         raise DefectFound(f"no end after {_CALM_BATCHES} batches")
 
     def _survive(self, where: str) -> None:
-        if not self.is_calm and self.random.random() < self.kill_rate * 5:
+        if self.is_calm:
+            return
+        if self.random.random() < self.kill_rate * 5:
             self.fault("kill", f"the driver is killed {where}")
             raise Killed(where)
+        if self.random.random() < self.outage_rate:
+            raise _PowerCut(where)
 
     def _ended(self, error: Exception, cause: BaseException | None) -> None:
         """The query has failed."""
@@ -430,14 +442,12 @@ class Simulation(Machine):
                 what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
                 raise DefectFound(what) from error
 
-    def _check_nothing_lives(self) -> None:
-        """Nothing of the query that was stopped says that it lives."""
+    def _check_nobody_lives_in(self, epoch: int) -> None:
+        """The driver of an epoch was stopped: nothing says that it lives."""
         logged = [Offset.from_json(as_value(text)) for text in self.query.logs.offsets]
-        lineages = {offset.lineage for offset in logged if offset.lineage is not None}
-        for lineage in sorted(lineages):
+        for lineage in sorted({offset.lineage for offset in logged if offset.lineage is not None}):
             listed = self._listed(f"{lineage}/{layout.DRIVERS}")
-            last = max((layout.parse_driver(name) or 0 for name in listed), default=0)
-            alive = [name for name in listed if name.startswith(f"{last}.") and name.endswith(".alive")]
+            alive = [name for name in listed if name.startswith(f"{epoch}.") and name.endswith(".alive")]
             if alive:
                 raise DefectFound(f"the query has stopped, and {alive} says that it lives")
 
@@ -451,6 +461,10 @@ class Simulation(Machine):
         finally:
             if self.bucket is not None:
                 self.bucket.stale_lists = stale
+
+
+class _PowerCut(Killed):
+    """The machine goes off in the middle of a batch."""
 
 
 class _ShortWrites(ProcessDisk):
