@@ -118,7 +118,7 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
         """Hand out the next endpoint that nobody has."""
         split = self._next()
         if split is not None:
-            self.context.assign_split(split, subtask_id)
+            self.context.assign_split(split)
 
     def add_splits_back(self, splits: Sequence[HttpSplit], subtask_id: int) -> None:
         """Keep them for the next request, at their positions."""

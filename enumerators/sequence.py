@@ -106,7 +106,7 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
     def handle_split_request(self, subtask_id: int) -> None:
         """Hand out the next split."""
         if self._unassigned:
-            self.context.assign_split(self._unassigned.pop(0), subtask_id)
+            self.context.assign_split(self._unassigned.pop(0))
 
     def add_splits_back(self, splits: Sequence[SequenceSplit], subtask_id: int) -> None:
         """Keep them for the next request."""

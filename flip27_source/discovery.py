@@ -112,7 +112,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         while self._pages:
             page = self._pages[0]
             if page.taken < len(page.splits):
-                self.context._assign_checked(page.splits[page.taken], subtask_id)
+                self.context._assign_checked(page.splits[page.taken])
                 page.taken += 1
                 return
             self._pages.popleft()

@@ -61,7 +61,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What is left of a batch's limits, as ``files``, ``rows`` and ``bytes``; None means no limit."""
+    """What a split may take of a batch's limits, in files, rows and bytes; None means no limit."""
 
     files: int | None = None
     rows: int | None = None
@@ -128,20 +128,22 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Where the enumerator publishes its numbers."""
 
     @abstractmethod
-    def assign_split(self, split: SplitT, subtask_id: int) -> None:
+    def assign_split(self, split: SplitT, subtask_id: int | None = None) -> None:
         """Hand a split out. From now on the coordinator owns it, not the enumerator.
 
-        Inside ``handle_split_request`` the split may be moved to another subtask, to balance the
-        batch; a split assigned unasked stays with its subtask.
+        Args:
+            subtask_id: the subtask that reads it, in this batch and, where it goes on, in every later one.
+                None, which is best for nearly all sources: planning places it so that all subtasks of a
+                batch finish together.
         """
 
-    def _assign_checked(self, split: SplitT, subtask_id: int) -> None:
+    def _assign_checked(self, split: SplitT, subtask_id: int | None = None) -> None:
         """``assign_split`` of a split that was checked when it was found, and need not be once more."""
         self.assign_split(split, subtask_id)
 
     @abstractmethod
     def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
-        """``assign_split`` for many splits, by subtask."""
+        """``assign_split`` for many splits, each with its subtask."""
 
     @abstractmethod
     def call_async(
@@ -212,7 +214,11 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
     @abstractmethod
     def handle_split_request(self, subtask_id: int) -> None:
-        """A subtask has room: assign it a split, or do nothing where there is none."""
+        """There is room in the batch: assign a split, or do nothing where there is none.
+
+        Called for each subtask in turn until nothing is assigned. ``assign_split(split)`` leaves the place
+        to planning; with ``subtask_id`` the split stays with the subtask that asks.
+        """
 
     @abstractmethod
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
@@ -274,7 +280,10 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def bound_split(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
         """Cut a split for this batch (for unbounded splits); None when it has nothing to read now.
 
-        Called at every checkpoint for every live split. The default reads a split whole.
+        Called at every checkpoint for every live split, with its share of the batch's limits; and again,
+        for the same split, when it has used that up and others have left some of theirs, or when it
+        returned None and may have a step that is larger than its share. So it must not change anything:
+        the last answer counts. The default reads a split whole.
         """
         return BoundedRange(read=split, rest=None)
 

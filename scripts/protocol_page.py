@@ -1,7 +1,7 @@
 """Fills the made parts of docs/protocol.md from the code and the tests; with --check, only compares.
 
-Made are the state table of the gateway (by calling it in each of its states) and the list of which
-test shows which scenario (from the names of the tests).
+Made are the state tables of the gateway and of the checkpoint, from the data that the code acts on, and
+the list of which test shows which scenario, from the names of the tests.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from flip27_source.coordination.gateway import AddSplit, SubtaskGateway
-from flip27_source.errors import ProtocolError
+from flip27_source.coordination.checkpoint_states import CHECKPOINT_TRANSITIONS
+from flip27_source.coordination.gateway import TRANSITIONS
 from scripts.made_page import write_or_check
 
 TOP = Path(__file__).parents[1]
@@ -26,48 +24,6 @@ TESTS = TOP / "tests"
 SCENARIOS = [*range(1, 36), *range(44, 68), 70, 71, 74, *range(79, 90), *range(91, 101)]
 """The scenarios that the protocol has to show, or to say why they cannot arise."""
 
-Gateway = SubtaskGateway[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    split_id: str
-
-
-_ITEM: AddSplit[Any] = AddSplit(_Split("x"), pinned=True)
-
-
-def _open(gateway: Gateway) -> None:
-    pass
-
-
-def _marked(gateway: Gateway) -> None:
-    gateway.mark_for_checkpoint(5)
-
-
-def _closed(gateway: Gateway) -> None:
-    gateway.mark_for_checkpoint(5)
-    gateway.try_close(5)
-    gateway.send(_ITEM)
-
-
-_STATES: dict[str, Callable[[Gateway], object]] = {
-    "open": _open,
-    "marked for 5": _marked,
-    "closed by 5": _closed,
-}
-_CALLS: dict[str, Callable[[Gateway], object]] = {
-    "send": lambda gateway: gateway.send(_ITEM),
-    "mark 5": lambda gateway: gateway.mark_for_checkpoint(5),
-    "mark 6": lambda gateway: gateway.mark_for_checkpoint(6),
-    "close 5": lambda gateway: gateway.try_close(5),
-    "close 6": lambda gateway: gateway.try_close(6),
-    "acknowledge 4": lambda gateway: gateway.open_after(4),
-    "acknowledge 5": lambda gateway: gateway.open_after(5),
-    "acknowledge 6": lambda gateway: gateway.open_after(6),
-    "abort, reset": lambda gateway: gateway.open(),
-}
-
 
 def page(text: str) -> str:
     """The page with its made parts made anew."""
@@ -75,7 +31,12 @@ def page(text: str) -> str:
     missing = [number for number in SCENARIOS if number not in known]
     if missing:
         raise SystemExit(f"no test is named after scenarios {missing}, and {PAGE.name} does not say why")
-    for name, part in (("gateway", _gateway_table()), ("scenarios", _scenario_table(text))):
+    parts = {
+        "gateway": _gateway_table(),
+        "checkpoint": _checkpoint_table(),
+        "scenarios": _scenario_table(text),
+    }
+    for name, part in parts.items():
         marks = rf"(<!-- {name}: made by scripts.protocol_page -->\n).*?(<!-- end -->)"
         text, found = re.subn(marks, lambda m, part=part: m[1] + part + m[2], text, flags=re.DOTALL)  # type: ignore[misc]
         if found != 1:
@@ -84,31 +45,20 @@ def page(text: str) -> str:
 
 
 def _gateway_table() -> str:
-    lines = ["| state | " + " | ".join(_CALLS) + " |", "|---|" + "---|" * len(_CALLS)]
-    for state, prepare in _STATES.items():
-        cells = []
-        for call in _CALLS.values():
-            gateway: Gateway = SubtaskGateway(0)
-            prepare(gateway)
-            cells.append(_outcome(gateway, call))
-        lines.append(f"| {state} | " + " | ".join(cells) + " |")
+    lines = ["| state | call | next state | besides | because |", "|---|---|---|---|---|"]
+    for item in TRANSITIONS:
+        next_state = "the same" if item.next_state is item.state else item.next_state.value
+        cells = (item.state.value, item.call.value, next_state, item.effect.value, item.rule)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _outcome(gateway: Gateway, call: Callable[[Gateway], object]) -> str:
-    before, outbox, waiting = gateway.state, len(gateway), len(list(gateway.waiting()))
-    try:
-        call(gateway)
-    except ProtocolError:
-        return "error"
-    told = []
-    if gateway.state is not before:
-        told.append(gateway.state.value)
-    if len(list(gateway.waiting())) > waiting:
-        told.append("to the outbox" if len(gateway) > outbox else "held back")
-    elif len(gateway) > outbox:
-        told.append("what was held back goes out")
-    return ", ".join(told) or "no effect"
+def _checkpoint_table() -> str:
+    lines = ["| state | call | next state | because |", "|---|---|---|---|"]
+    for item in CHECKPOINT_TRANSITIONS:
+        next_state = "the same" if item.next_state is item.state else item.next_state.value
+        lines.append(f"| {item.state.value} | {item.call.value} | {next_state} | {item.rule} |")
+    return "\n".join(lines) + "\n"
 
 
 def _tests() -> Iterator[tuple[str, str]]:

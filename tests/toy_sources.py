@@ -64,7 +64,7 @@ class Shelf(SplitEnumerator[Item]):
 
     def handle_split_request(self, subtask_id: int) -> None:
         if self.shelf:
-            self.context.assign_split(self.shelf.popleft(), subtask_id)
+            self.context.assign_split(self.shelf.popleft())
 
     def add_splits_back(self, splits: Sequence[Item], subtask_id: int) -> None:
         self.shelf.extendleft(reversed(splits))
@@ -174,7 +174,7 @@ class Feed(SplitEnumerator[Item]):
 
     def handle_split_request(self, subtask_id: int) -> None:
         if self.taken < len(self.feed):
-            self.context.assign_split(self.feed[self.taken], subtask_id)
+            self.context.assign_split(self.feed[self.taken])
             self.taken += 1
 
     def add_splits_back(self, splits: Sequence[Item], subtask_id: int) -> None:

@@ -93,7 +93,7 @@ class GrowingTableEnumerator(SplitEnumerator[KeyRange]):
     def handle_split_request(self, subtask_id: int) -> None:
         """Assign the table to whoever asks first."""
         if self._unassigned:
-            self.context.assign_split(self._unassigned.pop(), subtask_id)
+            self.context.assign_split(self._unassigned.pop())
 
     def add_splits_back(self, splits: Sequence[KeyRange], subtask_id: int) -> None:
         """Keep it for the next request."""

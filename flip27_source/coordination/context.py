@@ -72,7 +72,7 @@ class Coordinator(Protocol[SentT_contra]):
 
     settings: CoordinatorSettings
 
-    def send_split(self, split: SentT_contra, subtask_id: int, *, pinned: bool) -> None: ...
+    def send_split(self, split: SentT_contra, subtask_id: int | None) -> None: ...
 
     def send_event(self, subtask_id: int, event: SourceEvent) -> None: ...
 
@@ -80,11 +80,7 @@ class Coordinator(Protocol[SentT_contra]):
 
 
 class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
-    """Checks what it is given and passes it on to the coordinator and the runner.
-
-    Attributes:
-        requesting: whether a split request is being answered.
-    """
+    """Checks what it is given and passes it on to the coordinator and the runner."""
 
     def __init__(
         self,
@@ -99,7 +95,6 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
         self._splits = stored_splits(enumerator_type)
         self._events = stored_events(coordinator.settings.reader_type)
         self._actions: StoredValues | None = None
-        self.requesting = False
 
     @property
     def boundedness(self) -> Boundedness:
@@ -121,13 +116,14 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
     def metrics(self) -> MetricGroup:
         return self._metrics
 
-    def assign_split(self, split: SplitT, subtask_id: int) -> None:
+    def assign_split(self, split: SplitT, subtask_id: int | None = None) -> None:
         self._splits.check_split(split)
         self._assign_checked(split, subtask_id)
 
-    def _assign_checked(self, split: SplitT, subtask_id: int) -> None:
-        self._check_registered(subtask_id)
-        self._coordinator.send_split(split, subtask_id, pinned=not self.requesting)
+    def _assign_checked(self, split: SplitT, subtask_id: int | None = None) -> None:
+        if subtask_id is not None:
+            self._check_registered(subtask_id)
+        self._coordinator.send_split(split, subtask_id)
 
     def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
         for subtask_id, splits in assignments.items():

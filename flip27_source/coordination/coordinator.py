@@ -8,14 +8,16 @@ instance made from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Generic
 
-from ..enumerator import Boundedness, BoundedRange, SplitEnumerator
+from ..enumerator import Boundedness, BoundedRange, Budget, SplitEnumerator
 from ..errors import ContractError, ProtocolError
 from ..events import SourceEvent
 from ..split import SplitT, size_of
 from .actions import PendingActions
 from .batch import Batch
+from .checkpoint_states import CheckpointCall, CheckpointState, transition
 from .checkpoints import (
     INITIAL_CHECKPOINT_ID,
     CheckpointMetadata,
@@ -29,10 +31,19 @@ from .checkpoints import (
 )
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
 from .folding import Folding
-from .gateway import AddSplit, SubtaskGateway
+from .gateway import SubtaskGateway
 from .ledger import Ledger
+from .outbox import Outbox
 from .planning import BatchBudget, Limits, Plan
 from .reports import AcknowledgeResult, SubtaskReport
+from .shares import fair_ranges
+
+_CALL_OF = {
+    AcknowledgeResult.SUCCESS: CheckpointCall.ACKNOWLEDGE,
+    AcknowledgeResult.DUPLICATE: CheckpointCall.ACKNOWLEDGE_AGAIN,
+    AcknowledgeResult.UNKNOWN: CheckpointCall.ACKNOWLEDGE_UNKNOWN,
+    AcknowledgeResult.DISCARDED: CheckpointCall.ACKNOWLEDGE_OTHER,
+}
 
 
 class SourceCoordinator(Generic[SplitT]):
@@ -50,8 +61,11 @@ class SourceCoordinator(Generic[SplitT]):
         self._gateways = {
             i: SubtaskGateway[SplitT](i, last_closed=self._last_id) for i in range(settings.parallelism)
         }
-        # Gateways whose outbox holds something: a request must not cost a look at all of them.
-        self._ready: set[int] = set()
+        # Splits that any subtask may read, and that are in no plan yet.
+        self._free: Outbox[SplitT] = Outbox()
+        # Outboxes that hold something, by subtask (None: the free splits), in the order in which they have
+        # their turn: a request must not cost a look at all of them.
+        self._ready: dict[int | None, None] = {}
         self._ledger = Ledger(None if restored is None else restored.ledger)
         self._actions = PendingActions(settings.action_policy, () if restored is None else restored.actions)
         # Splits that a reader has caught up with: when they are read again, None for "not in this run".
@@ -117,18 +131,14 @@ class SourceCoordinator(Generic[SplitT]):
         are closed: whatever is sent from then on is for the batch after this one.
         """
         self._check_started()
-        if self._pending is not None:
-            raise ProtocolError(
-                f"checkpoint {metadata.checkpoint_id} was triggered while "
-                f"{self._pending.checkpoint_id} is pending"
-            )
-        if metadata.checkpoint_id != self._last_id + 1:
-            raise ProtocolError(f"checkpoint {metadata.checkpoint_id} was triggered after {self._last_id}")
+        is_next = metadata.checkpoint_id == self._last_id + 1
+        self._check_call(
+            CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
+        )
         batch = Batch[SplitT](BatchBudget(limits))
-        self._drain_gateways(batch)
+        self._drain(batch)
         self._request_splits(batch)
-        for split in self._ledger.live:
-            self._read_on(split, batch, metadata.timestamp_ms)
+        self._read_on(batch, metadata.timestamp_ms)
         wanted = metadata.edits or metadata.is_savepoint or self.enumerator.wants_checkpoint()
         if not batch and not wanted:
             return None
@@ -138,8 +148,8 @@ class SourceCoordinator(Generic[SplitT]):
             parallelism=self.settings.parallelism,
             max_partition_bytes=self.settings.max_partition_bytes,
             reports=self.settings.reports,
-            # Nobody knows how long a page takes: what one waits for must not hold up the others.
-            each_apart=self.settings.reader_bounds_splits,
+            # What one page or partition is slow to give must not hold up the others.
+            each_apart=self._cuts_splits or self.settings.reader_bounds_splits,
         )
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
         snapshot = self._snapshot(metadata, plan)
@@ -153,30 +163,31 @@ class SourceCoordinator(Generic[SplitT]):
     def standing(self) -> Snapshot[SplitT]:
         """The whole state between two batches: what edits are applied to."""
         self._check_started()
-        if self._pending is not None:
-            raise ProtocolError(f"checkpoint {self._pending.checkpoint_id} is pending: nothing stands still")
+        self._check_call(CheckpointCall.STAND, self._last_id)
         return self._snapshot(CheckpointMetadata(checkpoint_id=self._last_id, timestamp_ms=0), Plan())
 
     def acknowledge(self, report: SubtaskReport[SplitT]) -> AcknowledgeResult:
         """A subtask has done its share: its gateway opens, its report waits for the completion (R4)."""
         self._check_started()
-        if self._pending is None:
-            return AcknowledgeResult.DISCARDED
-        result, self._pending = self._pending.acknowledged(report)
+        result, pending = AcknowledgeResult.DISCARDED, self._pending
+        if pending is not None:
+            result, pending = pending.acknowledged(report)
+        self._check_call(_CALL_OF[result], report.checkpoint_id)
+        self._pending = pending
         if result is AcknowledgeResult.SUCCESS:
             self._open(report.subtask_id, report.checkpoint_id)
         return result
 
     def repeat(self, subtask_id: int) -> None:
         """A required report is missing, and by policy the subtask's share is read once more (R6)."""
-        if self._pending is None:
-            raise ProtocolError(f"subtask {subtask_id} cannot repeat: no checkpoint is pending")
+        self._check_call(CheckpointCall.REPEAT, self._last_id)
         if self._cuts_splits:
             raise ContractError(
                 f"subtask {subtask_id} has written no report, and ranges that bound_split has cut "
                 "cannot be read again",
                 remedy="set onMissingReport=fail and let every batch be read to its end",
             )
+        assert self._pending is not None
         self._pending = self._pending.repeated(subtask_id)
 
     def complete(self, checkpoint_id: int, *, quietly: bool = False) -> CompletedCheckpoint[SplitT] | None:
@@ -190,18 +201,11 @@ class SourceCoordinator(Generic[SplitT]):
             The checkpoint when this call completed it, None when there was nothing to complete.
         """
         self._check_started()
-        if checkpoint_id > self._last_id:
-            raise ProtocolError(
-                f"checkpoint {checkpoint_id} cannot be complete: the newest is {self._last_id}"
-            )
         pending = self._pending
-        if pending is None or pending.checkpoint_id != checkpoint_id:
+        call = self._completion_of(checkpoint_id)
+        self._check_call(call, checkpoint_id)
+        if pending is None or call is not CheckpointCall.COMPLETE:
             return None
-        if pending.not_yet_acknowledged:
-            raise ProtocolError(
-                f"checkpoint {checkpoint_id} cannot be complete: subtasks "
-                f"{sorted(pending.not_yet_acknowledged)} have not acknowledged it"
-            )
         self._pending = None
         self._completing = checkpoint_id
         folding = Folding(pending, self._ledger, self.enumerator, self.settings)
@@ -227,32 +231,55 @@ class SourceCoordinator(Generic[SplitT]):
         """The run ends."""
         self.enumerator.close()
 
-    def send_split(self, split: SplitT, subtask_id: int, *, pinned: bool) -> None:
-        """Send a split to a subtask; not ``pinned``: to any subtask."""
+    def send_split(self, split: SplitT, subtask_id: int | None) -> None:
+        """Send a split to a subtask; None: to whichever subtask planning gives it."""
         self._ledger.assigned(split)
-        self._send(subtask_id if pinned else 0, AddSplit(split, pinned))
+        if subtask_id is None:
+            # No gateway holds it back: nothing is planned before the pending checkpoint is complete.
+            self._free.add(split, is_held=False)
+            self._ready.setdefault(None)
+        else:
+            self._gateways[subtask_id].send_split(split)
+            self._sent_to(subtask_id)
 
     def send_event(self, subtask_id: int, event: SourceEvent) -> None:
         """Send an event to a subtask."""
-        self._send(subtask_id, event)
+        self._gateways[subtask_id].send_event(event)
+        self._sent_to(subtask_id)
 
     def add_action(self, action: Any) -> None:
         """To be performed once what is known now is durable and complete."""
         self._actions.add(action, self._last_id + 1 if self._completing is None else self._completing)
 
-    def _send(self, subtask_id: int, item: AddSplit[SplitT] | SourceEvent) -> None:
-        gateway = self._gateways[subtask_id]
-        gateway.send(item)
-        if len(gateway):
-            self._ready.add(subtask_id)
+    def _sent_to(self, subtask_id: int) -> None:
+        if len(self._gateways[subtask_id]):
+            self._ready.setdefault(subtask_id)
 
     def _open(self, subtask_id: int, checkpoint_id: int) -> None:
         # Large batches have more subtasks than gateways: those are sent to in no other way.
         gateway = self._gateways.get(subtask_id)
         if gateway is not None:
             gateway.open_after(checkpoint_id)
-            if len(gateway):
-                self._ready.add(subtask_id)
+            self._sent_to(subtask_id)
+
+    def _completion_of(self, checkpoint_id: int) -> CheckpointCall:
+        pending = self._pending
+        if checkpoint_id > self._last_id:
+            return CheckpointCall.COMPLETE_UNSEEN
+        if pending is None or pending.checkpoint_id != checkpoint_id:
+            return CheckpointCall.COMPLETE_OTHER
+        return CheckpointCall.COMPLETE_EARLY if pending.not_yet_acknowledged else CheckpointCall.COMPLETE
+
+    def _check_call(self, call: CheckpointCall, checkpoint_id: int) -> None:
+        """Refuse what the table of states does not have."""
+        state = CheckpointState.IDLE if self._pending is None else CheckpointState.PENDING
+        missing = sorted(self._pending.not_yet_acknowledged) if self._pending else []
+        transition(
+            state,
+            call,
+            f"checkpoint {checkpoint_id} (the newest is {self._last_id}"
+            + (f"; subtasks {missing} have not acknowledged it)" if missing else ")"),
+        )
 
     def _check_started(self) -> None:
         if not self._started:
@@ -262,58 +289,94 @@ class SourceCoordinator(Generic[SplitT]):
         # A restart may have fewer subtasks than the run that sent to them.
         parallelism = self.settings.parallelism
         for waiting in restored.ledger.waiting:
-            subtask_id = (waiting.subtask_id or 0) % parallelism
-            self.send_split(waiting.split, subtask_id, pinned=waiting.subtask_id is not None)
+            subtask_id = None if waiting.subtask_id is None else waiting.subtask_id % parallelism
+            self.send_split(waiting.split, subtask_id)
         for item in restored.ledger.events:
             self.send_event(item.subtask_id % parallelism, item.event)
         planned = [split.split_id for item in restored.plan.assignments for split in item.splits]
         self._ledger.restores_plan(self._last_id, planned)
         self._pending = PendingCheckpoint(snapshot=restored)
 
-    def _drain_gateways(self, batch: Batch[SplitT]) -> int:
+    def _drain(self, batch: Batch[SplitT]) -> int:
         """Move what fits from the outboxes into the batch; the number of splits that moved.
 
-        Splits that go on from batch to batch begin to live.
+        One split of each in turn. Whose split moved goes to the end of the queue, and the first in the
+        queue always fits into an empty batch: no split waits for ever, whatever else is assigned.
         """
+        for subtask_id in self._ready:
+            if subtask_id is not None:
+                batch.add_events(subtask_id, self._gateways[subtask_id].take_events())
         moved = 0
-        lives_on = self._cuts_splits or self.settings.reader_bounds_splits
-        for subtask_id in sorted(self._ready):
-            gateway = self._gateways[subtask_id]
-            batch.add_events(subtask_id, gateway.take_events())
-            while (item := gateway.peek()) is not None:
-                pinned_to = subtask_id if item.pinned else None
-                if lives_on:
-                    self._ledger.begins(item.split, pinned_to)
-                elif batch.budget.fits(size := size_of(item.split)):
-                    batch.add(item.split, size, pinned_to, item.split.split_id)
-                else:
-                    break
-                gateway.take()
-                moved += 1
-            else:
-                self._ready.discard(subtask_id)
+        waiting = list(self._ready)
+        while waiting:
+            served = [subtask_id for subtask_id in waiting if self._drain_one(subtask_id, batch)]
+            moved += len(served)
+            waiting = [subtask_id for subtask_id in served if subtask_id in self._ready]
         return moved
 
-    def _read_on(self, split: SplitT, batch: Batch[SplitT], now_ms: int) -> None:
-        """Put the next range of a live split into the batch, if there is one and room for it."""
-        if batch.budget.exhausted:
-            return
-        pinned_to = self._ledger.pin_of(split.split_id)
+    def _drain_one(self, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
+        """Move the first split of an outbox into the batch, if there is one and it fits."""
+        outbox = self._outbox(subtask_id)
+        split = outbox.peek()
+        if split is None:
+            # Only events were sent, and the batch has them.
+            self._ready.pop(subtask_id)
+            return False
+        if not self._planned(split, subtask_id, batch):
+            return False
+        outbox.take()
+        del self._ready[subtask_id]
+        if len(outbox):
+            self._ready[subtask_id] = None
+        return True
+
+    def _outbox(self, subtask_id: int | None) -> Outbox[SplitT] | SubtaskGateway[SplitT]:
+        return self._free if subtask_id is None else self._gateways[subtask_id]
+
+    def _planned(self, split: SplitT, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
+        """Put a split into the batch, if it fits; splits that go on from batch to batch begin to live."""
+        if self._cuts_splits or self.settings.reader_bounds_splits:
+            self._ledger.begins(split, subtask_id)
+            return True
+        size = size_of(split)
+        if not batch.budget.fits(size):
+            return False
+        batch.add(split, size, subtask_id, split.split_id)
+        return True
+
+    def _read_on(self, batch: Batch[SplitT], now_ms: int) -> None:
+        """Put what live splits have to give into the batch, as far as there is room for it."""
+        live = self._ledger.live
         if self.settings.reader_bounds_splits:
-            rests_until = self._resting.get(split.split_id, 0)
-            if rests_until is not None and rests_until <= now_ms:
-                self._resting.pop(split.split_id, None)
-                batch.add(split, size_of(split), pinned_to, split.split_id)
+            for split in live:
+                self._read_pages(split, batch, now_ms)
             return
-        rest: SplitT | None = split
-        while rest is not None and not batch.budget.exhausted:
-            cut: BoundedRange[SplitT] | None = self.enumerator.bound_split(rest, batch.budget.left())
-            if cut is None:
-                return
+        for split, cut in fair_ranges(live, batch.budget.left(), self._bounded):
+            pinned_to = self._ledger.pin_of(split.split_id)
+            for part in self._to_its_end(cut) if self.settings.one_batch else (cut,):
+                batch.add(part.read, size_of(part.read), pinned_to, split.split_id)
+                self._ledger.moved(split.split_id, part.rest)
+
+    def _read_pages(self, split: SplitT, batch: Batch[SplitT], now_ms: int) -> None:
+        """Have a split read whose reader says where the batch ends, unless it rests."""
+        rests_until = self._resting.get(split.split_id, 0)
+        if batch.budget.exhausted or rests_until is None or rests_until > now_ms:
+            return
+        self._resting.pop(split.split_id, None)
+        batch.add(split, size_of(split), self._ledger.pin_of(split.split_id), split.split_id)
+
+    def _bounded(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
+        cut = self.enumerator.bound_split(split, budget)
+        if cut is not None:
             self._context.check_range(split, cut)
-            batch.add(cut.read, size_of(cut.read), pinned_to, split.split_id)
-            self._ledger.moved(split.split_id, cut.rest)
-            rest = cut.rest if self.settings.one_batch else None
+        return cut
+
+    def _to_its_end(self, first: BoundedRange[SplitT]) -> Iterator[BoundedRange[SplitT]]:
+        """Nothing follows this batch: what comes behind a range is read in it, too."""
+        cut: BoundedRange[SplitT] | None = first
+        while cut is not None:
+            yield cut
+            cut = None if cut.rest is None else self._bounded(cut.rest, Budget())
 
     def _request_splits(self, batch: Batch[SplitT]) -> None:
         """Ask on behalf of each subtask in turn, until the budget is used up or none gets any.
@@ -327,12 +390,8 @@ class SourceCoordinator(Generic[SplitT]):
             for subtask_id in asking:
                 if batch.budget.exhausted or self._ready:
                     return
-                self._context.requesting = True
-                try:
-                    self.enumerator.handle_split_request(subtask_id)
-                finally:
-                    self._context.requesting = False
-                if self._ready and self._drain_gateways(batch):
+                self.enumerator.handle_split_request(subtask_id)
+                if self._drain(batch):
                     got_some.append(subtask_id)
             asking = got_some
 
@@ -340,7 +399,7 @@ class SourceCoordinator(Generic[SplitT]):
         """What a subtask that gave no report was sent goes out once more."""
         if split is not None:
             self._ledger.taken_back(split.split_id)
-            self.send_split(split, 0, pinned=False)
+            self.send_split(split, None)
         for event in events:
             self.send_event(subtask_id % self.settings.parallelism, event)
 
@@ -357,9 +416,10 @@ class SourceCoordinator(Generic[SplitT]):
         gateways = self._gateways.values()
         ledger = self._ledger.state(
             waiting=tuple(
-                WaitingSplit(split=item.split, subtask_id=gateway.subtask_id if item.pinned else None)
-                for gateway in gateways
-                for item in gateway.waiting()
+                WaitingSplit(split=split, subtask_id=subtask_id)
+                # A restored coordinator finds the queue in the order of what waits.
+                for subtask_id in dict.fromkeys((*self._ready, *self._gateways))
+                for split in self._outbox(subtask_id).waiting()
             ),
             events=tuple(
                 WaitingEvent(event=event, subtask_id=gateway.subtask_id)

@@ -91,10 +91,12 @@ class Folding(Generic[SplitT]):
         self._enumerator.notify_checkpoint_complete(checkpoint_id)
 
     def _repeat(self, assignment: Assignment[SplitT], resend: Resend[SplitT]) -> None:
-        if not self._settings.reader_bounds_splits:
-            for split in assignment.splits:
+        for split in assignment.splits:
+            if self._settings.reader_bounds_splits:
+                # It is live already, at the same position; the others have their turn before it.
+                self._ledger.moved(split.split_id, split)
+            else:
                 resend(split, assignment.subtask_id, ())
-        # Splits that the reader bounds stay where they were: they are live already.
         resend(None, assignment.subtask_id, assignment.events)
 
     def _fold(

@@ -1,20 +1,14 @@
-"""SubtaskGateway: the one door from the coordinator to a subtask.
+"""SubtaskGateway: the one door from the coordinator to a subtask. Its states are the table TRANSITIONS.
 
-    state            | send          | mark(n)      | close(n)       | open(n)        | open_all
-    -----------------+---------------+--------------+----------------+----------------+---------
-    open             | to the outbox | marked(n)    | no (False)     | no effect      | open
-    marked(n)        | to the outbox | n' > n only  | closed(n)      | open           | open
-    closed(n)        | held back     | error        | no (False)     | flush, open    | flush, open
-
-The outbox is what the next plan is made from; what is held back joins it when the gateway opens.
+The outbox is what the next plan is made from; what is held back joins the outbox when the gateway opens.
 So whatever is sent, split or event, after the freeze of checkpoint n waits for the batch after n
-(rule R4, first half). Events keep their order among themselves, and splits theirs.
+(rule R4, first half). Events keep their order among themselves, and splits theirs. Splits that anyone
+may read go through no gateway (see ``free_splits``).
 Source: FLIP-27, FLINK-21996, FLINK-26029 (SubtaskGatewayImpl). Pure; single-threaded.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -23,29 +17,85 @@ from typing import Generic
 from ..errors import ProtocolError
 from ..events import SourceEvent
 from ..split import SplitT
+from .outbox import Outbox
 
 
 class GatewayState(Enum):
     OPEN = "open"
     MARKED = "marked"
+    """A checkpoint has been triggered; its freeze is to come."""
     CLOSED = "closed"
+    """A checkpoint is frozen, and the subtask has not acknowledged it."""
+
+
+class GatewayCall(Enum):
+    """What the coordinator tells a gateway; ``n`` is the checkpoint that it is marked for or closed by."""
+
+    SEND = "send"
+    MARK_HIGHER = "mark, id above n"
+    MARK_OTHER = "mark, other id"
+    CLOSE = "close n"
+    CLOSE_OTHER = "close, other id"
+    ACKNOWLEDGE = "acknowledge n"
+    ACKNOWLEDGE_OLDER = "acknowledge, older id"
+    ACKNOWLEDGE_UNSEEN = "acknowledge, id not seen yet"
+    RESET = "abort, reset"
+
+
+class Effect(Enum):
+    """What a call does besides changing the state."""
+
+    NONE = "nothing"
+    PASS = "to the outbox"
+    HOLD = "held back"
+    RELEASE = "what was held back goes out"
 
 
 @dataclass(frozen=True, slots=True)
-class AddSplit(Generic[SplitT]):
-    """A split on its way to a subtask; ``pinned`` when planning must not move it elsewhere."""
+class Transition:
+    """One cell of the table; ``rule``: why it is so."""
 
-    split: SplitT
-    pinned: bool
+    state: GatewayState
+    call: GatewayCall
+    next_state: GatewayState
+    effect: Effect
+    rule: str
+
+
+_OPEN, _MARKED, _CLOSED = GatewayState
+_Call = GatewayCall
+
+TRANSITIONS: tuple[Transition, ...] = (
+    Transition(_OPEN, _Call.SEND, _OPEN, Effect.PASS, "before the freeze, events flow (I2)"),
+    Transition(_OPEN, _Call.MARK_HIGHER, _MARKED, Effect.NONE, "a checkpoint is triggered"),
+    Transition(_OPEN, _Call.CLOSE_OTHER, _OPEN, Effect.NONE, "a late freeze of an aborted checkpoint"),
+    Transition(_OPEN, _Call.ACKNOWLEDGE, _OPEN, Effect.NONE, "acknowledged already"),
+    Transition(_OPEN, _Call.ACKNOWLEDGE_OLDER, _OPEN, Effect.NONE, "late, and of no effect"),
+    Transition(_OPEN, _Call.RESET, _OPEN, Effect.RELEASE, "nothing stays behind (I5)"),
+    Transition(_MARKED, _Call.SEND, _MARKED, Effect.PASS, "before the freeze, events flow (I2)"),
+    Transition(_MARKED, _Call.MARK_HIGHER, _MARKED, Effect.NONE, "the checkpoint before was given up"),
+    Transition(_MARKED, _Call.CLOSE, _CLOSED, Effect.NONE, "the freeze (R4)"),
+    Transition(_MARKED, _Call.CLOSE_OTHER, _MARKED, Effect.NONE, "the freeze of another checkpoint"),
+    Transition(_MARKED, _Call.ACKNOWLEDGE, _OPEN, Effect.RELEASE, "acknowledged before it froze"),
+    Transition(_MARKED, _Call.ACKNOWLEDGE_OLDER, _MARKED, Effect.NONE, "late, and of no effect"),
+    Transition(_MARKED, _Call.RESET, _OPEN, Effect.RELEASE, "aborted: all gateways open (I5)"),
+    Transition(_CLOSED, _Call.SEND, _CLOSED, Effect.HOLD, "after the freeze: for the next batch (R4, I3)"),
+    Transition(_CLOSED, _Call.CLOSE_OTHER, _CLOSED, Effect.NONE, "the freeze of another checkpoint"),
+    Transition(_CLOSED, _Call.CLOSE, _CLOSED, Effect.NONE, "frozen already"),
+    Transition(_CLOSED, _Call.ACKNOWLEDGE, _OPEN, Effect.RELEASE, "its own subtask opens it, no other (I4)"),
+    Transition(_CLOSED, _Call.ACKNOWLEDGE_OLDER, _CLOSED, Effect.NONE, "late, and of no effect"),
+    Transition(_CLOSED, _Call.RESET, _OPEN, Effect.RELEASE, "aborted: all gateways open (I5)"),
+)
+"""Every call that is allowed. What is missing is a bug of the runtime: ids must rise, a closed gateway is not
+marked, and nobody acknowledges a checkpoint that was never triggered (S31)."""
+
+_BY_CELL = {(item.state, item.call): item for item in TRANSITIONS}
 
 
 class SubtaskGateway(Generic[SplitT]):
     """The gateway of one subtask."""
 
-    __slots__ = (
-        "_checkpoint_id", "_events", "_events_held_back", "_held_back", "_last_closed", "_outbox",
-        "_state", "subtask_id",
-    )  # fmt: skip
+    __slots__ = ("_checkpoint_id", "_events", "_last_closed", "_splits", "_state", "subtask_id")
 
     def __init__(self, subtask_id: int, *, last_closed: int = 0) -> None:
         """``last_closed``: the checkpoint that the coordinator was restored from."""
@@ -53,91 +103,102 @@ class SubtaskGateway(Generic[SplitT]):
         self._state = GatewayState.OPEN
         self._checkpoint_id = last_closed
         self._last_closed = last_closed
-        self._outbox: deque[AddSplit[SplitT]] = deque()
-        self._held_back: list[AddSplit[SplitT]] = []
-        self._events: list[SourceEvent] = []
-        self._events_held_back: list[SourceEvent] = []
+        self._splits: Outbox[SplitT] = Outbox()
+        self._events: Outbox[SourceEvent] = Outbox()
 
     @property
     def state(self) -> GatewayState:
         """Whether it is open, marked or closed."""
         return self._state
 
-    def send(self, item: AddSplit[SplitT] | SourceEvent) -> None:
-        """Send to the subtask: into the next plan, or held back while closed."""
-        closed = self._state is GatewayState.CLOSED
-        if isinstance(item, AddSplit):
-            (self._held_back if closed else self._outbox).append(item)
-        else:
-            (self._events_held_back if closed else self._events).append(item)
+    def send_split(self, split: SplitT) -> None:
+        """Send a split to the subtask: into the next plan, or held back while closed."""
+        self._splits.add(split, is_held=self._take(GatewayCall.SEND) is Effect.HOLD)
+
+    def send_event(self, event: SourceEvent) -> None:
+        """Send an event to the subtask: into the next plan, or held back while closed."""
+        self._events.add(event, is_held=self._take(GatewayCall.SEND) is Effect.HOLD)
 
     def mark_for_checkpoint(self, checkpoint_id: int) -> None:
         """Checkpoint ``checkpoint_id`` has been triggered; its freeze is to come."""
-        if self._state is GatewayState.CLOSED:
-            raise ProtocolError(
-                f"gateway {self.subtask_id} cannot be marked for checkpoint {checkpoint_id}: it "
-                f"is closed by checkpoint {self._checkpoint_id}"
-            )
-        if checkpoint_id <= max(self._checkpoint_id, self._last_closed):
-            raise ProtocolError(
-                f"gateway {self.subtask_id} cannot be marked for checkpoint {checkpoint_id} "
-                f"after {max(self._checkpoint_id, self._last_closed)}: ids must rise"
-            )
-        self._state = GatewayState.MARKED
+        is_higher = checkpoint_id > self._newest
+        self._take(GatewayCall.MARK_HIGHER if is_higher else GatewayCall.MARK_OTHER, checkpoint_id)
         self._checkpoint_id = checkpoint_id
 
     def try_close(self, checkpoint_id: int) -> bool:
-        """Freeze: close, if marked for this very checkpoint. Says whether it closed."""
-        if self._state is not GatewayState.MARKED or self._checkpoint_id != checkpoint_id:
-            return False
-        self._state = GatewayState.CLOSED
-        self._last_closed = checkpoint_id
-        return True
+        """Freeze: close, if marked for this very checkpoint. Returns whether it closed."""
+        was_open = self._state is not GatewayState.CLOSED
+        is_own = self._state is not GatewayState.OPEN and checkpoint_id == self._checkpoint_id
+        self._take(GatewayCall.CLOSE if is_own else GatewayCall.CLOSE_OTHER, checkpoint_id)
+        if was_open and self._state is GatewayState.CLOSED:
+            self._last_closed = checkpoint_id
+            return True
+        return False
 
     def open_after(self, checkpoint_id: int) -> None:
         """The subtask acknowledged ``checkpoint_id``: what was held back goes out, in order.
 
         A late acknowledgement of an older checkpoint has no effect on a newer one.
         """
-        if checkpoint_id > max(self._checkpoint_id, self._last_closed):
-            raise ProtocolError(
-                f"gateway {self.subtask_id} cannot open for checkpoint {checkpoint_id}: the "
-                f"newest it has seen is {max(self._checkpoint_id, self._last_closed)}"
-            )
-        if self._state is not GatewayState.OPEN and self._checkpoint_id == checkpoint_id:
-            self.open()
+        if checkpoint_id > self._newest:
+            call = GatewayCall.ACKNOWLEDGE_UNSEEN
+        elif checkpoint_id == self._checkpoint_id:
+            call = GatewayCall.ACKNOWLEDGE
+        else:
+            call = GatewayCall.ACKNOWLEDGE_OLDER
+        self._take(call, checkpoint_id)
 
     def open(self) -> None:
         """Open, whatever the state: after an abort, a reset, or a completion."""
-        self._outbox.extend(self._held_back)
-        self._held_back.clear()
-        self._events.extend(self._events_held_back)
-        self._events_held_back.clear()
-        self._state = GatewayState.OPEN
+        self._take(GatewayCall.RESET)
 
     def take_events(self) -> list[SourceEvent]:
         """Remove all events of the outbox: they are in the plan now."""
-        taken, self._events = self._events, []
-        return taken
+        return self._events.take_all()
 
-    def peek(self) -> AddSplit[SplitT] | None:
+    def peek(self) -> SplitT | None:
         """The first split of the outbox."""
-        return self._outbox[0] if self._outbox else None
+        return self._splits.peek()
 
-    def take(self) -> AddSplit[SplitT]:
+    def take(self) -> SplitT:
         """Remove the first split of the outbox: it is in the plan now."""
-        return self._outbox.popleft()
+        return self._splits.take()
 
-    def waiting(self) -> Iterator[AddSplit[SplitT]]:
+    def waiting(self) -> Iterator[SplitT]:
         """The splits that were sent and are in no plan yet, in order."""
-        yield from self._outbox
-        yield from self._held_back
+        return self._splits.waiting()
 
     def waiting_events(self) -> Iterator[SourceEvent]:
         """The events that were sent and are in no plan yet, in order."""
-        yield from self._events
-        yield from self._events_held_back
+        return self._events.waiting()
 
     def __len__(self) -> int:
         """How much the next plan can be made from."""
-        return len(self._outbox) + len(self._events)
+        return len(self._splits) + len(self._events)
+
+    @property
+    def _newest(self) -> int:
+        return max(self._checkpoint_id, self._last_closed)
+
+    def _take(self, call: GatewayCall, checkpoint_id: int | None = None) -> Effect:
+        """Do what the table has for this call in this state."""
+        found = _BY_CELL.get((self._state, call))
+        if found is None:
+            raise self._misused(call, checkpoint_id)
+        self._state = found.next_state
+        if found.effect is Effect.RELEASE:
+            self._splits.release()
+            self._events.release()
+        return found.effect
+
+    def _misused(self, call: GatewayCall, checkpoint_id: int | None) -> ProtocolError:
+        if call is GatewayCall.MARK_HIGHER:
+            why = f"it is closed by checkpoint {self._checkpoint_id}"
+        elif call is GatewayCall.MARK_OTHER:
+            why = f"the newest it has seen is {self._newest}: ids must rise"
+        else:
+            why = f"the newest it has seen is {self._newest}"
+        return ProtocolError(
+            f"gateway {self.subtask_id} is {self._state.value} and cannot take the call {call.value!r} for "
+            f"checkpoint {checkpoint_id}: {why}"
+        )

@@ -80,8 +80,8 @@ class RecordingContext(SplitEnumeratorContext[Any]):
     def metrics(self) -> MetricGroup:
         return self._metrics
 
-    def assign_split(self, split: Any, subtask_id: int) -> None:
-        self._used("assign_split", subtask_id)
+    def assign_split(self, split: Any, subtask_id: int | None = None) -> None:
+        self._used("assign_split", subtask_id or 0)
         self.assigned.append(split)
 
     def assign_splits(self, assignments: Mapping[int, Sequence[Any]]) -> None:

@@ -249,7 +249,7 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
     def handle_split_request(self, subtask_id: int) -> None:
         """Hand out what was found first."""
         if self._waiting:
-            self.context.assign_split(self._waiting.pop(0), subtask_id)
+            self.context.assign_split(self._waiting.pop(0))
 
     def handle_source_event(self, subtask_id: int, event: Linked) -> None:
         """A split was found."""

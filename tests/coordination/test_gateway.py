@@ -6,7 +6,14 @@ import itertools
 
 import pytest
 
-from flip27_source.coordination.gateway import AddSplit, GatewayState, SubtaskGateway
+from flip27_source.coordination.gateway import (
+    TRANSITIONS,
+    Effect,
+    GatewayCall,
+    GatewayState,
+    SubtaskGateway,
+    Transition,
+)
 from flip27_source.errors import ProtocolError
 from tests.toy_sources import Item
 
@@ -22,22 +29,76 @@ def gateway_in(state: GatewayState, checkpoint_id: int = 5) -> SubtaskGateway[It
     return gateway
 
 
-def add(name: str) -> AddSplit[Item]:
-    return AddSplit(Item(split_id=name), pinned=False)
+def send(gateway: SubtaskGateway[Item], name: str) -> None:
+    gateway.send_split(Item(split_id=name))
 
 
 def names(gateway: SubtaskGateway[Item]) -> list[str]:
     """What the next plan can be made from, taken out."""
     found = []
     while gateway.peek() is not None:
-        item = gateway.take()
-        assert isinstance(item, AddSplit)
-        found.append(item.split.split_id)
+        found.append(gateway.take().split_id)
     return found
 
 
 def waiting(gateway: SubtaskGateway[Item]) -> list[str]:
-    return [item.split.split_id for item in gateway.waiting() if isinstance(item, AddSplit)]
+    return [split.split_id for split in gateway.waiting()]
+
+
+CALLS = {
+    GatewayCall.SEND: lambda gateway: send(gateway, "sent"),
+    GatewayCall.MARK_HIGHER: lambda gateway: gateway.mark_for_checkpoint(6),
+    GatewayCall.MARK_OTHER: lambda gateway: gateway.mark_for_checkpoint(5),
+    GatewayCall.CLOSE: lambda gateway: gateway.try_close(5),
+    GatewayCall.CLOSE_OTHER: lambda gateway: gateway.try_close(4),
+    GatewayCall.ACKNOWLEDGE: lambda gateway: gateway.open_after(5),
+    GatewayCall.ACKNOWLEDGE_OLDER: lambda gateway: gateway.open_after(4),
+    GatewayCall.ACKNOWLEDGE_UNSEEN: lambda gateway: gateway.open_after(6),
+    GatewayCall.RESET: lambda gateway: gateway.open(),
+}
+ALLOWED = {(item.state, item.call): item for item in TRANSITIONS}
+CELLS = list(itertools.product(GatewayState, GatewayCall))
+
+
+def used_gateway_in(state: GatewayState) -> SubtaskGateway[Item]:
+    """A gateway that has seen checkpoint 5, and holds something back where it is closed."""
+    gateway = gateway_in(state) if state is not OPEN else gateway_in(CLOSED)
+    if state is OPEN:
+        gateway.open_after(5)
+    elif state is CLOSED:
+        send(gateway, "held")
+    return gateway
+
+
+def test_the_table_has_each_cell_once() -> None:
+    assert len(ALLOWED) == len(TRANSITIONS)
+    assert all(item.rule for item in TRANSITIONS)
+
+
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell in ALLOWED], ids=str)
+def test_each_call_of_the_table_does_what_its_cell_says(cell: tuple[GatewayState, GatewayCall]) -> None:
+    expected: Transition = ALLOWED[cell]
+    gateway = used_gateway_in(cell[0])
+    held = waiting(gateway)
+    CALLS[cell[1]](gateway)
+    assert gateway.state is expected.next_state
+    out = {Effect.PASS: [*held, "sent"], Effect.RELEASE: held}.get(expected.effect, [])
+    assert names(gateway) == out
+    assert waiting(gateway) == ([*held, "sent"] if expected.effect is Effect.HOLD else [] if out else held)
+
+
+@pytest.mark.parametrize(
+    "cell", [cell for cell in CELLS if cell not in ALLOWED and cell != (OPEN, GatewayCall.CLOSE)], ids=str
+)
+def test_each_call_that_the_table_does_not_have_is_a_programming_error_S31(
+    cell: tuple[GatewayState, GatewayCall],
+) -> None:
+    gateway = used_gateway_in(cell[0])
+    before = waiting(gateway)
+    with pytest.raises(ProtocolError, match=f"gateway 0 is {cell[0].value} and cannot take the call"):
+        CALLS[cell[1]](gateway)
+    assert gateway.state is cell[0]
+    assert waiting(gateway) == before
 
 
 @pytest.mark.parametrize(
@@ -47,7 +108,7 @@ def test_send_reaches_the_outbox_unless_the_gateway_is_closed_S3_S4_S27(
     state: GatewayState, goes_out: list[str]
 ) -> None:
     gateway = gateway_in(state)
-    gateway.send(add("a"))
+    send(gateway, "a")
     assert waiting(gateway) == ["a"]
     assert names(gateway) == goes_out
     assert gateway.state is state
@@ -63,7 +124,7 @@ def test_mark_is_taken_for_a_higher_id(state: GatewayState) -> None:
 
 def test_marking_a_closed_gateway_is_a_programming_error() -> None:
     gateway = gateway_in(CLOSED)
-    with pytest.raises(ProtocolError, match=r"checkpoint 6.*closed by checkpoint 5"):
+    with pytest.raises(ProtocolError, match=r"checkpoint 6: it is closed by checkpoint 5"):
         gateway.mark_for_checkpoint(6)
     assert gateway.state is CLOSED
 
@@ -124,14 +185,14 @@ def test_an_acknowledgement_finds_an_open_gateway_open_and_leaves_it_so() -> Non
 
 @pytest.mark.parametrize("state", list(GatewayState), ids=lambda s: s.value)
 def test_opening_for_a_checkpoint_never_seen_is_a_programming_error_S31(state: GatewayState) -> None:
-    with pytest.raises(ProtocolError, match="cannot open for checkpoint 6"):
+    with pytest.raises(ProtocolError, match="checkpoint 6: the newest it has seen is"):
         gateway_in(state).open_after(6)
 
 
 @pytest.mark.parametrize("state", list(GatewayState), ids=lambda s: s.value)
 def test_open_opens_whatever_the_state_and_loses_nothing_S7_S11(state: GatewayState) -> None:
     gateway = gateway_in(state)
-    gateway.send(add("a"))
+    send(gateway, "a")
     gateway.open()
     assert gateway.state is OPEN
     assert names(gateway) == ["a"]
@@ -139,21 +200,21 @@ def test_open_opens_whatever_the_state_and_loses_nothing_S7_S11(state: GatewaySt
 
 def test_what_was_held_back_goes_out_in_the_order_it_was_sent_S5_S28() -> None:
     gateway = gateway_in(MARKED)
-    gateway.send(add("before"))
+    send(gateway, "before")
     assert gateway.try_close(5)
-    gateway.send(add("after-1"))
-    gateway.send(add("after-2"))
+    send(gateway, "after-1")
+    send(gateway, "after-2")
     assert len(gateway) == 1
     assert waiting(gateway) == ["before", "after-1", "after-2"]
     gateway.open_after(5)
-    gateway.send(add("late"))
+    send(gateway, "late")
     assert names(gateway) == ["before", "after-1", "after-2", "late"]
 
 
 def test_one_acknowledgement_opens_one_gateway_S6() -> None:
     first, second = gateway_in(CLOSED), gateway_in(CLOSED)
-    first.send(add("e0"))
-    second.send(add("e1"))
+    send(first, "e0")
+    send(second, "e1")
     second.open_after(5)
     assert (names(first), names(second)) == ([], ["e1"])
     first.open_after(5)
@@ -165,10 +226,10 @@ def test_two_checkpoints_hold_back_and_let_go_each_its_own_S8() -> None:
     out: list[str] = []
     for checkpoint_id, (before, after) in ((22, ("0", "1")), (23, ("2", "3"))):
         gateway.mark_for_checkpoint(checkpoint_id)
-        gateway.send(add(before))
+        send(gateway, before)
         assert gateway.try_close(checkpoint_id)
         out += names(gateway)
-        gateway.send(add(after))
+        send(gateway, after)
         assert names(gateway) == []
         gateway.open_after(checkpoint_id)
         out += names(gateway)
@@ -200,7 +261,7 @@ def _played(order: tuple[str, ...]) -> tuple[list[str], list[str]]:
             gateway.open()
         elif step == "e":
             sent.append(str(len(sent)))
-            gateway.send(add(sent[-1]))
+            send(gateway, sent[-1])
             assert gateway.state is not CLOSED or gateway.peek() is None, "a closed gateway let it out"
     gateway.open()
     return sent, out + names(gateway)

@@ -16,7 +16,6 @@ from typing import Any
 from flip27_source.coordination.actions import PendingAction
 from flip27_source.coordination.checkpoints import PendingCheckpoint, WaitingEvent
 from flip27_source.coordination.context import CoordinatorSettings
-from flip27_source.coordination.gateway import AddSplit
 from flip27_source.coordination.planning import Assignment
 from flip27_source.options import Options
 from flip27_source.runtime.background import BackgroundRunner
@@ -31,7 +30,7 @@ from tests.model.toys import Known, Piece, Ping
 
 _LOCK = type(threading.Lock())
 _VALUES = {
-    *(AddSplit, Assignment, Attempt, CheckpointDocument, CoordinatorSettings, Doc, Known, Offset, Options),
+    *(Assignment, Attempt, CheckpointDocument, CoordinatorSettings, Doc, Known, Offset, Options),
     *(PendingAction, PendingCheckpoint, Piece, Ping, PlannedSubtask, Source, SourceIdentity, StoredValues),
     WaitingEvent,
 }

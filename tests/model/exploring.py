@@ -197,7 +197,7 @@ def _driver(holder: Any) -> Any:
 def _memory(coordinator: SourceCoordinator[Any]) -> Any:
     memory = dict(vars(coordinator))
     del memory["settings"]
-    memory["_ready"] = sorted(coordinator._ready)
+    memory["_ready"] = list(coordinator._ready)
     memory["_ledger"] = _slots(coordinator._ledger)
     memory["_actions"] = _slots(coordinator._actions)
     memory["_pending"] = None if coordinator.pending is None else coordinator.pending.checkpoint_id

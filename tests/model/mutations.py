@@ -64,7 +64,7 @@ def mutation(breaks: str, moves: str, length: int, **more: Any) -> Callable[[Pat
 
 @mutation("I1", "T e0 A0 A1 C", 5)
 def events_stay_in_the_outbox_and_are_planned_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SubtaskGateway, "take_events", lambda self: list(self._events))
+    patch.setattr(SubtaskGateway, "take_events", lambda self: list(self._events._items))
 
 
 @mutation("I1", "T", 1)
@@ -122,24 +122,24 @@ def gateways_do_not_close_at_the_freeze(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("I3", "T e0 A0 C", 5)
 def events_that_were_held_back_are_dropped_when_the_gateway_opens(patch: pytest.MonkeyPatch) -> None:
-    open_ = SubtaskGateway.open
+    open_after = SubtaskGateway.open_after
 
-    def drops(self: SubtaskGateway[Any]) -> None:
-        self._events_held_back.clear()
-        open_(self)
+    def drops(self: SubtaskGateway[Any], checkpoint_id: int) -> None:
+        self._events._held.clear()
+        open_after(self, checkpoint_id)
 
-    patch.setattr(SubtaskGateway, "open", drops)
+    patch.setattr(SubtaskGateway, "open_after", drops)
 
 
 @mutation("I11", "T e1 A0 C", 5)
 def splits_that_were_held_back_are_dropped_when_the_gateway_opens(patch: pytest.MonkeyPatch) -> None:
-    open_ = SubtaskGateway.open
+    open_after = SubtaskGateway.open_after
 
-    def drops(self: SubtaskGateway[Any]) -> None:
-        self._held_back.clear()
-        open_(self)
+    def drops(self: SubtaskGateway[Any], checkpoint_id: int) -> None:
+        self._splits._held.clear()
+        open_after(self, checkpoint_id)
 
-    patch.setattr(SubtaskGateway, "open", drops)
+    patch.setattr(SubtaskGateway, "open_after", drops)
 
 
 @mutation("I4", "T A0 C", 4)
@@ -148,7 +148,7 @@ def one_acknowledgement_opens_all_gateways(patch: pytest.MonkeyPatch) -> None:
         for number, gateway in self._gateways.items():
             gateway.open_after(checkpoint_id)
             if len(gateway):
-                self._ready.add(number)
+                self._ready.setdefault(number)
 
     patch.setattr(SourceCoordinator, "_open", opens)
 

@@ -134,7 +134,7 @@ class Exchange(PerformsActions[str], SplitEnumerator[Piece]):
         if STAGE.fails == "request":
             raise InjectedError("request")
         if self.queue:
-            self.context.assign_split(self.queue.popleft(), subtask_id)
+            self.context.assign_split(self.queue.popleft())
 
     def add_splits_back(self, splits: Sequence[Piece], subtask_id: int) -> None:
         self.queue.extend(replace(piece, tries=piece.tries + 1) for piece in splits)

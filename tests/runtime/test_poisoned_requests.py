@@ -440,7 +440,7 @@ class Counts(Feed):
 
     def handle_split_request(self, subtask_id: int) -> None:
         if not self.taken:
-            self.context.assign_split(Counting(split_id="count"), subtask_id)  # type: ignore[arg-type]
+            self.context.assign_split(Counting(split_id="count"))  # type: ignore[arg-type]
             self.taken = 1
 
     def bound_split(self, split: Any, budget: Budget) -> Any:

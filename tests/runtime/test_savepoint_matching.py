@@ -40,7 +40,7 @@ class Counting(SplitEnumerator[Item]):
         pass
 
     def handle_split_request(self, subtask_id: int) -> None:
-        self.context.assign_split(self.item(), subtask_id)
+        self.context.assign_split(self.item())
 
     def item(self) -> Any:
         self.next += 1

@@ -118,7 +118,7 @@ class Hands(SplitEnumerator[Part]):
 
     def handle_split_request(self, subtask_id: int) -> None:
         if not self.handed_out:
-            self.context.assign_split(self.split, subtask_id)
+            self.context.assign_split(self.split)
             self.handed_out += 1
 
     def add_splits_back(self, splits: Sequence[Part], subtask_id: int) -> None:

@@ -119,7 +119,7 @@ def test_a_coordinator_made_from_a_document_freezes_the_same_state_S57_S91_S100(
         def handle_split_request(self, subtask_id: int) -> None:
             if not self.asked:
                 self.asked = True
-                self.context.assign_split(Item(split_id="new"), subtask_id)
+                self.context.assign_split(Item(split_id="new"))
 
     stored = encoded(FULL, Idle)
     restored = coordinator_of(Idle, restored=decoded(stored, Idle), parallelism=4)

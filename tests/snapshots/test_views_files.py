@@ -91,7 +91,7 @@ class Pushes(SplitEnumerator[FileSplit]):
     def handle_split_request(self, subtask_id: int) -> None:
         if not self.done:
             for path in ("/a.txt", "/b.txt"):
-                self.context.assign_split(FileSplit(path=path, length=2, modified_us=0), subtask_id)
+                self.context.assign_split(FileSplit(path=path, length=2, modified_us=0))
         self.done = 1
 
     def add_splits_back(self, splits: Any, subtask_id: int) -> None:

@@ -103,14 +103,14 @@ class SoakEnumerator(SplitEnumerator[Counter]):
         if not self.account.assigned:
             self.account = replace(self.account, assigned=True)
             for name in names:
-                self.context.assign_split(Counter(split_id=name, last=rows), subtask_id)
+                self.context.assign_split(Counter(split_id=name, last=rows))
             return
         account = self.account
         all_told = all(account.told.get(name) == rows for name in names)
         if all_told and account.heard == account.sent and not account.audited:
             self.account = replace(account, audited=True)
             words = f"notes={sum(account.sent.values())} anomalies={account.anomalies}"
-            self.context.assign_split(Counter(split_id=AUDIT, last=1, words=words), subtask_id)
+            self.context.assign_split(Counter(split_id=AUDIT, last=1, words=words))
 
     def handle_source_event(self, subtask_id: int, event: PageRead | NoteHeard) -> None:
         account, subtask = self.account, str(subtask_id)

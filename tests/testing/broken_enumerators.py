@@ -53,7 +53,7 @@ class Sound(SplitEnumerator[Piece]):
 
     def handle_split_request(self, subtask_id: int) -> None:
         if self.waiting:
-            self.context.assign_split(self.waiting.pop(0), subtask_id)
+            self.context.assign_split(self.waiting.pop(0))
 
     def add_splits_back(self, splits: Sequence[Piece], subtask_id: int) -> None:
         self.waiting = [*splits, *self.waiting]
@@ -65,7 +65,7 @@ class Sound(SplitEnumerator[Piece]):
 class NeverEnds(Sound):
     def handle_split_request(self, subtask_id: int) -> None:
         self.number += 1
-        self.context.assign_split(Piece(split_id=str(self.number)), subtask_id)
+        self.context.assign_split(Piece(split_id=str(self.number)))
 
 
 class UsesAnIdTwice(Sound):

@@ -111,7 +111,7 @@ class KeepsAQueueForEachSubtask(Sound):
         mine = next((piece for piece in self.waiting if piece.row == subtask_id), None)
         if mine is not None:
             self.waiting.remove(mine)
-            self.context.assign_split(mine, subtask_id)
+            self.context.assign_split(mine)
 
 
 class FindsByCount(Sound):

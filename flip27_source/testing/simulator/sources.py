@@ -79,7 +79,7 @@ class TalkingEnumerator(SplitEnumerator[Counter]):
         if not account.assigned:
             self.account = replace(account, assigned=True)
             for name in names:
-                self.context.assign_split(Counter(split_id=name, last=rows), subtask_id)
+                self.context.assign_split(Counter(split_id=name, last=rows))
         elif (
             not account.audited
             and account.heard == account.sent
@@ -87,7 +87,7 @@ class TalkingEnumerator(SplitEnumerator[Counter]):
         ):
             self.account = replace(account, audited=True)
             words = f"anomalies={account.anomalies}"
-            self.context.assign_split(Counter(split_id=_AUDIT, last=1, words=words), subtask_id)
+            self.context.assign_split(Counter(split_id=_AUDIT, last=1, words=words))
 
     def handle_source_event(self, subtask_id: int, event: PageRead | NoteHeard) -> None:
         account, subtask = self.account, str(subtask_id)

@@ -1,0 +1,233 @@
+"""Fair shares: what each live split gets of a batch, and that every one has its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_source.coordination.shares import fair_ranges
+from flip27_source.enumerator import BoundedRange, Budget
+from flip27_source.split import SplitSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A split with so many rows behind its position, each of so many bytes."""
+
+    split_id: str
+    backlog: int
+    row_bytes: int = 1
+    rows: int = 0
+    step: int = 1
+    """It gives whole steps of so many rows."""
+    passes_budget: bool = False
+    """What it does where a step is larger than the budget: gives the step, or nothing."""
+
+    @property
+    def size(self) -> SplitSize:
+        return SplitSize(rows=self.rows, bytes=self.rows * self.row_bytes, files=0)
+
+
+def bound(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
+    """As Kafka's would: up to a number of rows; of bytes the row that crosses the limit is the last one."""
+    if split.backlog == 0:
+        return None
+    rows = split.backlog if budget.rows is None else min(budget.rows, split.backlog)
+    if budget.bytes is not None:
+        rows = min(rows, -(-budget.bytes // split.row_bytes))
+    read = replace(split, rows=rows)
+    return BoundedRange(read=read, rest=replace(split, backlog=split.backlog - rows))
+
+
+def rows_of(partitions: list[Partition], **limits: int) -> dict[str, int]:
+    """How many rows each partition gives in one batch."""
+    return {split.split_id: cut.read.rows for split, cut in fair_ranges(partitions, Budget(**limits), bound)}
+
+
+def by_steps(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
+    """As a source of row groups would: whole steps, and one that is too large only if it passes budgets."""
+    cut = bound(split, budget)
+    if cut is None or split.step == 1:
+        return cut
+    rows = cut.read.rows // split.step * split.step or (split.step if split.passes_budget else 0)
+    rows = split.backlog if split.backlog <= cut.read.rows else min(rows, split.backlog)
+    if rows == 0:
+        return None
+    return BoundedRange(read=replace(split, rows=rows), rest=replace(split, backlog=split.backlog - rows))
+
+
+def lagging(*backlogs: int, row_bytes: int = 1) -> list[Partition]:
+    return [
+        Partition(split_id=str(number), backlog=backlog, row_bytes=row_bytes)
+        for number, backlog in enumerate(backlogs)
+    ]
+
+
+def test_partitions_that_lag_alike_get_equal_parts() -> None:
+    assert rows_of(lagging(*[1000] * 8), rows=400) == {str(number): 50 for number in range(8)}
+
+
+def test_what_one_does_not_use_goes_round_among_the_others() -> None:
+    assert rows_of(lagging(10, 1000, 0, 1000), rows=400) == {"0": 10, "1": 195, "3": 195}
+
+
+def test_a_limit_that_all_together_do_not_reach_gives_everything() -> None:
+    assert rows_of(lagging(10, 20, 30), rows=400) == {"0": 10, "1": 20, "2": 30}
+
+
+def test_without_a_limit_each_gives_what_it_has_and_is_asked_once() -> None:
+    asked: list[str] = []
+
+    def counted(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
+        asked.append(split.split_id)
+        return bound(split, budget)
+
+    found = fair_ranges(lagging(10, 0, 30), Budget(), counted)
+    assert [(split.split_id, cut.read.rows) for split, cut in found] == [("0", 10), ("2", 30)]
+    assert asked == ["0", "1", "2"]
+
+
+def test_with_less_than_a_row_for_each_the_first_get_one() -> None:
+    assert rows_of(lagging(*[1000] * 8), rows=3) == {"0": 1, "1": 1, "2": 1}
+
+
+def test_with_less_than_a_row_for_each_idle_ones_cost_nobody_its_turn() -> None:
+    assert rows_of(lagging(0, 0, 0, 5, 5), rows=2) == {"3": 1, "4": 1}
+
+
+def test_the_limit_that_is_reached_first_counts() -> None:
+    assert rows_of(lagging(100, 100, row_bytes=10), rows=1000, bytes=400) == {"0": 20, "1": 20}
+    assert rows_of(lagging(100, 100, row_bytes=10), rows=10, bytes=400) == {"0": 5, "1": 5}
+
+
+def test_a_split_that_ends_gives_its_rest_to_the_others() -> None:
+    def ends(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
+        cut = bound(split, budget)
+        return cut if cut is None or cut.rest is None or cut.rest.backlog else replace(cut, rest=None)
+
+    found = fair_ranges(lagging(50, 1000), Budget(rows=100), ends)
+    assert [cut.read.rows for _, cut in found] == [50, 50]
+    found = fair_ranges(lagging(20, 1000), Budget(rows=100), ends)
+    assert [cut.read.rows for _, cut in found] == [20, 80]
+
+
+@given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 200))
+def test_a_limit_is_used_up_as_far_as_there_is_data_and_never_exceeded(
+    backlogs: list[int], limit: int
+) -> None:
+    given_rows = rows_of(lagging(*backlogs), rows=limit)
+    assert sum(given_rows.values()) == min(limit, sum(backlogs))
+    assert all(rows <= backlogs[int(name)] for name, rows in given_rows.items())
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(1, 200))
+def test_nobody_gets_two_rows_more_than_another_that_has_more_to_give(
+    backlogs: list[int], limit: int
+) -> None:
+    given_rows = rows_of(lagging(*backlogs), rows=limit)
+    hungry = [
+        given_rows.get(str(n), 0) for n, backlog in enumerate(backlogs) if given_rows.get(str(n), 0) < backlog
+    ]
+    most = max(given_rows.values())
+    assert all(most - rows <= 1 for rows in hungry)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7])
+def test_every_partition_has_its_turn_however_small_the_limit(limit: int) -> None:
+    """As the ledger keeps the queue: who was given something goes to the end of it."""
+    queue = lagging(*[1000] * 10)
+    turns: list[str] = []
+    for _ in range(10):
+        found = {split.split_id: cut.rest for split, cut in fair_ranges(queue, Budget(rows=limit), bound)}
+        turns += found
+        moved = [rest for rest in found.values() if rest is not None]
+        queue = [split for split in queue if split.split_id not in found] + moved
+    assert set(turns[:10]) == {str(number) for number in range(10)}
+
+
+def batch_of(queue: list[Partition], rows: int) -> tuple[dict[str, int], list[Partition]]:
+    """What each partition gives in one batch, and the queue behind it, as the ledger keeps it."""
+    found = fair_ranges(queue, Budget(rows=rows), by_steps)
+    given_rows = {split.split_id: cut.read.rows for split, cut in found}
+    moved = [cut.rest for _, cut in found if cut.rest is not None]
+    return given_rows, [split for split in queue if split.split_id not in given_rows] + moved
+
+
+def test_a_step_that_is_larger_than_a_share_is_read_in_its_turn() -> None:
+    queue = [replace(split, step=80) for split in lagging(*[1000] * 8)]
+    turns = []
+    for _ in range(4):
+        given_rows, queue = batch_of(queue, rows=400)
+        turns.append(sorted(given_rows))
+        assert set(given_rows.values()) == {80}
+    assert turns == [list("01234"), list("04567"), list("01235"), list("14567")]
+
+
+def test_a_step_that_is_larger_than_the_limits_is_read_when_its_turn_has_come() -> None:
+    large, small = lagging(1000, 1000)
+    queue = [small, replace(large, step=700)]
+    turns = []
+    for _ in range(4):
+        given_rows, queue = batch_of(queue, rows=400)
+        turns.append(given_rows)
+    assert turns == [{"1": 400}, {"0": 700}, {"1": 400}, {"0": 300, "1": 100}]
+
+
+def test_shares_that_are_passed_take_from_those_that_come_later() -> None:
+    queue = [replace(split, step=80, passes_budget=True) for split in lagging(*[1000] * 8)]
+    given_rows, queue = batch_of(queue, rows=400)
+    assert given_rows == {str(number): 80 for number in range(5)}
+    given_rows, queue = batch_of(queue, rows=400)
+    assert given_rows.keys() >= {"5", "6", "7"}
+
+
+steps = st.tuples(st.integers(0, 300), st.sampled_from([1, 1, 7, 50, 400]), st.booleans())
+
+
+@given(
+    st.lists(steps, min_size=1, max_size=8),
+    st.integers(1, 100),
+    st.lists(st.tuples(st.integers(0, 7), st.integers(1, 200)), max_size=40),
+)
+def test_no_partition_waits_longer_than_all_others_have_had_their_turn(
+    kinds: list[tuple[int, int, bool]], limit: int, arrivals: list[tuple[int, int]]
+) -> None:
+    """Whatever steps the sources take, and however much comes in for the others."""
+    queue = [
+        replace(split, step=step, passes_budget=passes)
+        for split, (_, step, passes) in zip(lagging(*[kind[0] for kind in kinds]), kinds, strict=True)
+    ]
+    waits = dict.fromkeys((split.split_id for split in queue), 0)
+    for number, more in [*arrivals, *[(0, 0)] * len(queue)]:
+        queue = [
+            replace(split, backlog=split.backlog + (more if int(split.split_id) == number else 0))
+            for split in queue
+        ]
+        backlogs = {split.split_id: split.backlog for split in queue}
+        given_rows, queue = batch_of(queue, limit)
+        _check_limit(given_rows, limit, kinds)
+        for name, backlog in backlogs.items():
+            waits[name] = waits[name] + 1 if backlog and name not in given_rows else 0
+            assert waits[name] < len(kinds)
+
+
+def _check_limit(given_rows: dict[str, int], limit: int, kinds: Iterable[tuple[int, int, bool]]) -> None:
+    largest_step = max(step for _, step, _ in kinds)
+    assert sum(given_rows.values()) < limit + 2 * largest_step
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=50), st.integers(1, 5000))
+def test_splits_are_asked_a_few_times_for_a_batch(backlogs: list[int], limit: int) -> None:
+    calls = 0
+
+    def counted(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
+        nonlocal calls
+        calls += 1
+        return bound(split, budget)
+
+    fair_ranges(lagging(*backlogs), Budget(rows=limit), counted)
+    assert calls <= 4 * len(backlogs)

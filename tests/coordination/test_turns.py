@@ -1,0 +1,212 @@
+"""Order and turns: what is assigned to one place keeps its order, and no split waits for ever."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flip27_source.coordination.context import CoordinatorSettings
+from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.coordination.planning import Limits
+from flip27_source.coordination.reports import ReportDemand
+from flip27_source.enumerator import Boundedness, BoundedRange, Budget
+from flip27_source.options import Options
+from tests.toy_sources import (
+    EchoReader,
+    Item,
+    Shelf,
+    Works,
+    all_ids,
+    coordinator_of,
+    freeze,
+    frozen,
+    items,
+    plan_ids,
+)
+
+FREE = None
+
+
+class Refills(Shelf):
+    """Assigns as much to subtask 0 at every completion as a batch may read."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.context.assign_splits({0: items(f"{checkpoint_id}-a", f"{checkpoint_id}-b")})
+
+
+def batches_until_read(coordinator: SourceCoordinator[Any], split_id: str, limits: Limits) -> int:
+    for number in range(1, 20):
+        plan = frozen(coordinator, limits).snapshot.plan
+        if split_id in all_ids(plan):
+            return number
+        coordinator.complete(coordinator.last_checkpoint_id)
+    raise AssertionError(f"{split_id} is never read")
+
+
+def test_a_split_of_one_subtask_is_read_however_much_is_assigned_to_another() -> None:
+    coordinator = coordinator_of(Refills)
+    coordinator.enumerator.context.assign_splits({0: items("x", "y"), 1: items("waits")})
+    assert batches_until_read(coordinator, "waits", Limits(files=1)) == 2
+
+
+def test_a_free_split_is_read_however_much_is_assigned_to_subtasks() -> None:
+    coordinator = coordinator_of(Refills)
+    coordinator.enumerator.context.assign_splits({0: items("x", "y"), 1: items("z")})
+    coordinator.enumerator.context.assign_split(Item(split_id="waits"))
+    assert batches_until_read(coordinator, "waits", Limits(files=1)) == 3
+
+
+def test_a_large_split_is_read_however_many_small_ones_are_assigned_to_another_subtask() -> None:
+    coordinator = coordinator_of(Refills)
+    coordinator.enumerator.context.assign_splits({0: items("x", "y")})
+    coordinator.enumerator.context.assign_split(Item(split_id="large", files=9), 1)
+    assert batches_until_read(coordinator, "large", Limits(files=3)) == 2
+
+
+def test_whose_turn_it_is_survives_a_restart() -> None:
+    """A query that dies after every batch reads no less."""
+    coordinator = coordinator_of(Refills)
+    coordinator.enumerator.context.assign_splits({0: items("x", "y"), 1: items("waits")})
+    coordinator.enumerator.context.assign_split(Item(split_id="waits, too"))
+    read = []
+    for _ in range(3):
+        snapshot = frozen(coordinator, Limits(files=1)).snapshot
+        read += all_ids(snapshot.plan)
+        coordinator = coordinator_of(Refills, restored=snapshot)
+    assert read == ["x", "waits", "waits, too"]
+
+
+sent = st.tuples(st.sampled_from([FREE, FREE, 0, 1, 2]), st.integers(1, 4))
+rounds = st.lists(st.tuples(st.lists(sent, max_size=4), st.booleans()), max_size=12)
+
+
+@settings(deadline=None)
+@given(rounds, st.integers(1, 4))
+def test_splits_keep_the_order_of_their_place_and_each_place_has_its_turn(
+    rounds: list[tuple[list[tuple[int | None, int]], bool]], limit: int
+) -> None:
+    """Whatever is assigned when, wherever the query restarts: a place waits for three batches at most."""
+    coordinator = coordinator_of(parallelism=3)
+    assigned: dict[int | None, list[str]] = {FREE: [], 0: [], 1: [], 2: []}
+    read: dict[int | None, list[str]] = {place: [] for place in assigned}
+    waits = dict.fromkeys(assigned, 0)
+    place_of: dict[str, int | None] = {}
+    idle = [([], False)] * sum(len(new) for new, _ in rounds)
+    for new, restarts in [*rounds, *idle]:
+        for place, files in new:
+            split = Item(split_id=str(len(place_of)), files=files)
+            place_of[split.split_id] = place
+            assigned[place].append(split.split_id)
+            coordinator.enumerator.context.assign_split(split, place)
+        pending = freeze(coordinator, Limits(files=limit))
+        if pending is None:
+            break
+        planned = {
+            name: subtask for subtask, names in plan_ids(pending.snapshot.plan).items() for name in names
+        }
+        for place, ids in assigned.items():
+            has_waiting = len(read[place]) < len(ids)
+            # Free splits may be packed into different subtasks; the ids tell the order in which they went.
+            mine = sorted((name for name in planned if place_of[name] == place), key=int)
+            assert all(planned[name] == place for name in mine) or place is FREE
+            read[place] += mine
+            assert read[place] == ids[: len(read[place])]
+            waits[place] = waits[place] + 1 if has_waiting and not mine else 0
+            assert waits[place] < len(assigned)
+        if restarts:
+            coordinator = coordinator_of(parallelism=3, restored=pending.snapshot)
+        else:
+            coordinator.complete(coordinator.last_checkpoint_id)
+    assert read == assigned
+
+
+class Logs(Shelf):
+    """Logs without an end: ``rows`` is the position; there is always more."""
+
+    def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
+        at, rows = split.rows or 0, budget.rows or 0
+        return BoundedRange(
+            read=Item(split_id=f"{split.split_id}@{at}-{at + rows}", files=0, rows=rows),
+            rest=replace(split, rows=at + rows),
+        )
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.lists(st.tuples(st.integers(1, 20), st.booleans(), st.booleans()), max_size=15))
+def test_the_ranges_of_a_log_follow_each_other_and_every_log_has_its_turn(
+    number: int, rounds: list[tuple[int, bool, bool]]
+) -> None:
+    """However small the limit, with logs that are found later and restarts between."""
+    coordinator = coordinator_of(Logs, parallelism=3)
+    ends: dict[str, int] = {}
+    waits: dict[str, int] = {}
+
+    def find() -> None:
+        name = f"log{len(ends)}"
+        ends[name] = 0
+        waits[name] = 0
+        coordinator.enumerator.context.assign_split(Item(split_id=name, rows=0))
+
+    for _ in range(number):
+        find()
+    for limit, is_found, restarts in rounds:
+        if is_found:
+            find()
+        pending = frozen(coordinator, Limits(rows=limit))
+        read = [name.replace("-", "@").split("@") for name in all_ids(pending.snapshot.plan)]
+        assert sum(int(end) - int(start) for _, start, end in read) == limit
+        for name, start, end in read:
+            assert int(start) == ends[name] < int(end)
+            ends[name] = int(end)
+        served = {name for name, _, _ in read}
+        waits = {name: 0 if name in served else waited + 1 for name, waited in waits.items()}
+        assert max(waits.values()) < len(ends)
+        if restarts:
+            coordinator = coordinator_of(Logs, parallelism=3, restored=pending.snapshot)
+        else:
+            coordinator.complete(coordinator.last_checkpoint_id)
+
+
+def test_eight_logs_that_lag_are_read_in_eight_tasks_of_equal_size() -> None:
+    coordinator = coordinator_of(Logs, parallelism=8)
+    for number in range(8):
+        coordinator.enumerator.context.assign_split(Item(split_id=str(number), rows=0))
+    plan = frozen(coordinator, Limits(rows=400)).snapshot.plan
+    assert sorted(all_ids(plan)) == [f"{number}@0-50" for number in range(8)]
+    assert len(plan.assignments) == 8
+
+
+def test_a_page_whose_reports_go_missing_does_not_hold_up_the_others() -> None:
+    """By policy its share is read once more: at the end of the queue, as if it had been read."""
+    coordinator = paged("lost", "other")
+    read = []
+    for _ in range(4):
+        plan = frozen(coordinator, Limits(files=1)).snapshot.plan
+        read += all_ids(plan)
+        coordinator.repeat(plan.assignments[0].subtask_id)
+        coordinator.complete(coordinator.last_checkpoint_id)
+    assert read == ["lost", "other", "lost", "other"]
+
+
+def paged(*names: str) -> SourceCoordinator[Any]:
+    """A coordinator of splits that the reader bounds, all of them live."""
+    coordinator: SourceCoordinator[Any] = SourceCoordinator(
+        Shelf,
+        CoordinatorSettings(
+            boundedness=Boundedness.CONTINUOUS_UNBOUNDED,
+            parallelism=2,
+            max_partition_bytes=None,
+            reader_type=EchoReader,
+            options=Options.parse({}, ()),
+            reports=ReportDemand.REQUIRED,
+            reader_bounds_splits=True,
+        ),
+        Works(),
+    )
+    coordinator.start()
+    for split in items(*names):
+        coordinator.enumerator.context.assign_split(split)
+    return coordinator
