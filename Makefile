@@ -21,7 +21,7 @@ setup: ## Make .venv ready (the other targets do it by themselves)
 	@bash scripts/setup.sh
 
 demo: setup ## Stream files through two crashes and count the rows: under two minutes
-	@$(PY) -m flip27_source.cli.demo $(ARGS)
+	@$(PY) -m flip27_source.cli.demo.program $(ARGS)
 
 # Two at a time: a Spark test mostly waits. Each process has a session of its own.
 test: setup ## Run the tests; make test ARGS="-k name -x" runs some of them

@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from flip27_source import savepoints
-from flip27_source.cli.demo_processes import obey_parent
-from flip27_source.coordination.planning import Limits
+from flip27_source.cli.demo.processes import obey_parent
+from flip27_source.coordination.packing import Limits
+from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import Boundedness
-from flip27_source.enumerators.files import FilesEnumerator
-from flip27_source.enumerators.listing import FileFound, FileInfo, Lister
-from flip27_source.runtime.holder import CoordinatorHolder
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.listing.walk import FileFound, FileInfo, Lister
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
 from flip27_source.source import Source
 

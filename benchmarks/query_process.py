@@ -21,7 +21,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from flip27_source.cli.demo_processes import FINISH, obey_parent
+from flip27_source.cli.demo.processes import FINISH, obey_parent
 
 from .rounds import Round, RoundSpec
 from .usage import UsageWatch

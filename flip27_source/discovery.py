@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from .annotations import annotation_of
 from .enumerator import (
     Boundedness,
     RetryPolicy,
@@ -25,7 +24,8 @@ from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES
 from .split import SplitT
-from .stored_values import StoredValues, stored_splits
+from .values.annotations import annotation_of
+from .values.stored_values import StoredValues, stored_splits
 
 PositionT = TypeVar("PositionT")
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
-from .annotations import annotation_of, handled_events, type_argument_of
 from .errors import ContractError
 from .events import SourceEvent
 from .options import Option, Options
 from .reader import SplitReader
 from .split import SplitT
+from .values.annotations import annotation_of, handled_events, type_argument_of
 
 ResultT = TypeVar("ResultT")
 ActionT = TypeVar("ActionT")

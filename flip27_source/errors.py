@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import ClassVar
 
-from .url_credentials import masked
+from .file_systems.url_credentials import masked
 
 
 class Flip27Error(Exception):

@@ -13,11 +13,11 @@ from typing import Any, BinaryIO, ClassVar, Generic, TypeAlias
 
 import pyarrow as pa
 
-from .annotations import handled_events
 from .errors import ContractError
 from .events import Progress, SourceEvent
 from .options import Option, Options
 from .split import SplitT
+from .values.annotations import handled_events
 
 Output: TypeAlias = "Iterator[pa.RecordBatch | tuple[Any, ...] | Progress[Any]]"
 """What a reader yields: Arrow batches (fast), or tuples in schema order (not both)."""

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from .errors import ContractError, CorruptStateError
-from .stored_json import decode_json
+from .values.stored_json import decode_json
 
 _DIGEST_BYTES = 16
 
@@ -126,7 +126,7 @@ class Segment:
 
 
 def _check_finite(values: Sequence[Any]) -> None:
-    from .value_differences import non_finite
+    from .values.differences import non_finite
 
     found = non_finite(values)
     if found is not None:

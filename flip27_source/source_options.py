@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .file_systems import location
+from .file_systems.moved_paths import PathRewrite, path_rewrite
+from .file_systems.paths import location
 from .options import Option, boolean, duration_s, integer, one_of, optional, size_bytes, text
-from .path_rewrite import PathRewrite, path_rewrite
 
 PATH: Option[str | None] = Option(
     name="path", parse=optional(text), default=None, doc="Where the data is; set by load(path)."

@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.file_systems import local_path, with_percents
+from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.options import Options
-from flip27_source.readers.file_columns import with_metadata
-from flip27_source.readers.file_input import Fetched, read_whole
-from flip27_source.readers.file_reader import FileReader
-from flip27_source.readers.read_ahead import fetched_ahead
+from flip27_source.readers.files.file_columns import with_metadata
+from flip27_source.readers.files.input import Fetched, read_whole
+from flip27_source.readers.files.read_ahead import fetched_ahead
+from flip27_source.readers.files.reader import FileReader
 
 _SCHEMA = pa.schema(
     [

@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options, boolean, optional
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.file_columns import with_metadata
-from flip27_source.readers.file_input import is_splittable
-from flip27_source.readers.file_reader import FILE_OPTIONS, FileReader
-from flip27_source.readers.line_blocks import MAX_LINE_BYTES, as_array, line_blocks, lines_of
-from flip27_source.readers.separated_text import separated_lines, whole_text
-from flip27_source.readers.spark_options import SPARK_TEXT
+from flip27_source.readers.files.file_columns import with_metadata
+from flip27_source.readers.files.input import is_splittable
+from flip27_source.readers.files.line_blocks import MAX_LINE_BYTES, as_array, line_blocks, lines_of
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.separated_text import separated_lines, whole_text
+from flip27_source.readers.files.spark_options import SPARK_TEXT
 
 _BATCH_ROWS = 1 << 18
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from flip27_source.readers.spark_options import status
+from flip27_source.readers.files.spark_options import status
 from flip27_source.registry import find_reader
 from scripts.made_page import write_or_check
 

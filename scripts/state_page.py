@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-from flip27_source.snapshots.views import SPARK_NAMES, VIEWS, View
 from flip27_source.spark.state_options import STATE_OPTIONS
+from flip27_source.state_tables.views import SPARK_NAMES, VIEWS, View
 from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "state.md"

@@ -9,7 +9,7 @@ import pytest
 
 from flip27_source import DiscoveringEnumerator, Discovery
 from flip27_source.discovery import DiscoveringState
-from flip27_source.enumerators.files import FilesEnumerator, FilesPosition
+from flip27_source.enumerators.files.enumerator import FilesEnumerator, FilesPosition
 from flip27_source.errors import ContractError
 
 

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from flip27_source.cli.demo import DemoError, DemoResult, DemoSettings, main, run
-from flip27_source.cli.demo_check import Comparison, compare
-from flip27_source.cli.demo_display import render
-from flip27_source.cli.demo_folder import DemoFolder
-from flip27_source.cli.demo_processes import living_processes, spark_environment
-from flip27_source.cli.demo_writer import row, write_file
+from flip27_source.cli.demo.display import render
+from flip27_source.cli.demo.folder import DemoFolder
+from flip27_source.cli.demo.processes import living_processes, spark_environment
+from flip27_source.cli.demo.program import DemoError, DemoResult, DemoSettings, main, run
+from flip27_source.cli.demo.verdict import Comparison, compare
+from flip27_source.cli.demo.writer import row, write_file
 
 ROWS_PER_FILE = 5
 
@@ -127,7 +127,7 @@ def test_the_exit_code_tells_of_lost_and_duplicated_rows(
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_however_the_demo_ends_none_of_its_processes_is_left(tmp_path: Path, ending: signal.Signals) -> None:
-    command = [sys.executable, "-m", "flip27_source.cli.demo", "--parent", str(tmp_path)]
+    command = [sys.executable, "-m", "flip27_source.cli.demo.program", "--parent", str(tmp_path)]
     environment = spark_environment() | {"TMPDIR": str(tmp_path)}  # SIGKILL leaves its scratch behind
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as demo:
         try:

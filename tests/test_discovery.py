@@ -10,7 +10,7 @@ import pytest
 
 from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.planning import Limits
+from flip27_source.coordination.packing import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator import Boundedness
 from flip27_source.errors import ContractError, DiscoveryError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.enumerators.files import FilesEnumerator
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
 from flip27_source.errors import RegistryError
 from flip27_source.registry import (
@@ -26,7 +26,7 @@ def test_built_in_names_are_found_in_any_case() -> None:
 
 
 def test_a_class_is_found_by_module_and_name() -> None:
-    assert find_enumerator("flip27_source.enumerators.files:FilesEnumerator") is FilesEnumerator
+    assert find_enumerator("flip27_source.enumerators.files.enumerator:FilesEnumerator") is FilesEnumerator
 
 
 def test_known_names_are_those_of_the_docs() -> None:
@@ -51,7 +51,7 @@ def test_a_missing_package_says_where_to_install_it() -> None:
 
 def test_a_missing_class_says_what_to_write() -> None:
     with pytest.raises(RegistryError, match=r"module flip27_source\.enumerators\.files has no Nothing"):
-        find_enumerator("flip27_source.enumerators.files:Nothing")
+        find_enumerator("flip27_source.enumerators.files.enumerator:Nothing")
 
 
 @pytest.mark.parametrize("name", [":X", "json:", "..json:X", "json:dumps.", "a b:X", ":"])
@@ -71,7 +71,7 @@ def test_something_that_is_no_enumerator_is_refused(name: str) -> None:
 
 def test_an_enumerator_is_no_reader() -> None:
     with pytest.raises(RegistryError, match="which is no SplitReader"):
-        find_reader("flip27_source.enumerators.files:FilesEnumerator")
+        find_reader("flip27_source.enumerators.files.enumerator:FilesEnumerator")
 
 
 def test_an_error_inside_the_authors_module_is_shown_as_what_it_is(

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 from flip27_source.coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
 from flip27_source.coordination.context import CoordinatorSettings, Handler
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.planning import UNLIMITED, Limits, Plan
+from flip27_source.coordination.packing import UNLIMITED, Limits, Plan
+from flip27_source.driver.environment import Environment
+from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import Boundedness, RetryPolicy, SplitEnumerator
 from flip27_source.options import Option, Options, text
 from flip27_source.reader import SplitReader
-from flip27_source.runtime.environment import Environment
-from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import INITIAL_OFFSET

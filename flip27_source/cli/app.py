@@ -9,15 +9,13 @@ import typer
 
 from flip27_source import __version__
 
-from . import (
-    check_command,
-    demo_command,
-    edit_commands,
-    new_command,
-    savepoint_commands,
-    state_commands,
-    watch_command,
-)
+from .check import command as check_command
+from .demo import command as demo_command
+from .edit import commands as edit_commands
+from .new import command as new_command
+from .savepoint import commands as savepoint_commands
+from .state import commands as state_commands
+from .watch import command as watch_command
 
 app = typer.Typer(
     name="flip27",

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..hiding import Hidden
+from ..file_systems.secrets_in_texts import Hidden
 
 __all__ = ["Hidden"]

@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from flip27_source.errors import Flip27Error
-from flip27_source.file_systems import shown_path
+from flip27_source.file_systems.paths import shown_path
 
 from .answers import Answer, Table
 from .hiding import Hidden

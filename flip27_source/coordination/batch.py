@@ -7,8 +7,8 @@ from typing import Generic
 from ..errors import ContractError
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT
-from .planning import MIN_PARTITION_COST_BYTES, Assignment, BatchBudget, Plan, pack
-from .reports import ReportDemand
+from .packing import MIN_PARTITION_COST_BYTES, Assignment, BatchBudget, Plan, pack
+from .subtask_reports import ReportDemand
 
 
 class Batch(Generic[SplitT]):

@@ -12,9 +12,9 @@ from typing import Any, Generic
 from ..events import SourceEvent
 from ..split import SplitT
 from .actions import PendingAction
-from .edits import AppliedEdit
-from .planning import Plan
-from .reports import AcknowledgeResult, ReportDemand, SubtaskReport
+from .edit_values import AppliedEdit
+from .packing import Plan
+from .subtask_reports import AcknowledgeResult, ReportDemand, SubtaskReport
 
 INITIAL_CHECKPOINT_ID = 0
 """The id of "nothing yet"; the first checkpoint is 1, as in Flink."""

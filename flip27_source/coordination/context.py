@@ -20,9 +20,9 @@ from ..events import SourceEvent
 from ..options import Options
 from ..reader import SplitReader
 from ..split import SplitT
-from ..stored_values import StoredValues, stored_actions, stored_events, stored_splits
+from ..values.stored_values import StoredValues, stored_actions, stored_events, stored_splits
 from .actions import ActionPolicy
-from .reports import ReportDemand
+from .subtask_reports import ReportDemand
 
 SentT_contra = TypeVar("SentT_contra", contravariant=True)
 Handler = Callable[[Any, BaseException | None], None]

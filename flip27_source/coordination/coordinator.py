@@ -30,13 +30,13 @@ from .checkpoints import (
     WaitingSplit,
 )
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
-from .folding import Folding
 from .gateway import SubtaskGateway
 from .ledger import Ledger
 from .outbox import Outbox
-from .planning import BatchBudget, Limits, Plan
-from .reports import AcknowledgeResult, SubtaskReport
+from .packing import BatchBudget, Limits, Plan
+from .report_delivery import Folding
 from .shares import fair_ranges
+from .subtask_reports import AcknowledgeResult, SubtaskReport
 
 _CALL_OF = {
     AcknowledgeResult.SUCCESS: CheckpointCall.ACKNOWLEDGE,

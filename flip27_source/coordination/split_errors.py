@@ -16,7 +16,7 @@ from ..errors import (
 )
 from ..source import Source
 from ..source_options import MAX_QUARANTINED_SPLITS, MAX_SPLIT_ATTEMPTS, ON_SPLIT_ERROR
-from .reports import SplitStatus
+from .subtask_reports import SplitStatus
 
 _NOT_THE_SPLIT = (
     ContractError,

@@ -3,9 +3,9 @@
 ``submit(plan("replay", state="/ckpt/orders/flip27", glob="*/2026-01-03/*", why="bad upload"))``
 """
 
-from .planning import EditPlan, plan
+from .dry_run import EditPlan, plan
+from .requests import PendingEdit, WithdrawnEdit, pending, submit, withdraw
 from .selection import Change
-from .waiting import PendingEdit, WithdrawnEdit, pending, submit, withdraw
 
 __all__ = [
     "Change",

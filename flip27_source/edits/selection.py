@@ -14,11 +14,11 @@ import msgspec
 
 from ..errors import EditError
 from ..snapshots.documents import CheckpointDocument
-from ..snapshots.held_splits import held_pages
-from ..snapshots.layout import CheckpointName
-from ..snapshots.views_asked import EVERYTHING, Asked
-from ..snapshots.views_history import COMPLETE, History, Line, StoredSplit
-from ..snapshots.views_splits import QUARANTINED, RETURNED, quarantine_rows, shares
+from ..snapshots.file_names import CheckpointName
+from ..state_tables.held_splits import held_pages
+from ..state_tables.history import COMPLETE, History, Line, StoredSplit
+from ..state_tables.predicates import EVERYTHING, Asked
+from ..state_tables.split_rows import QUARANTINED, RETURNED, quarantine_rows, shares
 
 _SHOWN = 10
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import StateError
-from ..snapshots.layout import uid_in
+from ..snapshots.file_names import uid_in
 from ..snapshots.offsets import Offset
 
 STATUSES = {

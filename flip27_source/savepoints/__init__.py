@@ -1,7 +1,7 @@
 """Savepoints for programs: ``flip27_source.savepoints.create(state=..., to=...)``."""
 
-from .create import create, stop_with_savepoint
-from .manage import (
+from .creation import create, stop_with_savepoint
+from .management import (
     DeletedSavepoint,
     SavepointDetails,
     SavepointEntry,
@@ -12,9 +12,9 @@ from .manage import (
     list_savepoints,
     verify,
 )
-from .query import RestoredQuery, restore_query
-from .requesting import pending, request, withdraw
+from .requests import pending, request, withdraw
 from .values import CreatedSavepoint, PendingSavepoint, RequestedSavepoint
+from .whole_queries import RestoredQuery, restore_query
 
 __all__ = [
     "CreatedSavepoint",

@@ -17,16 +17,16 @@ from typing import BinaryIO
 import msgspec
 
 from ..errors import ContractError, CorruptStateError, kept_text
-from ..hiding import Hidden
+from ..file_systems.secrets_in_texts import Hidden
 from ..reader import SourceReaderContext
-from ..snapshots import layout
-from ..snapshots.layout import CheckpointName
+from ..snapshots import file_names
+from ..snapshots.file_names import CheckpointName
 from ..snapshots.planned_subtask import SavepointPlace
-from ..snapshots.savepoints import READERS
 from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import STATE_LOCATION
-from ..stored_json import decode_json
+from ..values.stored_json import decode_json
+from .format import READERS
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 _MOST_BYTES = 1024 * 1024
@@ -74,18 +74,18 @@ class _FailedAddition(msgspec.Struct, frozen=True, kw_only=True):
 def _record_failure(store: Store, place: SavepointPlace, subtask_id: int, file: str, why: str) -> None:
     """Say, durably, that a subtask could not add a file; the first failure of a subtask is kept."""
     failed = _FailedAddition(subtask=subtask_id, file=file, error=why)
-    name = layout.failed_addition_file(place.lineage, place.name, subtask_id)
+    name = file_names.failed_addition_file(place.lineage, place.name, subtask_id)
     store.create(name, msgspec.json.encode(failed, order="sorted"))
 
 
 def failed_additions(store: Store, lineage: str, name: CheckpointName) -> str | None:
     """What could not be added to the savepoint that a checkpoint becomes, in words; None where all was."""
     said = []
-    for text in store.list(f"{lineage}/{layout.FAILURES}"):
-        found = layout.parse_failed_addition(text)
+    for text in store.list(f"{lineage}/{file_names.FAILURES}"):
+        found = file_names.parse_failed_addition(text)
         if found is None or found[0] != name:
             continue
-        file = layout.failed_addition_file(lineage, name, found[1])
+        file = file_names.failed_addition_file(lineage, name, found[1])
         try:
             failed = decode_json(store.read(file, _MOST_BYTES), _FailedAddition)
         except (msgspec.MsgspecError, CorruptStateError):

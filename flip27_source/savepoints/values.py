@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from ..snapshots.layout import CheckpointName
+from ..snapshots.file_names import CheckpointName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from ..coordination.actions import PendingAction
 from ..enumerator import SplitEnumerator
 from ..errors import CorruptStateError
 from ..segment import Segment
-from ..stored_json import decode_json
-from ..stored_values import stored_actions
+from ..values.stored_json import decode_json
+from ..values.stored_values import stored_actions
 
 
 class StoredAction(msgspec.Struct, frozen=True, omit_defaults=True):

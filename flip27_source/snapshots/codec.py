@@ -23,13 +23,13 @@ from ..coordination.checkpoints import (
     WaitingEvent,
     WaitingSplit,
 )
-from ..coordination.planning import Assignment, Plan
+from ..coordination.packing import Assignment, Plan
 from ..enumerator import SplitEnumerator
 from ..errors import CorruptStateError, IncompatibleStateError, ProtocolError
 from ..reader import SplitReader
 from ..segment import Segment, content_digest
-from ..stored_json import decode_json
-from ..stored_values import stored_splits, stored_states
+from ..values.stored_json import decode_json
+from ..values.stored_values import stored_splits, stored_states
 from .action_codec import decode_actions, encode_actions
 from .documents import (
     FORMAT,
@@ -46,7 +46,7 @@ from .documents import (
     StoredWaitingEvent,
 )
 from .event_codec import EventCodec
-from .layout import CheckpointName
+from .file_names import CheckpointName
 
 INLINE_SEGMENT_BYTES = 1024
 """Segments up to this size are kept inside the document: a file costs more than they do."""

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import base64
 import binascii
+import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
-from ..coordination.edits import AppliedEdit
-from ..coordination.reports import ReportDemand
+from ..coordination.edit_values import AppliedEdit
+from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import Segment, content_digest
-from ..stored_json import decode_json
-from .layout import CheckpointName, checked_segment_name
+from ..values.stored_json import decode_json
+from .file_names import CheckpointName, checked_segment_name
 
 FORMAT = 1
 
@@ -230,3 +231,18 @@ def _unbase64(name: str, text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise CorruptStateError(f"segment {name} inside the document is damaged") from error
+
+
+def timestamp(milliseconds: int) -> dt.datetime:
+    """A time of a document.
+
+    Raises:
+        CorruptStateError: it is none.
+    """
+    try:
+        return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+    except (OverflowError, ValueError):
+        raise CorruptStateError(
+            f"a time in the state is {milliseconds!s:.40} milliseconds since 1970, which no calendar has",
+            remedy="the clock of the driver was wrong, or the file was altered: restore it from a backup",
+        ) from None

@@ -10,8 +10,8 @@ from ..enumerator import SplitEnumerator
 from ..errors import ContractError, CorruptStateError
 from ..events import SourceEvent
 from ..reader import SplitReader
-from ..stored_json import decode_json
-from ..stored_values import stored_events
+from ..values.stored_json import decode_json
+from ..values.stored_values import stored_events
 
 
 class _StoredEvent(msgspec.Struct, frozen=True):

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from ..errors import CorruptStateError, MissingStateError, OptionError, StateLocationError
-from ..file_systems import local_path, redacted
+from ..file_systems.paths import local_path, redacted
 from ..segment import content_digest
-from ..stored_json import decode_json
-from . import layout
-from .layout import CheckpointName
+from ..values.stored_json import decode_json
+from . import file_names
+from .file_names import CheckpointName
 from .offsets import Offset
 from .spark_checkpoint import COMMITS, OFFSETS
 from .store import Store, open_store
@@ -79,9 +79,9 @@ def find_lineages(
     place = _normal(location)
     store = open_store(place, storage_options)
     names = set(store.list(""))
-    if layout.SAVEPOINT_METADATA in names:
+    if file_names.SAVEPOINT_METADATA in names:
         found = [_beside(place, is_savepoint=True)]
-    elif layout.SOURCE_FILE in names:
+    elif file_names.SOURCE_FILE in names:
         found = [_beside(place)]
     elif OFFSETS in names:
         found = list(_of_spark_checkpoint(place, store, storage_options, state_location))
@@ -96,7 +96,7 @@ def _normal(location: str) -> str:
     """Without a slash or ``_metadata`` at its end; absolute on local disk."""
     local = local_path(location)
     place = location if local is None else os.path.abspath(local)
-    return place.rstrip("/").removesuffix(f"/{layout.SAVEPOINT_METADATA}").rstrip("/") or "/"
+    return place.rstrip("/").removesuffix(f"/{file_names.SAVEPOINT_METADATA}").rstrip("/") or "/"
 
 
 def _beside(place: str, *, is_savepoint: bool = False) -> Lineage:
@@ -109,7 +109,7 @@ def _lineages_in(store: Store, names: Iterable[str], below: str = "") -> list[st
     return [
         name
         for name in sorted(names)
-        if _is_lineage_name(name) and layout.SOURCE_FILE in store.list(below + name)
+        if _is_lineage_name(name) and file_names.SOURCE_FILE in store.list(below + name)
     ]
 
 
@@ -218,7 +218,7 @@ def _may_hold_state(name: str) -> bool:
 
 def _is_lineage_name(name: str) -> bool:
     try:
-        return bool(layout.checked_lineage_name(name))
+        return bool(file_names.checked_lineage_name(name))
     except CorruptStateError:
         return False
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..coordination.checkpoints import INITIAL_CHECKPOINT_ID
 from ..errors import CorruptStateError, IncompatibleStateError
-from .layout import CHECKPOINTS, CheckpointName, checked_lineage_name
+from .file_names import CHECKPOINTS, CheckpointName, checked_lineage_name
 
 FORMAT = 1
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .layout import CheckpointName
-from .reports import ReportPlace
+from .file_names import CheckpointName
+from .report_files import ReportPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

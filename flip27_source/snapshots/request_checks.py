@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ..coordination.edits import EditOperation, EditRequest
-from ..file_systems import redacted
-from ..stored_values import is_unicode
-from ..value_differences import unstorable
-from .layout import CheckpointName
+from ..coordination.edit_values import EditOperation, EditRequest
+from ..file_systems.paths import redacted
+from ..values.differences import unstorable
+from ..values.stored_values import is_unicode
+from .file_names import CheckpointName
 
 MOST_BYTES = 64 * 1024 * 1024
 """A larger request is neither written nor read."""

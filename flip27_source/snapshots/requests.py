@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..coordination.edits import EditRequest
+from ..coordination.edit_values import EditRequest
 from ..errors import (
     LONGEST_KEPT,
     CorruptStateError,
@@ -23,8 +23,8 @@ from ..errors import (
     MissingStateError,
     StateLocationError,
 )
-from ..stored_json import decode_json
-from . import layout
+from ..values.stored_json import decode_json
+from . import file_names
 from .request_checks import LATEST_MS, MOST_BYTES, edit_problem, target_problem, time_problem
 from .sealed import BrokenSealError, seal, unseal
 from .store import Store
@@ -142,7 +142,7 @@ class RequestFolder:
 
     def file(self, request_id: str) -> str:
         """Where a request is stored, relative to the state location."""
-        return layout.request_file(self.lineage, request_id)
+        return file_names.request_file(self.lineage, request_id)
 
     def ids(self) -> list[str]:
         """The ids of all requests that wait, of whatever kind, sorted."""
@@ -156,7 +156,7 @@ class RequestFolder:
     def delete(self, request_id: str) -> None:
         """Delete a request and what says why it failed; no error when neither is there."""
         self.forget(request_id)
-        self._store.delete(layout.failed_request_file(self.lineage, request_id))
+        self._store.delete(file_names.failed_request_file(self.lineage, request_id))
 
     def fail(self, request_id: str, *, kind: str, asked: str, reason: str, now_ms: int) -> None:
         """Say why a request is not done, durably: from then on it does not wait any more."""
@@ -165,10 +165,10 @@ class RequestFolder:
         failed = FailedRequest(
             request_id=request_id, kind=kind, asked=asked, reason=kept, failed_ms=failed_ms
         )
-        file = layout.failed_request_file(self.lineage, request_id)
+        file = file_names.failed_request_file(self.lineage, request_id)
         self._store.create(file, msgspec.json.encode(failed, order="sorted"))
         for old in self.failed()[:-MOST_FAILURES]:
-            self._store.delete(layout.failed_request_file(self.lineage, old.request_id))
+            self._store.delete(file_names.failed_request_file(self.lineage, old.request_id))
 
     def failed(self) -> list[FailedRequest]:
         """The requests that were not done, in the order in which they failed."""
@@ -194,15 +194,15 @@ class RequestFolder:
         )
 
     def _listed(self) -> tuple[list[str], frozenset[str]]:
-        names = self._store.list(f"{self.lineage}/{layout.REQUESTS}")
-        waiting = (layout.parse_request(name) for name in names)
-        failed = (layout.parse_failed_request(name) for name in names)
+        names = self._store.list(f"{self.lineage}/{file_names.REQUESTS}")
+        waiting = (file_names.parse_request(name) for name in names)
+        failed = (file_names.parse_failed_request(name) for name in names)
         return [item for item in waiting if item is not None], frozenset(
             item for item in failed if item is not None
         )
 
     def _failure(self, request_id: str) -> FailedRequest:
-        file = layout.failed_request_file(self.lineage, request_id)
+        file = file_names.failed_request_file(self.lineage, request_id)
         try:
             failed = decode_json(self._store.read(file, _MARK_BYTES), FailedRequest)
             problem = time_problem("failed_ms", failed.failed_ms)

@@ -8,9 +8,9 @@ the first of them, so that its checkpoint location is an older copy now.
 from __future__ import annotations
 
 from ..errors import StateError
-from . import layout
+from . import file_names
 from .documents import MOST_DOCUMENT_BYTES, decode_document
-from .layout import CheckpointName
+from .file_names import CheckpointName
 from .offsets import Offset
 from .store import Store
 
@@ -20,7 +20,7 @@ def committed_behind(store: Store, offset: Offset) -> CheckpointName | None:
     lineage, start = offset.lineage, offset.name
     if lineage is None or start is None:
         return None
-    found = map(CheckpointName.parse, store.list(f"{lineage}/{layout.CHECKPOINTS}"))
+    found = map(CheckpointName.parse, store.list(f"{lineage}/{file_names.CHECKPOINTS}"))
     later = sorted((name for name in found if name is not None and name > start), reverse=True)
     for name in later:
         line = _line(store, lineage, name, start)
@@ -36,7 +36,7 @@ def _line(store: Store, lineage: str, name: CheckpointName, start: CheckpointNam
     while at is not None and at.checkpoint_id > start.checkpoint_id:
         line.append(at)
         try:
-            file = layout.checkpoint_file(lineage, at)
+            file = file_names.checkpoint_file(lineage, at)
             at = decode_document(store.read(file, MOST_DOCUMENT_BYTES), at).parent
         except StateError:
             return []  # damaged or gone: it proves nothing, and the query does not need it

@@ -8,7 +8,7 @@ import msgspec
 
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import content_digest
-from ..stored_json import decode_json
+from ..values.stored_json import decode_json
 
 Content = TypeVar("Content")
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from ..errors import CorruptStateError, Flip27Error, MissingStateError, StateLocationError
-from ..file_systems import local_path, open_file_system
-from ..stored_json import decode_json
-from .layout import CheckpointName
+from ..file_systems.paths import local_path, open_file_system
+from ..values.stored_json import decode_json
+from .file_names import CheckpointName
 from .offsets import Offset
 from .store import Store
 

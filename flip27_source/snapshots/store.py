@@ -15,7 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from ..durable_files import (
+from ..errors import StateError, StateLocationError
+from ..file_systems.durable_files import (
     ABANDONED_AFTER_S,
     OS_DISK,
     TEMPORARY_PREFIX,
@@ -23,8 +24,7 @@ from ..durable_files import (
     DurableFiles,
     NoExclusiveCreateError,
 )
-from ..errors import StateError, StateLocationError
-from ..file_systems import (
+from ..file_systems.paths import (
     checked_location,
     disk_path,
     is_object_store,
@@ -33,7 +33,7 @@ from ..file_systems import (
     redacted,
     remove_empty_folders,
 )
-from ..regular_files import UnreadableFileError, no_state, read_remote_file, within
+from ..file_systems.regular_files import UnreadableFileError, no_state, read_remote_file, within
 from .linked_folders import LinkedFolderError, check_local_folders, check_remote_folders
 from .store_errors import failed as _failed
 from .store_errors import missing as _missing

@@ -40,7 +40,7 @@ class Flip27DataSource(DataSource):
         """The reader's own schema, or one found out; called only when the user gave none."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        from flip27_source.runtime.schemas import evolution_of_inferred, schema_of
+        from flip27_source.schemas.source_schema import evolution_of_inferred, schema_of
 
         source = self.source()
         schema = schema_of(source)

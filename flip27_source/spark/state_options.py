@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flip27_source.options import Option, Options, optional, text
-from flip27_source.snapshots.views import DEFAULT_VIEW, VIEWS, View
+from flip27_source.state_tables.views import DEFAULT_VIEW, VIEWS, View
 
 
 def _view(value: str) -> View:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flip27_source.snapshots.locations import Lineage
-    from flip27_source.snapshots.views_asked import Asked
+    from flip27_source.state_tables.predicates import Asked
 
     from .state_options import StateOptions
 
@@ -105,8 +105,8 @@ class StateReader(DataSourceReader):
         """The rows of one lineage; runs on executors."""
         import pyarrow as pa
 
-        from flip27_source.snapshots.views_asked import EVERYTHING
-        from flip27_source.snapshots.views_history import History
+        from flip27_source.state_tables.history import History
+        from flip27_source.state_tables.predicates import EVERYTHING
 
         if not isinstance(partition, LineagePartition):
             return
@@ -126,7 +126,7 @@ class _Pushing:
         self._reader = reader
 
     def __call__(self, filters: list[Filter]) -> list[Filter]:
-        from flip27_source.snapshots.views_asked import EVERYTHING
+        from flip27_source.state_tables.predicates import EVERYTHING
 
         wanted = EVERYTHING
         for item in filters:

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from flip27_source.coordination.planning import Limits
+from flip27_source.coordination.packing import Limits
 from flip27_source.enumerator import Boundedness
 from flip27_source.source_options import (
     MAX_BYTES_PER_TRIGGER,
@@ -36,7 +36,7 @@ from flip27_source.source_options import (
 from .task import SubtaskPartition, read_partition
 
 if TYPE_CHECKING:
-    from flip27_source.runtime.holder import CoordinatorHolder
+    from flip27_source.driver.holder import CoordinatorHolder
     from flip27_source.source import Source
 
     from .data_source import Flip27DataSource
@@ -112,8 +112,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _coordinating(self) -> CoordinatorHolder:
         if self._holder is None:
-            from flip27_source.runtime.checkpoint_log import log_where_asked
-            from flip27_source.runtime.holder import CoordinatorHolder
+            from flip27_source.driver.checkpoint_log_lines import log_where_asked
+            from flip27_source.driver.holder import CoordinatorHolder
 
             log_where_asked()
             self._holder = CoordinatorHolder(self._source, self._boundedness)

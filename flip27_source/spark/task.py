@@ -34,7 +34,7 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
     """The rows of a partition; none for the empty partition that Spark makes up."""
     # Imported here, not in the planning process, which hands this module over and never reads.
-    from flip27_source.runtime.subtask import read_subtask
+    from flip27_source.executor.subtask import read_subtask
 
     _freeze_garbage_collector()
     if not isinstance(partition, SubtaskPartition):

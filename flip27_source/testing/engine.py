@@ -15,12 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..coordination.planning import Limits
+from ..coordination.packing import Limits
+from ..driver.holder import CoordinatorHolder
 from ..enumerator import Boundedness, SplitEnumerator
+from ..executor.split_read import Item
+from ..executor.subtask import read_subtask
 from ..reader import SourceReaderContext, SplitReader
-from ..runtime.holder import CoordinatorHolder
-from ..runtime.reading import Item
-from ..runtime.subtask import read_subtask
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import MemoryStore, Store, open_store
 from ..source_options import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot
 from ..coordination.context import Handler
-from ..coordination.planning import Plan
+from ..coordination.packing import Plan
 from ..enumerator import (
     Boundedness,
     MetricGroup,
@@ -25,9 +25,9 @@ from ..events import SourceEvent
 from ..reader import SplitReader
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import decode_document
-from ..snapshots.identity import identity_of
+from ..snapshots.source_identity import identity_of
 from ..source import Source
-from ..stored_values import stored_actions, stored_events
+from ..values.stored_values import stored_actions, stored_events
 from .inline_environment import AsyncCall
 from .law import Disagreement
 

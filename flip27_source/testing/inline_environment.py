@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..coordination.context import Handler
+from ..driver.action_runner import ActionRunner
+from ..driver.background import BackgroundRunner, Deliver
+from ..driver.environment import Environment
 from ..enumerator import RetryPolicy
 from ..errors import is_final, kept_text
-from ..runtime.actions import ActionRunner
-from ..runtime.background import BackgroundRunner, Deliver
-from ..runtime.environment import Environment
 
 
 @dataclass(slots=True, eq=False)

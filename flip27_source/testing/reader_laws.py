@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..enumerator import Budget, SplitEnumerator
-from ..enumerators.file_split import FileSplit
+from ..enumerators.files.split import FileSplit
 from ..errors import OptionError, SchemaError
 from ..options import Options
 from ..reader import ReadsRanges, ReadsTogether, SplitReader, YieldsProgress

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from ..errors import SchemaError
 from ..events import Progress, ReturnSplit, SourceEvent
+from ..executor.spark_schema import conform
 from ..options import Options
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader
-from ..runtime.conform import conform
 from .law import Disagreement, shown
 from .spark_side import Row, rows_of
 

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..enumerator import SplitEnumerator
+from ..executor.split_read import Item
 from ..reader import SplitReader
-from ..runtime.reading import Item
 from ..segment import Segment
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.store import MemoryStore

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..driver.holder import CoordinatorHolder
 from ..enumerator import Boundedness, SplitEnumerator
 from ..errors import ContractError
 from ..events import ReturnSplit
+from ..executor.subtask import read_subtask
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
-from ..runtime.holder import CoordinatorHolder
-from ..runtime.subtask import read_subtask
 from ..snapshots.offsets import INITIAL_OFFSET
 from ..snapshots.store import MemoryStore
 from ..source_options import ON_SPLIT_ERROR

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..driver.demanded_reports import report_demand
 from ..enumerator import Budget
 from ..reader import YieldsProgress
-from ..runtime.acknowledgements import report_demand
 from ..source import Source
 from .engine import MicroBatchEngine
 from .enumerator_run import EnumeratorRun

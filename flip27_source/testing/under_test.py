@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..enumerator import SplitEnumerator
 from ..reader import SplitReader
-from ..runtime.schemas import schema_of
+from ..schemas.source_schema import schema_of
 from ..source import Source
 
 

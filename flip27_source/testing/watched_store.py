@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..durable_files import ABANDONED_AFTER_S
+from ..file_systems.durable_files import ABANDONED_AFTER_S
 from ..snapshots.store import Store
 from .steps import Killed
 

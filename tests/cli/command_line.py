@@ -11,8 +11,8 @@ import pytest
 
 from flip27_source.cli.main import main
 from flip27_source.snapshots.store import LocalStore
-from tests.runtime.batches import Batches
-from tests.runtime.test_reports import Endpoints, Pages
+from tests.driver.batches import Batches
+from tests.driver.test_demanded_reports import Endpoints, Pages
 from tests.snapshots.spark_logs import FileQuery
 
 

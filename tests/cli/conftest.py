@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.command_line import CommandLine
-from tests.runtime.test_reports import SERVER
+from tests.driver.test_demanded_reports import SERVER
 
 
 @pytest.fixture

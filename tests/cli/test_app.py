@@ -24,7 +24,7 @@ from flip27_source.cli.app import app
 from flip27_source.cli.commands import pairs, storage_options
 from flip27_source.cli.hiding import Hidden
 from flip27_source.cli.rendering import Rendering, cell_text
-from flip27_source.snapshots.views import VIEWS
+from flip27_source.state_tables.views import VIEWS
 from tests.cli.command_line import CommandLine, three_batches
 
 SECRET = "hunter2-is-my-secret"

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from flip27_source.cli.check_findings import Finding, Status
-from flip27_source.cli.check_machine import (
+from flip27_source.cli.check.findings import Finding, Status
+from flip27_source.cli.check.machine import (
     installed_version,
     java_version,
     package_version,
     python_version,
     required_packages,
 )
-from flip27_source.cli.check_schema import arrow_schema
-from flip27_source.cli.check_storage import state_location
+from flip27_source.cli.check.schema import arrow_schema
+from flip27_source.cli.check.storage import state_location
 from tests.cli.command_line import CommandLine, Said
 from tests.s3_server import S3Bucket
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine, three_batches
-from tests.runtime.edited import Edited, fed, files
-from tests.runtime.test_edits import paged
-from tests.runtime.test_reports import SERVER
+from tests.driver.test_demanded_reports import SERVER
+from tests.edits.edited import Edited, fed, files
+from tests.edits.test_application import paged
 
 
 @pytest.fixture

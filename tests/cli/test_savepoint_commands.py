@@ -12,7 +12,7 @@ import pytest
 from flip27_source import savepoints
 from flip27_source.errors import StateLocationError
 from tests.cli.command_line import CommandLine, paged, three_batches
-from tests.runtime.test_reports import SERVER
+from tests.driver.test_demanded_reports import SERVER
 from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery
 

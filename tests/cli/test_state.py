@@ -10,7 +10,7 @@ import pytest
 
 from flip27_source import savepoints
 from tests.cli.command_line import CommandLine, paged, three_batches
-from tests.runtime.test_reports import SERVER
+from tests.driver.test_demanded_reports import SERVER
 from tests.snapshots.spark_logs import FileQuery
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from flip27_source.cli.state_rows import Place
-from flip27_source.cli.watch_display import drawn, watch
-from flip27_source.cli.watching import Frame, SubtaskProgress, Watcher
-from flip27_source.coordination.planning import Limits
+from flip27_source.cli.state.rows import Place
+from flip27_source.cli.watch.display import drawn, watch
+from flip27_source.cli.watch.view import Frame, SubtaskProgress, Watcher
+from flip27_source.coordination.packing import Limits
 from tests.cli.command_line import CommandLine, paged, three_batches
-from tests.runtime.test_reports import SERVER
+from tests.driver.test_demanded_reports import SERVER
 from tests.snapshots.spark_logs import FileQuery
 
 NOW = dt.datetime(1970, 1, 1, 0, 0, 10, tzinfo=dt.UTC)

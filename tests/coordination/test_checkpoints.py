@@ -15,8 +15,8 @@ from flip27_source.coordination.checkpoints import (
 from flip27_source.coordination.context import CoordinatorSettings
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.gateway import GatewayState
-from flip27_source.coordination.planning import Assignment, Plan
-from flip27_source.coordination.reports import AcknowledgeResult, ReportDemand, SubtaskReport
+from flip27_source.coordination.packing import Assignment, Plan
+from flip27_source.coordination.subtask_reports import AcknowledgeResult, ReportDemand, SubtaskReport
 from flip27_source.enumerator import Boundedness
 from flip27_source.errors import ProtocolError
 from flip27_source.options import Options

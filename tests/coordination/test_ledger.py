@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from flip27_source.coordination.checkpoints import LedgerState, Snapshot
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.ledger import Ledger
-from flip27_source.coordination.planning import UNLIMITED, Limits
+from flip27_source.coordination.packing import UNLIMITED, Limits
 from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.errors import ContractError, ProtocolError
 from flip27_source.options import Options

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from flip27_source.coordination.context import CoordinatorSettings
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.planning import Limits
-from flip27_source.coordination.reports import ReportDemand
+from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.subtask_reports import ReportDemand
 from flip27_source.enumerator import Boundedness, BoundedRange, Budget
 from flip27_source.options import Options
 from tests.toy_sources import (

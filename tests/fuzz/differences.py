@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flip27_source.options import Options
-from flip27_source.readers.json_lines import JsonLinesReader
-from flip27_source.readers.json_options import json_dialect
-from flip27_source.readers.json_strings import MalformedJsonError
-from flip27_source.readers.schema_json import parsed_json
+from flip27_source.readers.json_lines.options import json_dialect
+from flip27_source.readers.json_lines.reader import JsonLinesReader
+from flip27_source.readers.json_lines.schema import parsed_json
+from flip27_source.readers.json_lines.strings import MalformedJsonError
 
 from .case import Case, CaseFile, LineFile
 from .comparison import Mismatch, corrupt_column

@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.readers.json_documents import LINES, VALUES
+from tests.readers.json_lines.json_documents import LINES, VALUES
 
 from .case import Case, LineFile
 from .csv_cases import DATE_FORMATS, TIME_FORMATS, files_of_a_case, random_cuts, random_end, random_packing

@@ -9,13 +9,13 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from flip27_source.enumerators.file_split import FileSplit
-from flip27_source.enumerators.files import FilesEnumerator
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges, ReadsTogether, SourceReaderContext
 from flip27_source.registry import find_reader
-from flip27_source.runtime.schemas import schema_of
+from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source
 
 from .case import Case, CaseFile

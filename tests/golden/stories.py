@@ -10,17 +10,17 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 
-from flip27_source.coordination.planning import Limits
-from flip27_source.enumerators.files import FilesEnumerator
+from flip27_source.coordination.packing import Limits
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
 from flip27_source.readers.text import TextReader
-from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.inline_environment import inline_environment
-from tests.runtime.batches import Batches
-from tests.runtime.test_actions import Archives
-from tests.runtime.test_reports import SERVER, Endpoints, Flaky, Pages, Talker, Tells
+from tests.driver.batches import Batches
+from tests.driver.test_action_runner import Archives
+from tests.driver.test_demanded_reports import SERVER, Endpoints, Flaky, Pages, Talker, Tells
 from tests.toy_sources import EchoReader, Shelf
 
 LANDING = "memory://golden/landing"

@@ -16,7 +16,7 @@ import pytest
 
 from flip27_source.savepoints import verify
 from flip27_source.snapshots.locations import find_lineages
-from flip27_source.snapshots.views import VIEWS
+from flip27_source.state_tables.views import VIEWS
 from tests.golden.make import make
 from tests.golden.stories import STORIES, Query
 from tests.snapshots.spark_logs import view_rows

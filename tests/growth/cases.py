@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from flip27_source.ddl import parse_columns
-from flip27_source.enumerators.file_split import FileSplit
-from flip27_source.enumerators.files_options import RECURSIVE_FILE_LOOKUP
-from flip27_source.inference import SplitSample
+from flip27_source.enumerators.files.options import RECURSIVE_FILE_LOOKUP
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.file_reader import FileReader
-from flip27_source.readers.file_schema import InfersFileSchema
-from flip27_source.readers.spark_options import status
+from flip27_source.readers.files.reader import FileReader
+from flip27_source.readers.files.spark_options import status
+from flip27_source.readers.schemas.inference import InfersFileSchema
 from flip27_source.registry import find_reader
+from flip27_source.schemas.ddl import parse_columns
+from flip27_source.schemas.inference import SplitSample
 from flip27_source.source_options import PATH
 
 from .contents import (

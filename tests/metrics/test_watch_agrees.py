@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
-from flip27_source.cli.state_rows import Place
-from flip27_source.cli.watching import Watcher
+from flip27_source.cli.state.rows import Place
+from flip27_source.cli.watch.view import Watcher
 from flip27_source.metrics import QueryMetrics
 from flip27_source.testing import MicroBatchEngine
 from tests.metrics.events import FIRST

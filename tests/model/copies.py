@@ -16,14 +16,14 @@ from typing import Any
 from flip27_source.coordination.actions import PendingAction
 from flip27_source.coordination.checkpoints import PendingCheckpoint, WaitingEvent
 from flip27_source.coordination.context import CoordinatorSettings
-from flip27_source.coordination.planning import Assignment
+from flip27_source.coordination.packing import Assignment
+from flip27_source.driver.background import BackgroundRunner
 from flip27_source.options import Options
-from flip27_source.runtime.background import BackgroundRunner
 from flip27_source.snapshots.documents import CheckpointDocument, SourceIdentity
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.source import Source
-from flip27_source.stored_values import StoredValues
+from flip27_source.values.stored_values import StoredValues
 from tests.model.documents import Doc
 from tests.model.protocol_model import SOURCES, Attempt, World
 from tests.model.toys import Known, Piece, Ping

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flip27_source.snapshots.segments import unpack_segment
+from flip27_source.snapshots.segment_files import unpack_segment
 
 Json = Mapping[str, Any]
 

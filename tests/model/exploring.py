@@ -24,7 +24,7 @@ from typing import Any
 
 from flip27_source.coordination.context import CoordinatorContext
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.runtime import reporting
+from flip27_source.executor import retries
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from tests.model.copies import Copier, pickled, revived, shared_values
 from tests.model.documents import Doc
@@ -215,16 +215,16 @@ def _slots(value: Any) -> list[Any]:
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """The clock stands still, so that equal attempts write equal reports; what is expected is not logged."""
-    logger, clock, rounds = logging.getLogger("flip27_source"), reporting.time, gc.get_threshold()
+    logger, clock, rounds = logging.getLogger("flip27_source"), retries.time, gc.get_threshold()
     level = logger.level
     logger.setLevel(logging.CRITICAL)
-    reporting.time = _StandsStill  # type: ignore[assignment]
+    retries.time = _StandsStill  # type: ignore[assignment]
     gc.set_threshold(50_000, 20, 100)  # there is little to be found in very many objects
     try:
         yield
     finally:
         logger.setLevel(level)
-        reporting.time = clock
+        retries.time = clock
         gc.set_threshold(*rounds)
         gc.unfreeze()
 

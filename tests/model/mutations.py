@@ -17,17 +17,17 @@ import pytest
 from flip27_source.coordination.actions import PendingActions
 from flip27_source.coordination.batch import Batch
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.folding import Folding
 from flip27_source.coordination.gateway import SubtaskGateway
 from flip27_source.coordination.ledger import Ledger
-from flip27_source.runtime.holder import CoordinatorHolder
-from flip27_source.runtime.reporting import ReportingSubtask
-from flip27_source.runtime.requests import Requests
-from flip27_source.snapshots import layout, reports
+from flip27_source.coordination.report_delivery import Folding
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.driver.requests import Requests
+from flip27_source.executor.retries import ReportingSubtask
+from flip27_source.snapshots import file_names, report_files
+from flip27_source.snapshots.checkpoint_files import CheckpointStorage
 from flip27_source.snapshots.codec import SnapshotCodec
-from flip27_source.snapshots.drivers import DriverEpoch
-from flip27_source.snapshots.reports import ReportStorage
-from flip27_source.snapshots.storage import CheckpointStorage
+from flip27_source.snapshots.driver_epochs import DriverEpoch
+from flip27_source.snapshots.report_files import ReportStorage
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -321,13 +321,13 @@ def a_restore_forgets_waiting_splits(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("I11", "T D L A0 A1 C", 6, kind="paged")
 def an_attempt_that_read_on_counts_all_the_same(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reports, "check_same_ranges", lambda *_: None)
+    patch.setattr(report_files, "check_same_ranges", lambda *_: None)
 
 
 @mutation("I13", "T F0 A0 L", 4, kind="paged")
 def a_later_attempt_writes_over_the_report(patch: pytest.MonkeyPatch) -> None:
     def replaces(self: ReportStorage, place: Any, report: Any) -> Any:
-        file = layout.report_file(place.lineage, place.name, place.subtask_id)
+        file = file_names.report_file(place.lineage, place.name, place.subtask_id)
         self._store.replace(file, self._encode(place, report))
         return report
 
@@ -339,7 +339,7 @@ def reports_are_named_by_the_id_of_their_checkpoint_alone(patch: pytest.MonkeyPa
     def by_id(lineage: str, name: Any, subtask_id: int) -> str:
         return f"reports/{name.checkpoint_id}.{subtask_id}.json"
 
-    patch.setattr(layout, "report_file", by_id)
+    patch.setattr(file_names, "report_file", by_id)
 
 
 @mutation("I13", "T D A0 C e1 Z", 6)

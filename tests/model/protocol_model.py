@@ -35,10 +35,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flip27_source.coordination.checkpoints import PendingCheckpoint
-from flip27_source.coordination.edits import EditOperation, EditRequest
+from flip27_source.coordination.edit_values import EditOperation, EditRequest
 from flip27_source.coordination.gateway import GatewayState
-from flip27_source.coordination.planning import Limits
-from flip27_source.coordination.reports import AcknowledgeResult, SubtaskReport
+from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.subtask_reports import AcknowledgeResult, SubtaskReport
+from flip27_source.driver.demanded_reports import Acknowledgements
+from flip27_source.driver.environment import Environment
+from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import Boundedness
 from flip27_source.errors import (
     AttemptError,
@@ -47,18 +50,16 @@ from flip27_source.errors import (
     StaleDriverError,
     StateLocationError,
 )
+from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext
-from flip27_source.runtime.acknowledgements import Acknowledgements
-from flip27_source.runtime.environment import Environment
-from flip27_source.runtime.holder import CoordinatorHolder
-from flip27_source.runtime.subtask import read_subtask
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
-from flip27_source.snapshots.reports import ReportPlace
+from flip27_source.snapshots.report_files import ReportPlace
 from flip27_source.snapshots.requests import RequestFolder, WaitingRequests
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
+from tests.driver.batches import SCHEMA
 from tests.model.documents import Doc, Json, parsed
 from tests.model.toys import (
     ROWS_TO_THE_END,
@@ -69,7 +70,6 @@ from tests.model.toys import (
     PagedExchange,
     Pages,
 )
-from tests.runtime.batches import SCHEMA
 from tests.toy_sources import INITIAL
 
 RETAINED = 2

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 

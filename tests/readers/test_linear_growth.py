@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from flip27_source.ddl import parse_columns
-from flip27_source.readers.delimited_records import records_of
-from flip27_source.readers.delimited_tokens import Dialect
-from flip27_source.readers.http_pages import HttpReader
-from flip27_source.readers.json_strings import JsonDialect
-from flip27_source.readers.json_values import JsonLineParser
+from flip27_source.readers.delimited.dialect import Dialect
+from flip27_source.readers.delimited.records import records_of
+from flip27_source.readers.http_api.reader import HttpReader
+from flip27_source.readers.json_lines.strings import JsonDialect
+from flip27_source.readers.json_lines.values import JsonLineParser
+from flip27_source.schemas.ddl import parse_columns
 from tests.growth.cases import OPTIONS, READERS, Case, cases, options_of
 from tests.growth.contents import CSV_DOCUMENTS, JSON_DOCUMENTS, JSON_SCHEMA
 from tests.growth.counting import CountedBytes, CountedText, Looked, calls, grows_too_fast
 from tests.http_api import http_api
-from tests.readers.http_reading import KINDS, Share, read
+from tests.readers.http_api.reading import KINDS, Share, read
 
 ROWS = (60, 120, 240)
 

@@ -10,20 +10,23 @@ from typing import Any
 
 import pytest
 
-from flip27_source import durable_files, file_systems, stored_values
 from flip27_source.coordination.checkpoints import CheckpointMetadata
-from flip27_source.durable_files import DurableFiles
-from flip27_source.enumerators import file_cleaning, listing
-from flip27_source.readers import file_input
-from flip27_source.runtime.requested_savepoints import RequestedSavepoints
-from flip27_source.runtime.requests import Requests
+from flip27_source.driver.requests import Requests
+from flip27_source.enumerators.files import cleaning as file_cleaning
+from flip27_source.enumerators.files.listing import walk as listing
+from flip27_source.file_systems import durable_files
+from flip27_source.file_systems import paths as file_systems
+from flip27_source.file_systems.durable_files import DurableFiles
+from flip27_source.readers.files import input as file_input
+from flip27_source.savepoints.requested_savepoints import RequestedSavepoints
 from flip27_source.snapshots import store as stores
-from flip27_source.snapshots.drivers import DriverEpoch
+from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.offsets import Offset
-from flip27_source.snapshots.reports import ReportStorage
+from flip27_source.snapshots.report_files import ReportStorage
 from flip27_source.snapshots.requests import WaitingRequests
 from flip27_source.snapshots.store import Store
-from flip27_source.stored_values import StoredValues
+from flip27_source.values import stored_values
+from flip27_source.values.stored_values import StoredValues
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.coordination.planning import Limits
+from flip27_source.coordination.packing import Limits
+from flip27_source.driver.environment import Environment
+from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import Boundedness
-from flip27_source.runtime.environment import Environment
-from flip27_source.runtime.holder import CoordinatorHolder
 from flip27_source.snapshots.locations import Lineage, find_lineages
-from flip27_source.snapshots.views import VIEWS
-from flip27_source.snapshots.views_asked import EVERYTHING, Asked
-from flip27_source.snapshots.views_history import History
 from flip27_source.source import Source
+from flip27_source.state_tables.history import History
+from flip27_source.state_tables.predicates import EVERYTHING, Asked
+from flip27_source.state_tables.views import VIEWS
 from tests.toy_sources import INITIAL
 
 STORAGE: Mapping[str, Any] = {}

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from flip27_source.coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot, WaitingSplit
-from flip27_source.coordination.planning import Assignment, Plan
+from flip27_source.coordination.packing import Assignment, Plan
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.errors import ContractError, CorruptStateError, Flip27Error, IncompatibleStateError
 from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import INLINE_SEGMENT_BYTES, EncodedDocument, SnapshotCodec
 from flip27_source.snapshots.documents import CheckpointDocument, SourceIdentity, decode_document
-from flip27_source.snapshots.layout import CheckpointName
+from flip27_source.snapshots.file_names import CheckpointName
 from tests.toy_sources import Item, Shelf, coordinator_of, freeze, frozen, items
 
 IDENTITY = SourceIdentity(

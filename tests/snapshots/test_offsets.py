@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flip27_source.errors import CorruptStateError, IncompatibleStateError
-from flip27_source.snapshots.layout import (
+from flip27_source.snapshots.file_names import (
     CheckpointName,
     checked_lineage_name,
     checked_segment_name,

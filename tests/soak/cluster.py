@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from flip27_source.cli.demo_processes import spark_environment
+from flip27_source.cli.demo.processes import spark_environment
 
 DEADLINE_S = 120.0
 HOSTS = ("127.0.0.2", "127.0.0.3")

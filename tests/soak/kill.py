@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from flip27_source.cli.demo_processes import ChildProcess
+from flip27_source.cli.demo.processes import ChildProcess
 from tests.spark.streams import Folders
 
 from .processes import parent_of

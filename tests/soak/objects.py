@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from flip27_source.cli.state_rows import Place, view_rows
+from flip27_source.cli.state.rows import Place, view_rows
 from flip27_source.errors import Flip27Error
 from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import SnapshotCodec

@@ -6,7 +6,7 @@ import contextlib
 import time
 from pathlib import Path
 
-from flip27_source.cli.demo_processes import ChildProcess
+from flip27_source.cli.demo.processes import ChildProcess
 
 PROGRAMS = {
     "coordinator": "pyspark.sql.streaming.python_streaming_source_runner",

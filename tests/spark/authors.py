@@ -14,8 +14,8 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from flip27_source import DiscoveringEnumerator, Discovery, Option, Options, SplitReader
-from flip27_source.enumerators.file_split import FileSplit
-from flip27_source.enumerators.files import FilesEnumerator
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import integer
 from flip27_source.readers.text import TextReader
 

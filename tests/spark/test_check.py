@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from flip27_source.cli.check_findings import Status
-from flip27_source.cli.check_machine import installed_version
-from flip27_source.cli.check_schema import arrow_schema
-from flip27_source.cli.check_spark import executors, spark_schema
+from flip27_source.cli.check.findings import Status
+from flip27_source.cli.check.machine import installed_version
+from flip27_source.cli.check.schema import arrow_schema
+from flip27_source.cli.check.spark import executors, spark_schema
 from flip27_source.errors import SchemaError
 
 

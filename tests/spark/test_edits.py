@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flip27_source import edits
 from flip27_source.snapshots.locations import find_lineages
-from flip27_source.snapshots.views_asked import EVERYTHING
-from flip27_source.snapshots.views_checkpoints import checkpoint_rows
-from flip27_source.snapshots.views_history import History
+from flip27_source.state_tables.checkpoint_rows import checkpoint_rows
+from flip27_source.state_tables.history import History
+from flip27_source.state_tables.predicates import EVERYTHING
 
 from .streams import Folders, file_stream, wait_for
 

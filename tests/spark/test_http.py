@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tests.http_api import ChangesPageSize, Cuts, Fails, HangsUp, HttpApi, http_api
-from tests.readers.http_reading import KINDS, records
+from tests.readers.http_api.reading import KINDS, records
 
 from .streams import Folders, forget_commit, run_to_end, to_lake, wait_for
 

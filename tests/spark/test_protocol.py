@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.cli.demo_processes import ChildProcess
+from flip27_source.cli.demo.processes import ChildProcess
 from tests.soak.cluster import two_hosts
 from tests.soak.kill import Soak, kill_worker_then_executor, reported_attempts
 

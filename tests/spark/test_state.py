@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from flip27_source.snapshots.views import VIEWS
 from flip27_source.spark.state_options import STATE_OPTIONS
+from flip27_source.state_tables.views import VIEWS
 
 from .streams import Folders, committed_batches, file_stream, run_to_end, to_lake, wait_for
 

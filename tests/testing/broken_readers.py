@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.events import Progress
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress

@@ -100,7 +100,7 @@ def test_a_sequence_with_small_cuts_keeps_the_laws() -> None:
 @pytest.mark.parametrize("kind", ["cursor", "since"])
 def test_http_keeps_the_laws(kind: str) -> None:
     http_api = pytest.importorskip("tests.http_api")
-    reading = pytest.importorskip("tests.readers.http_reading")
+    reading = pytest.importorskip("tests.readers.http_api.reading")
     with http_api.http_api() as api:
         api.records = reading.records(*range(6))
         api.page_size = 3

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flip27_source.enumerators.file_split import FileSplit
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError, SchemaError
 from flip27_source.reader import SplitReader
 from flip27_source.testing import LawBroken, TrivialInput, check_reader, laws

@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...regular_files import UnreadableFileError
+from ...file_systems.regular_files import UnreadableFileError
 
 Gate = Callable[[str, str], None]
 """Called before each file system call with its name and its path; may raise an OSError, or Killed."""
@@ -130,7 +130,7 @@ class SimulatedDisk:
 
 
 class ProcessDisk:
-    """The calls of one process; see :class:`flip27_source.durable_files.Disk`. All paths are absolute."""
+    """What one process calls, by absolute paths: a :class:`flip27_source.file_systems.durable_files.Disk`."""
 
     def __init__(self, disk: SimulatedDisk, gate: Gate | None = None) -> None:
         self._disk = disk

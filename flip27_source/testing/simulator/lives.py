@@ -10,16 +10,16 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...coordination.edits import EditOperation, EditRequest
+from ...coordination.edit_values import EditOperation, EditRequest
 from ...errors import Flip27Error
-from ...file_ids import FileSplitId
-from ...snapshots import layout
+from ...file_systems.file_ids import FileSplitId
+from ...savepoints.format import METADATA, read_savepoint
+from ...snapshots import file_names
 from ...snapshots.codec import SnapshotCodec
 from ...snapshots.documents import CheckpointDocument, decode_document
 from ...snapshots.offsets import Offset
 from ...snapshots.requests import RequestFolder, SavepointRequest
-from ...snapshots.savepoints import METADATA, read_savepoint
-from ...snapshots.segments import unpack_segment
+from ...snapshots.segment_files import unpack_segment
 from ...snapshots.store import Store
 from ..spark_side import as_value
 from ..steps import Killed
@@ -51,7 +51,7 @@ def document_at(store: Store, offset: Offset) -> CheckpointDocument:
     """The document that an offset names."""
     if offset.lineage is None or offset.name is None:
         raise DefectFound(f"the offset of checkpoint {offset.checkpoint_id} names no document")
-    return decode_document(store.read(layout.checkpoint_file(offset.lineage, offset.name)), offset.name)
+    return decode_document(store.read(file_names.checkpoint_file(offset.lineage, offset.name)), offset.name)
 
 
 class Life:
@@ -81,7 +81,7 @@ class Life:
             return
         store = self.of.store(STATE, self.of.new_process("an intruder", is_driver=False))
         self.of.fault("nonsense", "nonsense lies in requests")
-        name = f"{folder.lineage}/{layout.REQUESTS}/{uuid.UUID(int=self.random.getrandbits(128))}.json"
+        name = f"{folder.lineage}/{file_names.REQUESTS}/{uuid.UUID(int=self.random.getrandbits(128))}.json"
         deep = b'{"digest":' + b"[" * 5000
         try:
             match self.random.randrange(4):
@@ -256,7 +256,7 @@ class FilesLife(Life):
             document = document_at(store, offset)
 
             def load(name: str) -> bytes:
-                return unpack_segment(name, store.read(layout.segment_file(str(offset.lineage), name)))
+                return unpack_segment(name, store.read(file_names.segment_file(str(offset.lineage), name)))
 
             codec = SnapshotCodec(self.of.query.source.enumerator_type)
             plan = document.plan_segments(load)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import random
 
-from ...durable_files import TEMPORARY_PREFIX
 from ...errors import MissingStateError, StateLocationError
-from ...regular_files import within
+from ...file_systems.durable_files import TEMPORARY_PREFIX
+from ...file_systems.regular_files import within
 from ...snapshots.store import Store
 from .process import Process
 

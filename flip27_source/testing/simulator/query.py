@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...coordination.planning import UNLIMITED, Limits
+from ...coordination.packing import UNLIMITED, Limits
+from ...driver.environment import Environment
+from ...driver.holder import CoordinatorHolder
 from ...enumerator import Boundedness
 from ...errors import AttemptError, Flip27Error
+from ...executor.subtask import read_subtask
 from ...reader import SourceReaderContext
-from ...runtime.environment import Environment
-from ...runtime.holder import CoordinatorHolder
-from ...runtime.subtask import read_subtask
 from ...snapshots.offsets import Offset
 from ...snapshots.planned_subtask import PlannedSubtask
 from ...snapshots.store import Store

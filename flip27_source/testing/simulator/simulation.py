@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...durable_files import TEMPORARY_PREFIX
 from ...errors import Flip27Error
-from ...snapshots import layout
+from ...file_systems.durable_files import TEMPORARY_PREFIX
+from ...snapshots import file_names
 from ...snapshots.offsets import Offset
-from ...snapshots.segments import check_packed
+from ...snapshots.segment_files import check_packed
 from ...snapshots.store import LocalStore, Store
 from ..spark_side import as_value
 from ..steps import Killed
@@ -150,8 +150,8 @@ class Simulation(Machine):
         self.outcome.steps += 1
         if not self.is_calm:
             self._trouble(process, call, path)
-        if call in ("link", "create") and f"/{layout.DRIVERS}/" in path:
-            process.epoch = layout.parse_driver(os.path.basename(path)) or process.epoch
+        if call in ("link", "create") and f"/{file_names.DRIVERS}/" in path:
+            process.epoch = file_names.parse_driver(os.path.basename(path)) or process.epoch
 
     def _trouble(self, process: Process, call: str, path: str) -> None:
         luck = self.random.random()
@@ -436,7 +436,7 @@ class Simulation(Machine):
         for offset in self.query.offsets[-retained:]:
             try:
                 for segment in sorted(document_at(store, offset).segments):
-                    stored = store.read(layout.segment_file(str(offset.lineage), segment))
+                    stored = store.read(file_names.segment_file(str(offset.lineage), segment))
                     check_packed(segment, stored, None)
             except Flip27Error as error:
                 what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
@@ -446,7 +446,7 @@ class Simulation(Machine):
         """The driver of an epoch was stopped: nothing says that it lives."""
         logged = [Offset.from_json(as_value(text)) for text in self.query.logs.offsets]
         for lineage in sorted({offset.lineage for offset in logged if offset.lineage is not None}):
-            listed = self._listed(f"{lineage}/{layout.DRIVERS}")
+            listed = self._listed(f"{lineage}/{file_names.DRIVERS}")
             alive = [name for name in listed if name.startswith(f"{epoch}.") and name.endswith(".alive")]
             if alive:
                 raise DefectFound(f"the query has stopped, and {alive} says that it lives")

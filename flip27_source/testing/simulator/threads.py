@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...coordination.context import Handler
+from ...driver.action_runner import ActionRunner
+from ...driver.background import BackgroundRunner, Deliver
 from ...enumerator import RetryPolicy
 from ...errors import kept_text
-from ...runtime.actions import ActionRunner
-from ...runtime.background import BackgroundRunner, Deliver
 from ..inline_environment import AsyncCall
 
 _Result = tuple[Handler, Any, BaseException | None]

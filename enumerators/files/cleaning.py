@@ -1,0 +1,336 @@
+"""Cleaning: files that were read to their end are archived or deleted, if they are still the same.
+
+What is due is a value that is stored with the checkpoint and carried out after it, at least once: a
+file that is gone, or lies in the archive, is done.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flip27_source.enumerators.files.entries import etag_of, modified_us
+from flip27_source.enumerators.files.globs import expand_paths, is_matched, split_glob
+from flip27_source.enumerators.files.listing.errors import has_a_user
+from flip27_source.enumerators.files.listing.walk import is_hidden
+from flip27_source.enumerators.files.options import CLEAN_SOURCE, SOURCE_ARCHIVE_DIR
+from flip27_source.enumerators.files.real_folders import open_below
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import ActionError, OptionError
+from flip27_source.file_systems.durable_files import DurableFiles
+from flip27_source.file_systems.paths import (
+    can_rename,
+    disk_path,
+    given_name,
+    host_of,
+    is_object_store,
+    local_path,
+    names_a_user,
+    open_listed,
+    refuse_credentials,
+)
+from flip27_source.options import Options
+from flip27_source.segment import content_digest
+
+_SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
+_LONGEST_NAME_BYTES = 255
+_log = logging.getLogger("flip27_source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanFile:
+    """A file that is to be moved to ``archive``, or deleted where that is None.
+
+    Attributes:
+        path, length, modified_us, etag: the file as it was found; anything else stays where it is.
+    """
+
+    path: str
+    length: int
+    modified_us: int
+    etag: str | None = None
+    archive: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartlyRead:
+    """A file of which some ranges are in complete batches and others are not.
+
+    Attributes:
+        path, modified_us: which file, and which version of it.
+        ranges: start and end of what was read, in order, joined where they touch.
+    """
+
+    path: str
+    modified_us: int
+    ranges: tuple[tuple[int, int], ...]
+
+
+class FinishedRanges:
+    """Keeps the ranges of large files until all of a file was read. May be told of a range twice."""
+
+    def __init__(self, restored: Iterable[PartlyRead] = ()) -> None:
+        self._read = {(item.path, item.modified_us): item.ranges for item in restored}
+
+    def completes(self, split: FileSplit) -> bool:
+        """Whether the file of this split is read to its end, now that the split is."""
+        key = (split.path, split.modified_us)
+        end = split.length if split.end is None else split.end
+        if split.start == 0 and end == split.length:
+            return True
+        ranges = _joined((*self._read.get(key, ()), (split.start, end)))
+        if ranges == ((0, split.length),):
+            self._read.pop(key, None)
+            return True
+        self._read[key] = ranges
+        return False
+
+    def stored(self) -> tuple[PartlyRead, ...]:
+        """What has to be known after a restart."""
+        return tuple(
+            PartlyRead(path=path, modified_us=modified, ranges=ranges)
+            for (path, modified), ranges in sorted(self._read.items())
+        )
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return tuple(joined)
+
+
+class Cleaning:
+    """What ``cleanSource`` asks for, and how it is done."""
+
+    def __init__(self, options: Options, paths: Sequence[str]) -> None:
+        self._storage_options = options.with_prefix("storage.")
+        self._archive = None
+        self._files = DurableFiles("/")
+        self._roots = _local_roots(paths)
+        self.wanted = options[CLEAN_SOURCE] != "off"
+        if options[CLEAN_SOURCE] == "archive":
+            archive = options.require(SOURCE_ARCHIVE_DIR, why="cleanSource=archive moves files there")
+            self._archive = _checked_archive(archive, paths)
+
+    def action_for(self, split: FileSplit) -> CleanFile:
+        """What is due for a file that was read to its end."""
+        archive = None if self._archive is None else f"{self._archive}/{_whole_path(split.path)}"
+        return CleanFile(
+            path=split.path,
+            length=split.length,
+            modified_us=split.modified_us,
+            etag=split.etag,
+            archive=archive,
+        )
+
+    def perform(self, action: CleanFile) -> None:
+        """Do what is due, if the file is still what was read. Runs on a thread."""
+        if local_path(action.path) is None:
+            _clean_remote(action, self._storage_options)
+        else:
+            _clean_local(action, self._roots, self._files)
+
+
+def _local_roots(paths: Sequence[str]) -> list[str]:
+    """The local directories below which the source reads."""
+    found = (disk_path(path) for given in paths for path in expand_paths(given))
+    return [
+        os.path.abspath(path if os.path.isdir(path) else split_glob(path)[0])
+        for path in found
+        if path is not None
+    ]
+
+
+def _whole_path(path: str) -> str:
+    """``/landing/a`` as ``landing/a``, ``s3://bucket/landing/a`` as ``landing/a``: as Spark archives."""
+    if local_path(path) is None:
+        return path.partition("://")[2].partition("/")[2]
+    return path.lstrip("/")
+
+
+def _clean_local(action: CleanFile, roots: Sequence[str], files: DurableFiles) -> None:
+    path = disk_path(action.path) or action.path
+    try:
+        folder = open_below(os.path.dirname(path), roots)
+    except FileNotFoundError:
+        return
+    if folder is None:
+        _not_cleaned(action, "lies elsewhere than below the source's path, behind a link,")
+        return
+    try:
+        _clean_in(folder, os.path.basename(path), action, files)
+    finally:
+        os.close(folder)
+
+
+def _clean_in(folder: int, name: str, action: CleanFile, files: DurableFiles) -> None:
+    """Clean the file ``name``, which lies in ``folder`` whatever its path leads to by now."""
+    if not _is_unchanged(folder, name, action):
+        return
+    if action.archive is None:
+        files.remove(name, folder=folder)
+        return
+    target = disk_path(action.archive) or action.archive
+    if os.path.lexists(target) and not _is_copy(target, action):
+        # An earlier file of the same path is never written over.
+        target = _name_beside(target, action.modified_us)
+    try:
+        files.move(name, target, folder=folder)
+    except FileNotFoundError:
+        if _is_unchanged(folder, name, action):
+            raise
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        # A crash before the last step leaves the source, and all is done again.
+        files.copy_from(name, target, length=action.length, folder=folder)
+        if _is_unchanged(folder, name, action):
+            files.remove(name, folder=folder)
+
+
+def _is_unchanged(folder: int, name: str, action: CleanFile) -> bool:
+    """Whether the file is the one that was read; False also where it is gone."""
+    try:
+        found = os.stat(name, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    if (found.st_size, found.st_mtime_ns // 1000) == (action.length, action.modified_us):
+        return True
+    _left_alone(action)
+    return False
+
+
+def _is_copy(target: str, action: CleanFile) -> bool:
+    found = os.stat(target)
+    return (found.st_size, found.st_mtime_ns // 1000) == (action.length, action.modified_us)
+
+
+def _name_beside(target: str, modified_us: int) -> str:
+    """Another name in the same folder, for a file of this modification time."""
+    folder, slash, name = target.rpartition("/")
+    encoded = os.fsencode(name)
+    if len(encoded) + len(f".{modified_us}") > _LONGEST_NAME_BYTES:
+        name = f"{encoded[:100].decode(errors='ignore')}.{content_digest(encoded)}"
+    return f"{folder}{slash}{name}.{modified_us}"
+
+
+def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None:
+    file_system, path = open_listed(action.path, storage_options)
+    found = _info(file_system, path)
+    if found is None:
+        return
+    if not _is_same(found, action):
+        _left_alone(action)
+        return
+    if action.archive is not None:
+        target = given_name(action.archive)
+        there = _info(file_system, target)
+        if there is not None and not _is_equal(there, found):
+            target = f"{target}.{action.modified_us}"
+        if not is_object_store(file_system):
+            file_system.makedirs(target.rpartition("/")[0], exist_ok=True)
+            if can_rename(file_system):
+                file_system.mv(path, target)
+                return
+        file_system.cp_file(path, target)
+        copied = _info(file_system, target)
+        if copied is None or int(copied.get("size") or 0) != action.length:
+            raise ActionError(
+                f"{action.path} was copied to {target}, which does not have its {action.length} bytes; "
+                "the source stays",
+                remedy="check the archive's file system; it is tried again",
+            )
+    file_system.rm_file(path)
+
+
+def _info(file_system: Any, path: str) -> Mapping[str, Any] | None:
+    """What the server says now; None when there is no such file."""
+    file_system.invalidate_cache(path.rpartition("/")[0])
+    try:
+        found: Mapping[str, Any] = file_system.info(path)
+    except FileNotFoundError:
+        return None
+    return found if found.get("type") == "file" else None
+
+
+def _is_same(found: Mapping[str, Any], action: CleanFile) -> bool:
+    if int(found.get("size") or 0) != action.length:
+        return False
+    if action.etag and etag_of(found):
+        return etag_of(found) == action.etag
+    # Some servers tell the fraction of a second in one answer and not in the other.
+    return modified_us(found) // 1_000_000 == action.modified_us // 1_000_000
+
+
+def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether what lies in the archive may be written over: by its tag it is a copy of the same bytes.
+
+    Without tags nothing is: what a crash left of a copy stays as if it were an earlier file, beside the
+    whole one.
+    """
+    return there.get("size") == found.get("size") and etag_of(there) == etag_of(found) != ""
+
+
+def _left_alone(action: CleanFile) -> None:
+    _not_cleaned(action, "has changed since it was found")
+
+
+def _not_cleaned(action: CleanFile, why: str) -> None:
+    done = "deleted" if action.archive is None else "archived"
+    _log.warning("%s %s and was not %s", action.path, why, done)
+
+
+def _checked_archive(archive: str, paths: Sequence[str]) -> str:
+    """The archive directory without a slash at its end.
+
+    Raises:
+        OptionError: it is elsewhere than the files, or the source would read what lies in it.
+    """
+    archive = archive.rstrip("/")
+    if names_a_user(archive):
+        raise has_a_user(archive, "option sourceArchiveDir")
+    refuse_credentials(archive, "option sourceArchiveDir", OptionError)
+    local = local_path(archive)
+    where = os.path.abspath(local) if local is not None else archive
+    for path in (one for given in paths for one in expand_paths(given)):
+        if _server(archive) != _server(path):
+            raise OptionError(
+                f"option sourceArchiveDir is {archive}, on another file system than the path {path}",
+                remedy="give a directory on the same file system: files are moved there",
+            )
+        if _would_read(path, where):
+            raise OptionError(
+                f"option sourceArchiveDir is {archive}, which is in what the source reads: {path}",
+                remedy="give a directory that is not in or below the path, or one whose name begins with _",
+            )
+    return where
+
+
+def _server(path: str) -> tuple[str, str]:
+    """The protocol, empty for local paths, and the host where the file system is one of a host."""
+    protocol = "" if local_path(path) is not None else path.partition("://")[0]
+    return _SAME_STORE.get(protocol, protocol), host_of(path)
+
+
+def _would_read(path: str, archive: str) -> bool:
+    """Whether the directory is in or below what a path or glob names, and nothing on the way is hidden."""
+    local = local_path(path)
+    pattern = _parts(path if local is None else os.path.abspath(local))
+    parts = _parts(archive)
+    if not is_matched(parts, pattern):
+        return False
+    hidden = [part for part, glob in zip(parts, pattern, strict=False) if is_hidden(part) and part != glob]
+    return not hidden and not any(is_hidden(part) for part in parts[len(pattern) :])
+
+
+def _parts(path: str) -> list[str]:
+    name = path if local_path(path) is not None else path.partition("://")[2]
+    return [part for part in name.split("/") if part]

@@ -1,0 +1,284 @@
+"""The files enumerator: new files of directories, on local disk or any fsspec file system.
+
+A file is known by its path. Files are handed out oldest first. Large files of formats that can
+be read in parts are cut into ranges, after the file as a whole was found to be new.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery
+from flip27_source.enumerator import Boundedness, PerformsActions, SplitEnumeratorContext
+from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges
+from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
+from flip27_source.enumerators.files.globs import any_name, name_test
+from flip27_source.enumerators.files.known.choice import check_move, chosen_strategy, strategy_named
+from flip27_source.enumerators.files.known.strategy import FilesPosition, Look, switched
+from flip27_source.enumerators.files.left_out import FilesLeftOut
+from flip27_source.enumerators.files.listing.walk import FileInfo, open_listers
+from flip27_source.enumerators.files.options import (
+    CLEAN_SOURCE,
+    FILE_NAME_ONLY,
+    FILE_ORDER,
+    FILES_OPTIONS,
+    IGNORE_MISSING_FILES,
+    INCLUDE_EXISTING_FILES,
+    LATEST_FIRST,
+    MAX_FILE_AGE,
+    ON_LATE_FILE,
+    PATH_GLOB_FILTER,
+    RECURSIVE_FILE_LOOKUP,
+    modified_range_us,
+    paths_of,
+)
+from flip27_source.enumerators.files.order import merged_latest_first, put_in_order
+from flip27_source.enumerators.files.sample import sample_files
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
+from flip27_source.options import Option, Options
+from flip27_source.reader import ReadsRanges
+from flip27_source.schemas.inference import SamplesSplits, SplitSample
+from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_PARTITION_BYTES
+
+_log = logging.getLogger("flip27_source")
+
+_SMALLEST_RANGE_BYTES = 1024 * 1024
+
+
+class FilesEnumerator(
+    PerformsActions[CleanFile],
+    RewritesPaths[FileSplit],
+    SamplesSplits[FileSplit],
+    DiscoveringEnumerator[FileSplit],
+):
+    """Finds the files of ``path`` that it has not seen before."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = FILES_OPTIONS
+
+    def __init__(
+        self, context: SplitEnumeratorContext[FileSplit], options: Options, state: Any = None
+    ) -> None:
+        super().__init__(context, options, state)
+        paths = paths_of(options)
+        self._cleaning = Cleaning(options, paths)
+        self._lister = open_listers(
+            paths,
+            options.with_prefix("storage."),
+            ignore_missing=options[IGNORE_MISSING_FILES],
+            may_be_emptied=self._cleaning.wanted or state is not None,
+        )
+        self._recursive = options[RECURSIVE_FILE_LOOKUP]
+        glob = options[PATH_GLOB_FILTER]
+        self._name_matches = any_name if glob is None else name_test(glob)
+        self._modified_range = modified_range_us(options)
+        self._max_age_us = _max_age_us(options)
+        self._order, self._latest_first = options[FILE_ORDER], options[LATEST_FIRST]
+        if self._latest_first and self._order != "modified":
+            raise OptionError(
+                f"option latestFirst goes by modification time and fileOrder is {self._order}",
+                remedy="leave one of the two out",
+            )
+        self._name_only = options[FILE_NAME_ONLY]
+        known: FilesPosition | None = self._position
+        self._finished = FinishedRanges(() if known is None else known.partly_read)
+        self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
+        self._strategy = chosen_strategy(options, paths)
+        self._too_old = FilesLeftOut()
+        # Where the query begins behind existing files: a restart must not begin behind those that came since.
+        self._start_is_unsaved = self._position is None and not options[INCLUDE_EXISTING_FILES]
+
+    def start(self) -> None:
+        """Check the path, then begin to list it."""
+        self._lister.check_root()
+        bounded = self.context.boundedness is Boundedness.BOUNDED
+        if bounded and self._position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
+            raise OptionError(
+                "option includeExistingFiles is false, and the first run of the query ends by itself: "
+                "all it finds is there already, so it would never read anything",
+                remedy="start the query once with a processing-time trigger, until its first batch",
+            )
+        super().start()
+
+    def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
+        """List the directory; what is not in ``position`` is new."""
+        self._too_old.begin()
+        look = Look(
+            lister=self._lister,
+            recursive=self._recursive,
+            name_matches=self._name_matches,
+            name_only=self._name_only,
+            moves=() if position is None else position.moves,
+            choose=self._chooser(position),
+            on_late=self.options_given[ON_LATE_FILE],
+            now_ms=time.time_ns() // 1_000_000,
+        )
+        strategy = self._strategy
+        if position is None or position.strategy == strategy.name:
+            files, after = strategy.find(look, position)
+        else:
+            self._lister.forget()
+            old = strategy_named(position.strategy, self.options_given)
+            files, after = switched(old, strategy, look, position)
+        if position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
+            _log.info("%d files were there before the query was first started and are not read", len(files))
+            files = []
+        self._too_old.end()
+        if after.too_old != self._too_old.count:
+            after = replace(after, too_old=self._too_old.count)
+        put_in_order(files, self._order, latest_first=self._latest_first)
+        splits = [split for file in files for split in self._ranges(file)]
+        if strategy.goes_by_names:
+            self._lister.remember(look.unsettled)
+        return Discovery(splits, after)
+
+    def wants_checkpoint(self) -> bool:
+        """Once, where existing files are left out and the first listing is done."""
+        return self._start_is_unsaved and self._position is not None
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """The position with what is partly read, and the pages of waiting files."""
+        if self._latest_first:
+            self._publish()
+            self._pages = merged_latest_first(page for page in self._pages if page.left)
+            pages = tuple(page.stored(self.split_version) for page in self._pages)
+            state: Any = DiscoveringState(position=self._position, pages=pages)
+        else:
+            state = super().snapshot_state(checkpoint_id)
+        if state.position is None:
+            return state
+        self._start_is_unsaved = False
+        return replace(state, position=replace(state.position, partly_read=self._finished.stored()))
+
+    @classmethod
+    def sample_splits(cls, options: Options, count: int) -> SplitSample[FileSplit]:
+        """Some of the files that there are now."""
+        return sample_files(options, count)
+
+    @classmethod
+    def rewrite_split(cls, split: FileSplit, rewrite: PathRewrite) -> FileSplit:
+        """The file at its new place."""
+        return replace(split, path=rewrite.now(split.path))
+
+    @classmethod
+    def rewrite_state(cls, state: Any, rewrite: PathRewrite, options: Options) -> Any:
+        """Files that wait at their new places; those that were read are known by their old paths for good."""
+        state = cls.with_splits_changed(state, lambda split: cls.rewrite_split(split, rewrite))
+        position: FilesPosition | None = state.position
+        if position is None:
+            return state
+        check_move(position, rewrite, paths_of(options))
+        return replace(state, position=position.moved(rewrite))
+
+    @classmethod
+    def forget_splits(
+        cls, state: Any, split_ids: Collection[str], *, busy: Sequence[FileSplit], options: Options
+    ) -> tuple[Any, Mapping[str, str]]:
+        """The state that knows these files no longer; whole files, whatever range of one is named."""
+        if state.position is None:
+            return state, dict.fromkeys(split_ids, NOT_KNOWN)
+        paths = {split.path for split in busy}
+        position, kept = forgotten(state.position, split_ids, busy=paths, name_only=options[FILE_NAME_ONLY])
+        return replace(state, position=position), kept
+
+    @classmethod
+    def concerned(cls, actions: Sequence[CleanFile], split_ids: Collection[str]) -> Sequence[bool]:
+        """Whether a file that is to be cleaned is read again."""
+        paths = {FileSplitId.parse(split_id).path for split_id in split_ids}
+        return [action.path in paths for action in actions]
+
+    @classmethod
+    def wants_finished_splits(cls, options: Options) -> bool:
+        """Only where files are cleaned: a restart need not look at the last plan otherwise."""
+        return options[CLEAN_SOURCE] != "off"
+
+    def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[FileSplit]) -> None:
+        """Files that were read to their end are due to be cleaned."""
+        for split in splits:
+            if self._finished.completes(split):
+                self.context.perform_after_completion(self._cleaning.action_for(split))
+
+    def perform(self, action: CleanFile) -> None:
+        """Archive or delete a file that is still the one that was read."""
+        self._cleaning.perform(action)
+
+    def _discovered(
+        self, found: Discovery[FileSplit, FilesPosition] | None, error: BaseException | None
+    ) -> None:
+        super()._discovered(found, error)
+        if self._latest_first and found is not None and found.splits:
+            self._pages.rotate(1)
+
+    def _publish(self) -> None:
+        super()._publish()
+        position: FilesPosition | None = self._position
+        if position is None:
+            return
+        for name, number in (
+            ("filesTooOld", position.too_old),
+            ("filesLate", position.late),
+            ("filesOverwritten", position.overwritten),
+        ):
+            if number:
+                self.context.metrics.gauge(name, number)
+
+    def _chooser(self, position: FilesPosition | None) -> Callable[[str, FileInfo], FileSplit | None]:
+        """Makes files into splits, all but those that are left out for their time."""
+        oldest_us = float("-inf")
+        if self._max_age_us is not None and position is not None:
+            oldest_us = position.newest_us - self._max_age_us
+        keeps_etag, checks_time = self._cleaning.wanted, self._modified_range is not None
+
+        def choose(path: str, found: FileInfo) -> FileSplit | None:
+            modified_us = found.modified_us
+            if checks_time and not self._is_in_time(path, modified_us):
+                return None
+            if modified_us < oldest_us:
+                self._leave_out(path)
+                return None
+            etag = (found.etag or None) if keeps_etag else None
+            return FileSplit(path=path, length=found.length, modified_us=modified_us, etag=etag)
+
+        return choose
+
+    def _leave_out(self, path: str) -> None:
+        if self._too_old.is_new(path):
+            _log.warning("%s is older than maxFileAge allows and is not read", path)
+
+    def _is_in_time(self, path: str, modified_us: int) -> bool:
+        if self._modified_range is None:
+            return True
+        if modified_us == 0:
+            raise DiscoveryError(
+                f"the file system does not say when {path} was modified",
+                remedy="leave modifiedAfter and modifiedBefore out",
+            )
+        return self._modified_range[0] < modified_us < self._modified_range[1]
+
+    def _ranges(self, file: FileSplit) -> Iterator[FileSplit]:
+        reader = self.context.reader_type
+        if (
+            file.length <= self._range_bytes
+            or not issubclass(reader, ReadsRanges)
+            or not reader.can_read_ranges(file.path, self.options_given)
+        ):
+            yield file
+            return
+        count = -(-file.length // self._range_bytes)
+        bounds = [file.length * i // count for i in range(count)]
+        for start, end in zip(bounds, [*bounds[1:], None], strict=True):
+            yield replace(file, start=start, end=end)
+
+
+def _max_age_us(options: Options) -> float | None:
+    age_s = options[MAX_FILE_AGE]
+    limited = options[MAX_FILES_PER_TRIGGER] is not None or options[MAX_BYTES_PER_TRIGGER] is not None
+    if age_s is None or (options[LATEST_FIRST] and limited):
+        return None
+    return age_s * 1_000_000

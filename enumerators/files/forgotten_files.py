@@ -1,0 +1,68 @@
+"""Forgetting files: the position that does not know them, so that the next listing finds them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from flip27_source.enumerators.files.known.exact import ExactFiles
+from flip27_source.enumerators.files.known.hashes import SeenFiles, path_hash
+from flip27_source.enumerators.files.known.strategy import FilesPosition
+from flip27_source.errors import EditError
+from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.file_systems.moved_paths import before_moves
+
+NOT_KNOWN = "is not known: no such file was found"
+STILL_TO_BE_READ = "is still to be read, or quarantined"
+
+
+def forgotten(
+    position: FilesPosition, split_ids: Collection[str], *, busy: Collection[str], name_only: bool
+) -> tuple[FilesPosition, dict[str, str]]:
+    """The position without these files, and why some of them stay, by split id.
+
+    Args:
+        busy: paths of files that are still to be read, or set aside.
+        name_only: files are known by their names alone.
+
+    Raises:
+        EditError: the strategy of the position does not know single files.
+    """
+    _check(position)
+    seen = SeenFiles(position.seen)
+    kept: dict[str, str] = {}
+    paths: dict[str, bytes] = {}
+    for split_id in split_ids:
+        # People may also give the path of a file whose id has more to it than that.
+        named = (FileSplitId.parse(split_id).path, split_id)
+        forms = {path: _hash_of(path, position, name_only=name_only) for path in named}
+        known = [path for path, hashed in forms.items() if hashed in seen]
+        if not known:
+            kept[split_id] = NOT_KNOWN
+        elif known[0] in busy:
+            kept[split_id] = STILL_TO_BE_READ
+        else:
+            paths[known[0]] = forms[known[0]]
+    if not paths:
+        return position, kept
+    left = seen.without(frozenset(paths.values()))
+    # All of such a file is read again before it is cleaned.
+    partly_read = tuple(item for item in position.partly_read if item.path not in paths)
+    return replace(position, seen=left.runs, files=len(left), partly_read=partly_read), kept
+
+
+def _hash_of(path: str, position: FilesPosition, *, name_only: bool) -> bytes:
+    return path_hash(path.rpartition("/")[2] if name_only else before_moves(path, position.moves))
+
+
+def _check(position: FilesPosition) -> None:
+    if position.strategy != ExactFiles.name:
+        raise EditError(
+            f"seenFiles={position.strategy} knows how far the files were read, and no single file",
+            remedy="replay them, or rewind the source",
+        )
+    if position.versions is not None:
+        raise EditError(
+            "allowOverwrites knows the versions of files, of which the path alone says nothing",
+            remedy="replay the files, or write them anew: a changed file is read again",
+        )

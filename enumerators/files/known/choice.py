@@ -1,0 +1,88 @@
+"""Which way of knowing files the options choose, and which options do not go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flip27_source.enumerators.files.globs import split_glob
+from flip27_source.enumerators.files.known.cursors import ModifiedCursor, NameCursor
+from flip27_source.enumerators.files.known.exact import ExactFiles, OverwrittenFiles
+from flip27_source.enumerators.files.known.strategy import FilesPosition, SeenStrategy
+from flip27_source.enumerators.files.options import (
+    ALLOW_OVERWRITES,
+    ALLOWED_LATENESS,
+    BACKFILL_INTERVAL,
+    FILE_NAME_ONLY,
+    SEEN_FILES,
+)
+from flip27_source.errors import OptionError
+from flip27_source.file_systems.moved_paths import PathRewrite, is_at_or_below
+from flip27_source.file_systems.paths import canonical_path, local_path
+from flip27_source.options import Options
+
+
+def strategy_named(name: str, options: Options) -> SeenStrategy:
+    """The strategy of that name."""
+    if name == NameCursor.name:
+        return NameCursor(options[BACKFILL_INTERVAL])
+    if name == ModifiedCursor.name:
+        return ModifiedCursor(options[ALLOWED_LATENESS])
+    return ExactFiles()
+
+
+def chosen_strategy(options: Options, paths: Sequence[str]) -> SeenStrategy:
+    """The strategy that ``seenFiles`` and ``allowOverwrites`` choose.
+
+    Raises:
+        OptionError: other options do not go with it.
+    """
+    name = options[SEEN_FILES]
+    if options[ALLOW_OVERWRITES] and options[FILE_NAME_ONLY]:
+        raise OptionError(
+            "options allowOverwrites and fileNameOnly are both true: one file of a name would "
+            "overwrite the other again and again",
+            remedy="leave one of the two out",
+        )
+    if name == ExactFiles.name:
+        return OverwrittenFiles() if options[ALLOW_OVERWRITES] else ExactFiles()
+    for option in (ALLOW_OVERWRITES, FILE_NAME_ONLY):
+        if options[option]:
+            raise OptionError(
+                f"option {option.name} is true and seenFiles is {name}, which does not know single files",
+                remedy="set seenFiles=exact, or leave the other out",
+            )
+    if name == NameCursor.name and len(paths) > 1:
+        raise OptionError(
+            f"option seenFiles is nameCursor and there are {len(paths)} paths, whose names do not "
+            "grow together",
+            remedy="give one path (it may be a glob), or set seenFiles=exact",
+        )
+    return strategy_named(name, options)
+
+
+def check_move(position: FilesPosition, rewrite: PathRewrite, paths: Sequence[str]) -> None:
+    """Refuse a move of files after which a cursor would be past files that it has not seen, or know none.
+
+    Raises:
+        OptionError: with what to do before the files are moved.
+    """
+    by_time = position.strategy == ModifiedCursor.name
+    if by_time and any(local_path(rule.new) is None for rule in rewrite.rules):
+        raise OptionError(
+            "option pathRewrite moves files in an object store, where copies have times of their own, and "
+            "seenFiles was modifiedCursor, which knows files by their times",
+            remedy="before the savepoint is made, run the query with seenFiles=exact for a batch",
+        )
+    after = position.after
+    if position.strategy != NameCursor.name or after is None:
+        return
+    root = canonical_path(split_glob(paths[0])[0])
+    covers = any(is_at_or_below(root, rule.new) for rule in rewrite.rules)
+    is_partial = any(rule.new != root and is_at_or_below(rule.new, root) for rule in rewrite.rules)
+    if is_partial or (rewrite.now(after) != after and not covers):
+        raise OptionError(
+            f"option pathRewrite moves only some of the files of the path {root}, and seenFiles was "
+            "nameCursor, for which the order of all names counts",
+            remedy="rewrite the path as a whole; or, before the savepoint is made, run the query with "
+            "seenFiles=exact for a batch",
+        )

@@ -1,0 +1,201 @@
+"""``seenFiles=nameCursor`` and ``modifiedCursor``: how far the files were read, instead of every one.
+
+A file that appears behind a cursor has come late. It is told from those that were read by the time
+at which it appeared: later than the last look at all files, and not among the few known since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flip27_source.enumerators.files.known.hashes import hashes_in
+from flip27_source.enumerators.files.known.strategy import (
+    NOTHING,
+    FileKnown,
+    FilesPosition,
+    Look,
+    SeenStrategy,
+    SortedOut,
+    WindowRun,
+    counted,
+    with_late,
+)
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.segment import Segment
+
+MARGIN_US = 2_000_000
+"""File systems tell times in steps of up to two seconds."""
+
+
+class Window:
+    """The hashes in the runs of a position."""
+
+    def __init__(self, runs: tuple[WindowRun, ...]) -> None:
+        self._hashes = {run.hashes.name: frozenset(hashes_in(run.hashes)) for run in runs}
+        for run in runs:
+            run.hashes.forget()
+
+    def __contains__(self, hashed: bytes) -> bool:
+        return any(hashed in hashes for hashes in self._hashes.values())
+
+
+def run_of(look: Look, files: list[FileKnown]) -> tuple[WindowRun, ...]:
+    """One run of these files; none where there are none."""
+    if not files:
+        return ()
+    return (
+        WindowRun(
+            hashes=Segment.of("window", b"".join(sorted(look.hash_of(path) for path, _ in files))),
+            newest_us=max(found.modified_us for _, found in files),
+            appeared_us=max(found.appeared_us for _, found in files),
+        ),
+    )
+
+
+def joined(runs: tuple[WindowRun, ...]) -> tuple[WindowRun, ...]:
+    """The runs, each joined to the one before it unless that is at least twice as large."""
+    result: list[WindowRun] = []
+    for run in runs:
+        result.append(run)
+        while len(result) > 1 and (result[-2].hashes.size or 0) < 2 * (result[-1].hashes.size or 0):
+            last, before = result.pop(), result.pop()
+            result.append(
+                WindowRun(
+                    hashes=Segment.of("window", before.hashes.data + last.hashes.data),
+                    newest_us=max(before.newest_us, last.newest_us),
+                    appeared_us=max(before.appeared_us, last.appeared_us),
+                )
+            )
+    return tuple(result)
+
+
+class NameCursor(SeenStrategy):
+    """Names only grow: what comes after the last one is new.
+
+    All files are listed once in a while, to find late ones; in between those behind the cursor.
+    """
+
+    name = "nameCursor"
+
+    def __init__(self, check_interval_s: float | None) -> None:
+        self._interval_ms = None if check_interval_s is None else check_interval_s * 1000
+
+    def find(self, look: Look, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+        """The files behind the cursor; when it is time, all of them."""
+        if position is None or position.after is None or self._is_check_due(look, position):
+            look.lister.forget()
+            start = position or replace(NOTHING, strategy=self.name)
+            sorted_out = self.sort_out(look, start)
+            late, start = with_late(look, sorted_out.late, start)
+            files = [*look.taken(sorted_out.new), *late]
+            everything = [*sorted_out.known, *sorted_out.new, *sorted_out.late]
+            return files, counted(self.adopt(look, everything, start), files)
+        new = list(look.matching(position.after))
+        if not new:
+            return [], position
+        window = position.window
+        if self._interval_ms is not None:
+            window = joined((*window, *run_of(look, new)))
+        files = look.taken(new)
+        after = max(path for path, _ in new)
+        return files, counted(replace(position, after=after, window=window), files)
+
+    def sort_out(self, look: Look, position: FilesPosition) -> SortedOut:
+        """By name; what is before the cursor and has appeared since the last look is late."""
+        window = Window(position.window)
+        sorted_out = SortedOut([], [], [])
+        after = position.after
+        since_us = position.appeared_us - MARGIN_US
+        checks = position.checked_ms > 0 and self._interval_ms is not None
+        for path, found in look.matching():
+            if after is None or path > after:
+                sorted_out.new.append((path, found))
+            elif checks and found.appeared_us >= since_us and look.hash_of(path) not in window:
+                sorted_out.late.append((path, found))
+            else:
+                sorted_out.known.append((path, found))
+        return sorted_out
+
+    def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
+        """The last name, and the files that appeared too lately to be told from late ones by time."""
+        after = max((path for path, _ in files), default=None)
+        appeared_us = max((found.appeared_us for _, found in files), default=0)
+        window = []
+        if self._interval_ms is not None:
+            window = [(path, found) for path, found in files if found.appeared_us >= appeared_us - MARGIN_US]
+        return replace(
+            position,
+            strategy=self.name,
+            after=max(after or "", position.after or "") or None,
+            appeared_us=max(appeared_us, position.appeared_us),
+            window=run_of(look, window),
+            checked_ms=look.now_ms,
+        )
+
+    def _is_check_due(self, look: Look, position: FilesPosition) -> bool:
+        return self._interval_ms is not None and look.now_ms >= position.checked_ms + self._interval_ms
+
+
+class ModifiedCursor(SeenStrategy):
+    """Modification times grow, give or take ``allowedLateness``: only files of that window are kept."""
+
+    name = "modifiedCursor"
+
+    def __init__(self, lateness_s: float) -> None:
+        self._lateness_us = int(lateness_s * 1_000_000)
+        self._runs: tuple[WindowRun, ...] = ()
+        self._window = Window(())
+
+    def find(self, look: Look, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+        """What is in the window of time and not in that of files."""
+        if position is None or position.window is not self._runs:
+            look.lister.forget()
+        before = position or replace(NOTHING, strategy=self.name)
+        sorted_out = self.sort_out(look, before)
+        if position is not None and not sorted_out.new and not sorted_out.late:
+            return [], position
+        late, before = with_late(look, sorted_out.late, before)
+        files = [*look.taken(sorted_out.new), *late]
+        after = self._moved(look, before, [*sorted_out.new, *sorted_out.late])
+        self._load(after)
+        return files, counted(after, files)
+
+    def sort_out(self, look: Look, position: FilesPosition) -> SortedOut:
+        """By time; what is older than the window and has appeared since the last look is late."""
+        self._load(position)
+        window = self._window
+        sorted_out = SortedOut([], [], [])
+        since_us = position.appeared_us - MARGIN_US
+        for path, found in look.matching():
+            is_old = found.modified_us < position.low_us and found.appeared_us < since_us
+            if is_old or look.hash_of(path) in window:
+                sorted_out.known.append((path, found))
+            elif found.modified_us >= position.low_us:
+                sorted_out.new.append((path, found))
+            else:
+                sorted_out.late.append((path, found))
+        return sorted_out
+
+    def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
+        """The window of all these files."""
+        return self._moved(look, replace(position, strategy=self.name), files)
+
+    def _load(self, position: FilesPosition) -> None:
+        if position.window is not self._runs:
+            self._window, self._runs = Window(position.window), position.window
+
+    def _moved(self, look: Look, position: FilesPosition, files: list[FileKnown]) -> FilesPosition:
+        """The position after these files became known."""
+        newest_us = max((found.modified_us for _, found in files), default=0)
+        low_us = max(position.low_us, newest_us - self._lateness_us)
+        appeared_us = max((found.appeared_us for _, found in files), default=0)
+        appeared_us = max(position.appeared_us, appeared_us)
+
+        def is_needed(modified_us: int, file_appeared_us: int) -> bool:
+            return modified_us >= low_us or file_appeared_us >= appeared_us - MARGIN_US
+
+        kept = tuple(run for run in position.window if is_needed(run.newest_us, run.appeared_us))
+        young = [(path, found) for path, found in files if is_needed(found.modified_us, found.appeared_us)]
+        return replace(
+            position, low_us=low_us, appeared_us=appeared_us, window=joined((*kept, *run_of(look, young)))
+        )

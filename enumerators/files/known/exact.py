@@ -1,0 +1,155 @@
+"""``seenFiles=exact``: every file is known by a hash; with ``allowOverwrites`` every version of it too."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import replace
+
+from flip27_source.enumerators.files.known.hashes import SeenFiles, path_hash
+from flip27_source.enumerators.files.known.sorted_hashes import HASH_BYTES
+from flip27_source.enumerators.files.known.strategy import (
+    NOTHING,
+    FileKnown,
+    FilesPosition,
+    Look,
+    SeenStrategy,
+    SortedOut,
+    counted,
+)
+from flip27_source.enumerators.files.listing.walk import FileInfo
+from flip27_source.enumerators.files.split import FileSplit
+
+_log = logging.getLogger("flip27_source")
+
+
+class ExactFiles(SeenStrategy):
+    """Knows every file by its path, or by its name alone."""
+
+    name = "exact"
+
+    def __init__(self) -> None:
+        self._seen = SeenFiles()
+
+    def find(self, look: Look, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+        """What is in no run is new."""
+        seen = self._seen_by(look, position)
+        files: list[FileSplit] = []
+        known, new = seen.hashes, dict[bytes, None]()
+        name_matches, choose = look.name_matches, look.choose
+        # Most often nothing stands between a path and its hash, and there may be a million of them.
+        hash_of = look.hash_of if look.moves or look.name_only else path_hash
+        for path, info in look.lister.files(recursive=look.recursive):
+            if not name_matches(path.rpartition("/")[2]):
+                continue
+            hashed = hash_of(path)
+            if hashed in known or hashed in new:
+                continue
+            found = info()
+            split = None if found is None else choose(path, found)
+            if split is None:
+                look.unsettled.append(path)
+                continue
+            new[hashed] = None
+            files.append(split)
+        if new:
+            seen.add(list(new))
+        if new or position is None or position.versions is not None:
+            position = replace(
+                counted(position or NOTHING, files), seen=seen.runs, files=len(seen), versions=None
+            )
+        self._seen = seen
+        return files, position
+
+    def sort_out(self, look: Look, position: FilesPosition) -> SortedOut:
+        """By the hashes; nothing comes late."""
+        seen = self._seen_by(look, position)
+        sorted_out = SortedOut([], [], [])
+        for path, found in look.matching():
+            known = look.hash_of(path) in seen
+            (sorted_out.known if known else sorted_out.new).append((path, found))
+        return sorted_out
+
+    def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
+        """The hashes of all these files."""
+        seen = SeenFiles()
+        hashes = dict.fromkeys(look.hash_of(path) for path, _ in files)
+        if hashes:
+            seen.add(list(hashes))
+        return replace(position, seen=seen.runs, strategy=self.name)
+
+    def _seen_by(self, look: Look, position: FilesPosition | None) -> SeenFiles:
+        if position is not None and position.seen is self._seen.runs:
+            return self._seen
+        look.lister.forget()
+        return SeenFiles(() if position is None else position.seen)
+
+
+class OverwrittenFiles(SeenStrategy):
+    """Knows every version of every file: one that has changed is read again."""
+
+    name = "exact"
+    goes_by_names = False
+
+    def __init__(self) -> None:
+        self._paths = SeenFiles()
+        self._versions = SeenFiles()
+
+    def find(self, look: Look, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+        """A version that is in no run is new; so is the file where its path is in none."""
+        start = position or NOTHING
+        if start.seen is not self._paths.runs or start.versions is not self._versions.runs:
+            self._paths = SeenFiles(start.seen)
+            self._versions = SeenFiles(start.versions or ())
+        # Versions were not kept before this start: files that were read are taken to be what they are now.
+        baseline = position is not None and position.versions is None
+        files: list[FileSplit] = []
+        paths: list[bytes] = []
+        versions: list[bytes] = []
+        overwritten = 0
+        for path, found in look.matching():
+            version = version_hash(look.known_as(path), found)
+            if version in self._versions:
+                continue
+            hashed = look.hash_of(path)
+            known = hashed in self._paths
+            if not (known and baseline):
+                split = look.choose(path, found)
+                if split is None:
+                    continue
+                if known:
+                    overwritten += 1
+                    _log.warning("%s has changed since it was read and is read again", path)
+                files.append(replace(split, version=_version(found)))
+            versions.append(version)
+            if not known:
+                paths.append(hashed)
+        if versions or start.versions is None:
+            start = self._next(start, paths, versions)
+        start = replace(counted(start, files), overwritten=start.overwritten + overwritten)
+        return files, replace(start, files=len(self._paths))
+
+    def sort_out(self, look: Look, position: FilesPosition) -> SortedOut:
+        """By paths, as where no file may be overwritten."""
+        return ExactFiles().sort_out(look, position)
+
+    def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
+        """The paths; their versions are taken in the round after this."""
+        return ExactFiles().adopt(look, files, position)
+
+    def _next(self, position: FilesPosition, paths: list[bytes], versions: list[bytes]) -> FilesPosition:
+        if paths:
+            self._paths.add(paths)
+        if versions:
+            self._versions.add(versions)
+        return replace(position, seen=self._paths.runs, versions=self._versions.runs)
+
+
+def version_hash(path: str, found: FileInfo) -> bytes:
+    """128 bits of what tells a version of a file from others."""
+    text = f"{path}\0{_version(found)}\0{found.length}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES).digest()
+
+
+def _version(found: FileInfo) -> str:
+    return found.etag.strip('"') or f"{found.modified_us}-{found.length}"

@@ -1,0 +1,102 @@
+"""Which files are known: 128-bit hashes of their paths, in immutable runs.
+
+New hashes make a new run; runs of like size are merged (a log-structured merge), so that a file
+is written a few times in all and a document names few runs. Everything here runs on the
+discovery thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+
+from flip27_source.enumerators.files.known.sorted_hashes import HASH_BYTES, SortedHashes
+from flip27_source.segment import Segment
+
+FEW = 1 << 21
+"""So many hashes are kept in a Python set, which is asked fastest; more of them sorted, in less memory."""
+
+MERGE_WIDTH = 16
+"""So many runs of one tier become one of the next."""
+
+
+def path_hash(path: str) -> bytes:
+    """128 bits of BLAKE2b: a million files collide with a chance of 1 in 10^26."""
+    return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES).digest()
+
+
+class SeenFiles:
+    """A set of path hashes and the runs that it is stored in.
+
+    Attributes:
+        hashes: to be asked what is in it, a little faster than the whole.
+    """
+
+    def __init__(self, runs: Iterable[Segment] = (), *, few: int = FEW) -> None:
+        self.runs: tuple[Segment, ...] = tuple(runs)
+        self._few = few
+        self.hashes: set[bytes] | SortedHashes = set()
+        if sum(map(_count, self.runs)) > few:
+            self.hashes = SortedHashes(b"".join(map(_forgotten, self.runs)))
+            return
+        for run in self.runs:
+            self.hashes.update(hashes_in(run))
+            run.forget()
+
+    def __contains__(self, hashed: bytes) -> bool:
+        return hashed in self.hashes
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def without(self, gone: Collection[bytes]) -> SeenFiles:
+        """The same without these: the runs that hold one of them are written anew, the others stay."""
+        runs = []
+        for run in self.runs:
+            hashes = hashes_in(run)
+            kept = [hashed for hashed in hashes if hashed not in gone]
+            if len(kept) == len(hashes):
+                runs.append(run)
+            elif kept:
+                runs.append(Segment.of("seen", b"".join(kept)))
+        return SeenFiles(runs)
+
+    def add(self, hashes: list[bytes]) -> None:
+        """Remember new files: all of them, or none where older runs cannot be fetched."""
+        runs = merged((*self.runs, Segment.of("seen", b"".join(hashes))))
+        self.hashes.update(hashes)
+        if isinstance(self.hashes, set) and len(self.hashes) > self._few:
+            self.hashes = SortedHashes(b"".join(self.hashes))
+        self.runs = runs
+
+
+def _count(run: Segment) -> int:
+    return (run.size if run.size is not None else len(run.data)) // HASH_BYTES
+
+
+def _forgotten(run: Segment) -> bytes:
+    data = run.data
+    run.forget()
+    return data
+
+
+def hashes_in(run: Segment) -> list[bytes]:
+    """The hashes of a run, in order."""
+    data = run.data
+    return [data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES)]
+
+
+def merged(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    """The runs, with any ``MERGE_WIDTH`` youngest of one tier made into one."""
+    while True:
+        tier = _tier(runs[-1])
+        same = [run for run in runs if _tier(run) == tier]
+        if len(same) < MERGE_WIDTH:
+            return runs
+        rest = tuple(run for run in runs if _tier(run) != tier)
+        runs = (*rest, Segment.of("seen", b"".join(run.data for run in same)))
+
+
+def _tier(run: Segment) -> int:
+    """0 for up to 8 hashes, 1 for up to 128, 2 for up to 2,048, and so on."""
+    return (max(1, _count(run)) - 1).bit_length() // 4

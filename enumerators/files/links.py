@@ -1,0 +1,77 @@
+"""Links that are not followed: each is passed over with a warning, and nothing else suffers by it.
+
+On local disk, links to a directory that leads to them: followed, they would give the same files again under
+ever longer names. On other file systems all links to directories.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from flip27_source.file_systems.moved_paths import is_at_or_below
+
+LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+"""What the system says of a link that has no target, for now."""
+
+Folder = tuple[str, tuple[str, ...]]
+"""A directory, and the real paths of the directories whose links lead to it."""
+
+_SFTP_FAILURE = 4
+"""What an SFTP server answers for a link that leads to itself; lost connections have other codes."""
+
+_log = logging.getLogger("flip27_source")
+
+
+class DirectoryLinks:
+    """The links of one tree, from one listing to the next; each that is passed over is told once."""
+
+    def __init__(self) -> None:
+        self._told_before: set[str] = set()
+        self._told: set[str] = set()
+
+    def begin(self) -> None:
+        """A listing begins."""
+        self._told_before, self._told = self._told, set()
+
+    def leads_nowhere(self, entry: os.DirEntry[str], error: OSError) -> None:
+        """Told by the system when it was asked what the entry leads to; any other error is raised."""
+        if error.errno not in LEADS_NOWHERE:
+            raise error
+        self._pass_over(entry.path, os.strerror(error.errno))
+
+    def below(self, entry: os.DirEntry[str], folder: Folder) -> list[Folder]:
+        """The directory that an entry of ``folder`` is; none where it leads back to one that leads to it."""
+        path, linked_from = folder
+        if not entry.is_symlink():
+            return [(entry.path, linked_from)]
+        target = os.path.realpath(entry.path)
+        linked_from = (*linked_from, os.path.realpath(path))
+        if any(is_at_or_below(place, target) for place in linked_from):
+            self._pass_over(entry.path, f"it leads back to {target}")
+            return []
+        return [(entry.path, linked_from)]
+
+    def file_behind(self, file_system: Any, name: str) -> Mapping[str, Any] | None:
+        """What an fsspec file system says of the file that a link leads to; None where there is none."""
+        try:
+            found: Mapping[str, Any] = file_system.info(name)
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            if getattr(error, "code", None) != _SFTP_FAILURE:
+                raise
+            self._pass_over(name, str(error))
+            return None
+        if found["type"] != "file":
+            self._pass_over(name, f"it leads to a {found['type']}")
+            return None
+        return found
+
+    def _pass_over(self, path: str, why: str) -> None:
+        self._told.add(path)
+        if path not in self._told_before:
+            _log.warning("the link %s is passed over: %s", path, why)

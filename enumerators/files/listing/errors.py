@@ -1,0 +1,65 @@
+"""What can be wrong with a path or with a file that is listed, in words. Pure: no I/O."""
+
+from __future__ import annotations
+
+from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.file_systems.paths import answer_text, is_web, redacted
+
+_CLIENT_KWARGS = (
+    'option storage.client_kwargs, as {"headers": {"Authorization": "Basic ..."}} '
+    "with the Base64 of user:password for the dots"
+)
+
+
+def has_a_user(path: str, what: str = "path") -> OptionError:
+    """The error for a path with a user name or password in it, which are not in the error."""
+    options = _CLIENT_KWARGS if is_web(path) else "options storage.username and storage.password"
+    return OptionError(
+        f"{what} {redacted(path)} has a user name or password in it, which its files would be stored with",
+        remedy=f"write the path without them, and give them as {options}",
+    )
+
+
+def not_a_directory(path: str) -> OptionError:
+    """The error for a path that is a file."""
+    return OptionError(
+        f"path {path} is a file; the files enumerator reads the files of a directory",
+        remedy="give the directory, and pathGlobFilter to choose files in it",
+    )
+
+
+def no_such_path(path: str) -> OptionError:
+    """The error for a path that is not there."""
+    return OptionError(f"path {path} does not exist", remedy="create the directory, or correct the path")
+
+
+def cannot_be_listed(path: str, error: OSError) -> OptionError:
+    """The error for a local directory that the system does not list."""
+    remedy = "correct the path: a directory is expected, or a link to one"
+    if isinstance(error, PermissionError):
+        remedy = "give the driver's user read and execute permission on the directory"
+    return OptionError(f"path {path} cannot be listed: {error.strerror}", remedy=remedy)
+
+
+def unreachable(path: str, error: Exception) -> OptionError:
+    """The error for a path of which nobody can say whether it is there."""
+    return OptionError(
+        f"path {path} cannot be reached: {answer_text(error)}",
+        remedy="check the URL, the credentials (storage.* options) and the network",
+    )
+
+
+def not_answered(path: str, error: Exception) -> DiscoveryError:
+    """The error for a file that is listed, and that the server does not answer for."""
+    return DiscoveryError(
+        f"{path} is listed, and its length cannot be asked for: {answer_text(error)}",
+        remedy="check the server and the credentials (storage.* options)",
+    )
+
+
+def unknown_length(path: str) -> DiscoveryError:
+    """The error for a file whose length the server does not tell."""
+    return DiscoveryError(
+        f"the server does not say how long {path} is",
+        remedy="have it send Content-Length for files, not compressed on the way",
+    )

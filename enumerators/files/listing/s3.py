@@ -1,0 +1,117 @@
+"""Listing S3: whole pages of keys, from a key on, several prefixes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from flip27_source.enumerators.files.entries import etag_of, modified_us
+from flip27_source.enumerators.files.listing.walk import (
+    FileFound,
+    FileInfo,
+    FsspecLister,
+    is_hidden,
+    is_partition,
+)
+from flip27_source.file_systems.paths import listed_name
+
+_THREADS = 8
+_MOST_PREFIXES = 64
+"""With more, each is likely to hold few keys, and pages of all keys take fewer requests."""
+
+Page = Mapping[str, Any]
+
+
+class S3Lister(FsspecLister):
+    """Lists a bucket by its own calls: a page of 1,000 keys is one request, and nothing is cached."""
+
+    page_keys = 1000
+    """More than a thousand S3 does not give."""
+
+    def files_after(self, path: str, *, recursive: bool) -> Iterator[FileFound]:
+        """One request where nothing comes after ``path``; with a glob, everything is listed."""
+        # Inside a partition the start would also leave out the folders that come before it.
+        if self._tests or (not recursive and "=" in path):
+            return super().files_after(path, recursive=recursive)
+        return self._files_of(self._root, recursive=recursive, after=listed_name(path))
+
+    def _files_of(self, folder: str, *, recursive: bool, after: str | None = None) -> Iterator[FileFound]:
+        bucket, _, key = folder.partition("/")
+        prefix = f"{key}/" if key else ""
+        start = None if after is None else after.partition("/")[2]
+        pages = (
+            self._all_pages(bucket, prefix, start)
+            if recursive
+            else self._pages(bucket, prefix, start, delimiter="/")
+        )
+        for page in pages:
+            for below in page.get("CommonPrefixes") or ():
+                name = below["Prefix"][len(prefix) :].rstrip("/")
+                if not recursive and is_partition(name) and not is_hidden(name):
+                    found = f"{bucket}/{below['Prefix'].rstrip('/')}"
+                    yield from self._files_of(found, recursive=False, after=after)
+            for item in page.get("Contents") or ():
+                found_key: str = item["Key"]
+                rest = found_key[len(prefix) :]
+                if not rest or rest.endswith("/") or any(is_hidden(part) for part in rest.split("/")):
+                    continue
+                yield f"s3://{bucket}/{found_key}", _known(item)
+
+    def _all_pages(self, bucket: str, prefix: str, after: str | None) -> Iterator[Page]:
+        """Every key below the prefix; what is more than a page by several prefixes at once."""
+        first = self._page(bucket, prefix, after)
+        yield first
+        if not first.get("IsTruncated"):
+            return
+        last: str = first["Contents"][-1]["Key"]
+        top = self._page(bucket, prefix, None, delimiter="/")
+        below = [item["Prefix"] for item in top.get("CommonPrefixes") or ()]
+        if top.get("IsTruncated") or not 2 <= len(below) <= _MOST_PREFIXES:
+            yield from self._pages(bucket, prefix, last)
+            return
+        yield {"Contents": [item for item in top.get("Contents") or () if item["Key"] > last]}
+        wanted = [
+            one
+            for one in below
+            if (one > last or last.startswith(one)) and not is_hidden(one[len(prefix) :].rstrip("/"))
+        ]
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-list") as threads:
+            for pages in threads.map(lambda one: list(self._pages(bucket, one, last)), wanted):
+                yield from pages
+
+    def _pages(
+        self, bucket: str, prefix: str, after: str | None, *, delimiter: str | None = None
+    ) -> Iterator[Page]:
+        token: str | None = None
+        while True:
+            page = self._page(bucket, prefix, after, delimiter=delimiter, token=token)
+            yield page
+            token = page.get("NextContinuationToken")
+            if not page.get("IsTruncated") or token is None:
+                return
+
+    def _page(
+        self,
+        bucket: str,
+        prefix: str,
+        after: str | None,
+        *,
+        delimiter: str | None = None,
+        token: str | None = None,
+    ) -> Page:
+        asked = {
+            "Bucket": bucket,
+            "MaxKeys": self.page_keys,
+            "Prefix": prefix,
+            "StartAfter": after if token is None else None,
+            "Delimiter": delimiter,
+            "ContinuationToken": token,
+        }
+        given = {name: value for name, value in asked.items() if value is not None}
+        page: Page = self._fs.call_s3("list_objects_v2", **given)
+        return page
+
+
+def _known(item: Mapping[str, Any]) -> Any:
+    return lambda: FileInfo(int(item["Size"]), modified_us(item), etag_of(item))

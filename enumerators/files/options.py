@@ -1,0 +1,227 @@
+"""The options of the files enumerator, and what it takes their texts for."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from flip27_source.errors import OptionError
+from flip27_source.file_systems.paths import location
+from flip27_source.options import Option, Options, boolean, duration_s, one_of, optional, text
+from flip27_source.source_options import PATH, TIME_ZONE
+
+
+def _timestamp(value: str) -> datetime:
+    try:
+        return datetime.fromisoformat(value.strip())
+    except ValueError:
+        raise ValueError("a time such as 2026-01-31T00:00:00 is expected") from None
+
+
+def _paths(value: str) -> tuple[str, ...]:
+    stripped = value.strip()
+    found: Any
+    if not stripped.startswith("["):
+        found = [part.strip() for part in stripped.split(",")]
+    else:
+        try:
+            found = json.loads(stripped)
+        except ValueError:
+            found = []
+    if not isinstance(found, list) or not found or not all(isinstance(part, str) and part for part in found):
+        raise ValueError('paths are expected: /landing/a, /landing/b or ["/landing/a", "/landing/b"]')
+    return tuple(found)
+
+
+def _duration_or_off(value: str) -> float | None:
+    return None if value.strip().lower() == "off" else duration_s(value)
+
+
+PATHS: Option[tuple[str, ...] | None] = Option(
+    name="paths",
+    parse=optional(_paths),
+    default=None,
+    doc="Several paths or globs, besides path or instead of it: separated by commas, or as a JSON list "
+    "where one holds a comma. A file that several of them find is read once.",
+)
+PATH_GLOB_FILTER: Option[str | None] = Option(
+    name="pathGlobFilter",
+    parse=optional(text),
+    default=None,
+    doc="Only files whose name matches this glob (*, ?, [a-z], {a,b}) are read.",
+)
+RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
+    name="recursiveFileLookup",
+    parse=boolean,
+    default=False,
+    doc="Also read the files of all directories below the path.",
+)
+MODIFIED_AFTER: Option[datetime | None] = Option(
+    name="modifiedAfter",
+    parse=optional(_timestamp),
+    default=None,
+    doc="Only files modified after this time are read (YYYY-MM-DDTHH:MM:SS, in timeZone).",
+)
+MODIFIED_BEFORE: Option[datetime | None] = Option(
+    name="modifiedBefore",
+    parse=optional(_timestamp),
+    default=None,
+    doc="Only files modified before this time are read (YYYY-MM-DDTHH:MM:SS, in timeZone).",
+)
+MAX_FILE_AGE: Option[float | None] = Option(
+    name="maxFileAge",
+    parse=optional(duration_s),
+    default=None,
+    default_text="none: no file is too old",
+    doc="A file that is found later than the first ones is left out when it is older than the newest file "
+    "known by more than this. Such files are counted (filesTooOld) and named in the log. As in Spark, not "
+    "looked at with latestFirst and maxFilesPerTrigger or maxBytesPerTrigger.",
+)
+FILE_ORDER: Option[str] = Option(
+    name="fileOrder",
+    parse=one_of("modified", "name", "size"),
+    default="modified",
+    doc="Order in which the files that are found together are read: oldest first, by path, or smallest "
+    "first. Equal ones are read in the order of their paths.",
+)
+LATEST_FIRST: Option[bool] = Option(
+    name="latestFirst",
+    parse=boolean,
+    default=False,
+    doc="Read the newest files first, and what is found later before what still waits.",
+)
+FILE_NAME_ONLY: Option[bool] = Option(
+    name="fileNameOnly",
+    parse=boolean,
+    default=False,
+    doc="A file is known by its name alone: another one of the same name in another directory is taken to "
+    "be the same, and is not read.",
+    first_start_only=True,
+)
+INCLUDE_EXISTING_FILES: Option[bool] = Option(
+    name="includeExistingFiles",
+    parse=boolean,
+    default=True,
+    doc="false: files that are there when the query is first started are not read. The start is made "
+    "when the first batch is; a query that ends by itself (availableNow) cannot be started so.",
+    first_start_only=True,
+)
+IGNORE_MISSING_FILES: Option[bool] = Option(
+    name="ignoreMissingFiles",
+    parse=boolean,
+    default=False,
+    doc="A path that is not there has no files; a planned file that is gone has no rows, is counted "
+    "(ignoredSplits) and listed in the state. By default both stop the query.",
+)
+SEEN_FILES: Option[str] = Option(
+    name="seenFiles",
+    parse=one_of("exact", "nameCursor", "modifiedCursor"),
+    default="exact",
+    doc="What counts as new. exact: every file that is not known; 16 bytes of state each. nameCursor: names "
+    "only grow, what comes after the last one is new. modifiedCursor: modification times grow, give or take "
+    "allowedLateness. It may be changed at a restart: what was read stays read.",
+)
+ALLOWED_LATENESS: Option[float] = Option(
+    name="allowedLateness",
+    parse=duration_s,
+    default=3600.0,
+    default_text="1 hour",
+    doc="seenFiles=modifiedCursor: a file may be older than the newest one by so much without being late.",
+)
+BACKFILL_INTERVAL: Option[float | None] = Option(
+    name="backfillInterval",
+    parse=_duration_or_off,
+    default=86400.0,
+    default_text="1 day",
+    doc="seenFiles=nameCursor: how often all files are listed, to find late ones; off for never.",
+)
+ON_LATE_FILE: Option[str] = Option(
+    name="onLateFile",
+    parse=one_of("fail", "report", "read"),
+    default="fail",
+    doc="What to do with a file that a cursor is past when it appears: fail the query, report it (filesLate, "
+    "its name in the state and the log) and leave it out, or report and read it.",
+)
+ALLOW_OVERWRITES: Option[bool] = Option(
+    name="allowOverwrites",
+    parse=boolean,
+    default=False,
+    doc="Read a file again when its size, modification time or ETag has changed, count it "
+    "(filesOverwritten) and name it in the log. By default a path is read once.",
+)
+CLEAN_SOURCE: Option[str] = Option(
+    name="cleanSource",
+    parse=one_of("off", "archive", "delete"),
+    default="off",
+    doc="What becomes of a file when the batch that read the last of it is complete: it stays, is moved "
+    "below sourceArchiveDir, or is deleted. A file that has changed since it was found stays.",
+)
+SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
+    name="sourceArchiveDir",
+    parse=optional(location),
+    default=None,
+    doc="Where cleanSource=archive moves files: below this directory by their whole path. On the same "
+    "kind of file system as the path, and not in a directory that the source reads.",
+)
+
+
+def paths_of(options: Options) -> tuple[str, ...]:
+    """``path`` and ``paths``; at least one."""
+    more = options[PATHS] or ()
+    path = options[PATH]
+    if path is None and more:
+        return more
+    first = options.require(PATH, why="the files enumerator reads a directory")
+    return (first, *(other for other in more if other != first))
+
+
+def modified_range_us(options: Options) -> tuple[float, float] | None:
+    """The times that files have to lie between, microseconds since the epoch; None for any."""
+    after, before = options[MODIFIED_AFTER], options[MODIFIED_BEFORE]
+    if after is None and before is None:
+        return None
+    zone = options[TIME_ZONE]
+    return _epoch_us(after, zone, float("-inf")), _epoch_us(before, zone, float("inf"))
+
+
+def _epoch_us(moment: datetime | None, zone: str | None, default: float) -> float:
+    if moment is None:
+        return default
+    if moment.tzinfo is None:
+        local = None if zone is None else _zone(zone)
+        moment = moment.replace(tzinfo=local) if local else moment.astimezone()
+    return moment.timestamp() * 1_000_000
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise OptionError(
+            f"option timeZone has the value {name!r}, which is no time zone",
+            remedy="use an IANA name such as Europe/Berlin or UTC",
+        ) from None
+
+
+FILES_OPTIONS: tuple[Option[Any], ...] = (
+    PATHS,
+    PATH_GLOB_FILTER,
+    RECURSIVE_FILE_LOOKUP,
+    MODIFIED_AFTER,
+    MODIFIED_BEFORE,
+    MAX_FILE_AGE,
+    FILE_ORDER,
+    LATEST_FIRST,
+    FILE_NAME_ONLY,
+    INCLUDE_EXISTING_FILES,
+    IGNORE_MISSING_FILES,
+    SEEN_FILES,
+    ALLOWED_LATENESS,
+    BACKFILL_INTERVAL,
+    ON_LATE_FILE,
+    ALLOW_OVERWRITES,
+    CLEAN_SOURCE,
+    SOURCE_ARCHIVE_DIR,
+)

@@ -1,0 +1,83 @@
+"""Folders by where they really are: a link on the way to a file may lead anywhere.
+
+A folder is opened, looked at, and used by its descriptor, so whoever exchanges it for a link in between
+changes nothing. POSIX only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from flip27_source.enumerators.files.links import LEADS_NOWHERE
+from flip27_source.file_systems.moved_paths import is_at_or_below
+
+_FOLDER = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+"""On Linux the right to go through a folder is enough, as it is for a path."""
+
+
+def open_below(folder: str, roots: Sequence[str]) -> int | None:
+    """A descriptor of a folder that really lies at or below one of ``roots``; None where it does not.
+
+    A folder whose path names none of them belongs to a source that had other paths: no link may lead to it.
+
+    Raises:
+        FileNotFoundError: it is not there, or a link to it leads nowhere.
+    """
+    try:
+        if not any(is_at_or_below(folder, root) for root in roots):
+            return _open_without_links(folder)
+        descriptor = os.open(folder, _FOLDER)
+    except OSError as error:
+        if error.errno in LEADS_NOWHERE:
+            raise FileNotFoundError(error.errno, error.strerror, folder) from None
+        raise
+    try:
+        if _is_below(descriptor, roots):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _is_below(descriptor: int, roots: Iterable[str]) -> bool:
+    """Goes up from the folder, which no link can turn aside."""
+    wanted = set(_identities(roots))
+    current = os.dup(descriptor)
+    try:
+        while (here := _identity(os.fstat(current))) not in wanted:
+            parent = os.open("..", _FOLDER, dir_fd=current)
+            os.close(current)
+            current = parent
+            if _identity(os.fstat(current)) == here:
+                return False
+        return True
+    finally:
+        os.close(current)
+
+
+def _identities(roots: Iterable[str]) -> Iterable[tuple[int, int]]:
+    for root in roots:
+        try:
+            yield _identity(os.stat(root))
+        except FileNotFoundError:
+            continue
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _open_without_links(folder: str) -> int | None:
+    current = os.open("/", _FOLDER)
+    for part in filter(None, folder.split("/")):
+        try:
+            below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=current)
+        except NotADirectoryError:  # what is asked for is a link
+            return None
+        finally:
+            os.close(current)
+        current = below
+    return current

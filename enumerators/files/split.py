@@ -1,0 +1,45 @@
+"""The split of the files enumerator: a whole file, or a range of bytes of one.
+
+Pure: no pyspark, no I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.split import SplitSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSplit:
+    """A file, or the part of it in ``[start, end)``.
+
+    Attributes:
+        path: full path; ``/landing/a.json`` on local disk, ``s3://bucket/a.json`` elsewhere.
+        length: size of the whole file in bytes.
+        modified_us: modification time, microseconds since the epoch.
+        start: first byte of the range.
+        end: first byte after the range; None for the end of the file.
+        version: tells versions of one path apart where files may be overwritten; otherwise None.
+        etag: the object's ETag where it is asked for again before the file is cleaned; otherwise None.
+    """
+
+    path: str
+    length: int
+    modified_us: int
+    start: int = 0
+    end: int | None = None
+    version: str | None = None
+    etag: str | None = None
+
+    @property
+    def split_id(self) -> str:
+        """The path, its version where there may be others, and the range where it is not the whole file."""
+        return str(FileSplitId(path=self.path, version=self.version, start=self.start, end=self.end))
+
+    @property
+    def size(self) -> SplitSize:
+        """One file (counted at its first range only) and the bytes of the range."""
+        end = self.length if self.end is None else self.end
+        return SplitSize(files=1 if self.start == 0 else 0, bytes=max(0, end - self.start))

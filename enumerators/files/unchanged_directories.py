@@ -1,0 +1,130 @@
+"""Which local directories need not be listed again: nothing in them has changed since they were.
+
+A file that comes to a directory changes the directory's own times. That is relied on only on file
+systems that are known to keep to it, and only for a time stamp that is old enough: within the
+granularity of time stamps a directory may change again and look the same. A file that is written
+over changes nothing in its directory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Collection
+
+from flip27_source.enumerators.files.links import Folder
+
+GRANULARITY_S = 2.0
+"""A stamp has to be seen for so long before it is believed; FAT has the coarsest times there are."""
+
+MOST_DIRECTORIES = 100_000
+"""So many are remembered at the most, in some 60 MB; others are listed in each round."""
+
+_TRUSTED = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs"})
+
+Stamp = tuple[int, int, int, int]
+
+
+class UnchangedDirectories:
+    """Remembers the directories below one root, from one listing to the next.
+
+    A round of calls is ``begin``, for each directory ``subfolders_of`` and, where that knows nothing,
+    ``listed``, then ``end`` and ``remember``. A round that is not remembered changes nothing, but for what
+    it has not come across: that is forgotten, for it is gone.
+    """
+
+    def __init__(self, root: str, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._now_s = now_s
+        self._device: int | None = None
+        self._known: dict[str, tuple[Stamp, list[Folder]]] = {}
+        self._first_seen: dict[str, tuple[Stamp, float]] = {}
+        self._believed: dict[str, Stamp] = {}
+        self._listed: dict[str, tuple[Stamp, list[Folder]]] = {}
+        self._come_across: set[str] = set()
+
+    def __len__(self) -> int:
+        """How many directories something is remembered of."""
+        return len(self._first_seen)  # a directory is seen before it is known
+
+    def begin(self) -> None:
+        """A listing begins."""
+        self._believed.clear()
+        self._listed.clear()
+        self._come_across.clear()
+        if self._device is None:
+            self._device = device_to_trust(self._root)
+
+    def subfolders_of(self, folder: str) -> list[Folder] | None:
+        """What to go on with instead of listing the directory; None when it has to be listed."""
+        if self._device is None or self._device < 0:
+            return None
+        try:
+            found = os.stat(folder)
+        except OSError:
+            return None  # listing it says what is wrong
+        if found.st_dev != self._device:
+            return None
+        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+        known = self._known.get(folder)
+        if known is None and folder not in self._first_seen and len(self) >= MOST_DIRECTORIES:
+            return None
+        self._come_across.add(folder)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        first_seen = self._first_seen.get(folder)
+        now_s = self._now_s()
+        if first_seen is None or first_seen[0] != stamp:
+            self._first_seen[folder] = (stamp, now_s)
+        elif now_s - first_seen[1] >= GRANULARITY_S:
+            # The stamp was taken before the listing that follows: whatever comes later changes it.
+            self._believed[folder] = stamp
+        return None
+
+    def listed(self, folder: str, subfolders: list[Folder]) -> None:
+        """The directory was listed to its end."""
+        stamp = self._believed.get(folder)
+        if stamp is not None:
+            self._listed[folder] = (stamp, subfolders)
+
+    def end(self) -> None:
+        """The listing has come to its end: directories that it has not come across are gone."""
+        for remembered in (self._known, self._first_seen):
+            for folder in remembered.keys() - self._come_across:
+                del remembered[folder]
+        self._come_across.clear()
+
+    def remember(self, unsettled: Collection[str]) -> None:
+        """What was listed is known for good, but for these files."""
+        for path in unsettled:
+            self._listed.pop(os.path.dirname(path), None)
+        self._known.update(self._listed)
+        self._listed.clear()
+
+    def forget(self) -> None:
+        """Every directory has to be listed again."""
+        self._known.clear()
+        self._listed.clear()
+
+
+def device_to_trust(root: str) -> int:
+    """The device of the root where its file system keeps the times of directories; otherwise -1."""
+    try:
+        if sys.platform != "linux" or _file_system_of(os.path.realpath(root)) not in _TRUSTED:
+            return -1
+        return os.stat(root).st_dev
+    except OSError:
+        return -1
+
+
+def _file_system_of(path: str) -> str:
+    best = ("", "")
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
+        for line in mounts:
+            before, _, after = line.partition(" - ")
+            point = before.split(" ")[4].encode().decode("unicode_escape")
+            is_above = path == point or path.startswith(point.rstrip("/") + "/")
+            if is_above and len(point) >= len(best[0]):
+                best = (point, after.split(" ")[0])
+    return best[1]

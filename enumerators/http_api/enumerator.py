@@ -1,0 +1,168 @@
+"""The http enumerator: one split for each endpoint of a JSON API, handed out once.
+
+What lives here: the endpoints, and which of them were handed out. How far each is read is the
+split's own position, which readers move (:mod:`flip27_source.readers.http_api.reader`). No request is
+made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from flip27_source.enumerator import SplitEnumerator, SplitEnumeratorContext
+from flip27_source.enumerators.http_api.urls import endpoint_urls, texts
+from flip27_source.errors import OptionError
+from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
+from flip27_source.options import Option, Options, one_of
+from flip27_source.source_options import PATH
+
+ENDPOINTS: Option[tuple[str, ...]] = Option(
+    name="endpoints",
+    parse=texts,
+    default=(),
+    default_text="the path itself",
+    doc="Endpoints below the path, separated by commas or as a JSON list: orders, customers. Each is read "
+    "by itself, side by side. Endpoints that are added later are read from their start.",
+)
+ON_REMOVED_ENDPOINT: Option[str] = Option(
+    name="onRemovedEndpoint",
+    parse=one_of("fail", "finish"),
+    default="fail",
+    doc="What becomes of an endpoint that was read before and is no longer given: fail stops the query, "
+    "finish ends it where it stands and forgets its position; it cannot be added again then.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSplit:
+    """An endpoint, and how far it is read.
+
+    Attributes:
+        split_id: the URL of the endpoint, without credentials.
+        at: where the next request begins: a cursor, the URL of a page, the number of a page, or
+            a value of ``sinceField``; None for the start.
+        taken: how many records from there on are read already.
+        count: how many records of the endpoint are read already.
+        last: digest by which the record that was read last is known again.
+        seen: with pagination ``since``, digests of the records read that are just as old as ``at``.
+    """
+
+    split_id: str
+    at: str | int | float | None = None
+    taken: int = 0
+    count: int = 0
+    last: str | None = None
+    seen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpState:
+    """What the enumerator remembers.
+
+    Attributes:
+        handed_out: endpoints that were handed out and are read or finished.
+        given_up: endpoints that were handed out and then removed, with ``onRemovedEndpoint`` ``finish``.
+        returned: splits that came back, with their positions.
+    """
+
+    handed_out: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
+    returned: tuple[HttpSplit, ...] = ()
+
+
+class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
+    """Hands out each endpoint once."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (ENDPOINTS, ON_REMOVED_ENDPOINT)
+    default_reader: ClassVar[str | None] = "http"
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[HttpSplit],
+        options: Options,
+        state: HttpState | None = None,
+    ) -> None:
+        super().__init__(context, options, state)
+        before = state or HttpState()
+        self._endpoints = endpoints_of(options)
+        self._handed_out = dict.fromkeys(before.handed_out)
+        self._given_up = dict.fromkeys(before.given_up)
+        self._returned = list(before.returned)
+
+    def start(self) -> None:
+        """Refuse endpoints that were removed or come back, unless that loses nothing unsaid."""
+        back = [url for url in self._endpoints if url in self._given_up]
+        if back:
+            raise OptionError(
+                f"option {ENDPOINTS.name} has {', '.join(back)} again, which was removed before and whose "
+                "position is forgotten",
+                remedy="leave it out, or read it from its start in a query of its own",
+            )
+        known = [*self._handed_out, *(split.split_id for split in self._returned)]
+        removed = [url for url in known if url not in self._endpoints]
+        if removed and self.options_given[ON_REMOVED_ENDPOINT] == "fail":
+            raise OptionError(
+                f"this query has read {', '.join(removed)}, which option {ENDPOINTS.name} (or the path) no "
+                "longer has",
+                remedy="put it back; or, to leave the rest of it unread, set "
+                f'.option("{ON_REMOVED_ENDPOINT.name}", "finish")',
+            )
+        for url in removed:
+            self._handed_out.pop(url, None)
+            self._given_up[url] = None
+        self._returned = [split for split in self._returned if split.split_id not in self._given_up]
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        """Hand out the next endpoint that nobody has."""
+        split = self._next()
+        if split is not None:
+            self.context.assign_split(split)
+
+    def add_splits_back(self, splits: Sequence[HttpSplit], subtask_id: int) -> None:
+        """Keep them for the next request, at their positions."""
+        for split in splits:
+            self._handed_out.pop(split.split_id, None)
+        self._returned = [*splits, *self._returned]
+
+    def snapshot_state(self, checkpoint_id: int) -> HttpState:
+        """Which endpoints were handed out."""
+        return HttpState(
+            handed_out=tuple(self._handed_out),
+            given_up=tuple(self._given_up),
+            returned=tuple(self._returned),
+        )
+
+    @classmethod
+    def rewrite_split(cls, split: HttpSplit, rewrite: PathRewrite) -> HttpSplit:
+        """The endpoint at its new URL, with the link to the next page where that is the position."""
+        at = rewrite.now(split.at) if isinstance(split.at, str) else split.at
+        return replace(split, split_id=rewrite.now(split.split_id), at=at)
+
+    @classmethod
+    def rewrite_state(cls, state: HttpState, rewrite: PathRewrite, options: Options) -> HttpState:
+        """The endpoints at their new URLs."""
+        return HttpState(
+            handed_out=tuple(map(rewrite.now, state.handed_out)),
+            given_up=tuple(map(rewrite.now, state.given_up)),
+            returned=tuple(cls.rewrite_split(split, rewrite) for split in state.returned),
+        )
+
+    def _next(self) -> HttpSplit | None:
+        fresh = (HttpSplit(split_id=url) for url in self._endpoints if url not in self._handed_out)
+        split = self._returned.pop(0) if self._returned else next(fresh, None)
+        if split is not None:
+            self._handed_out[split.split_id] = None
+        return split
+
+
+def endpoints_of(options: Options) -> tuple[str, ...]:
+    """The URLs of all endpoints that the options name.
+
+    Raises:
+        OptionError: one is no URL, or holds credentials.
+    """
+    path = options.require(PATH, why="the http enumerator reads an API")
+    endpoints = options[ENDPOINTS]
+    return endpoint_urls(path, endpoints)

@@ -1,0 +1,144 @@
+"""URLs of an HTTP API: of its endpoints, with parameters, and as they may be shown. No requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
+
+import msgspec
+
+from flip27_source.errors import OptionError
+from flip27_source.file_systems.paths import redacted
+from flip27_source.file_systems.url_credentials import is_secret_name
+
+_SCHEMES = frozenset({"http", "https"})
+_HOST = re.compile(r"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
+_SHOWN_CHARS = 500
+
+
+def texts(value: str) -> tuple[str, ...]:
+    """Texts separated by commas, or a JSON list of texts."""
+    if value.strip().startswith("["):
+        try:
+            return tuple(msgspec.json.decode(value, type=list[str]))
+        except msgspec.MsgspecError:
+            raise ValueError('a JSON list of texts is expected, such as ["orders", "customers"]') from None
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def endpoint_urls(base: str, endpoints: Iterable[str]) -> tuple[str, ...]:
+    """The endpoints below ``base``, each once; ``base`` itself when there are none.
+
+    An endpoint is put behind the path of ``base``, whether it begins with a slash or not, and gets
+    the parameters of ``base`` too. A complete URL stands for itself.
+    """
+    root = _checked(base, "path")
+    urls = [_below(root, endpoint) for endpoint in endpoints]
+    return tuple(dict.fromkeys(urls or [urlunsplit(root)]))
+
+
+def with_params(url: str, params: Mapping[str, str | int | float | None]) -> str:
+    """``url`` with these parameters instead of those of the same names; None removes one."""
+    parts = urlsplit(url)
+    kept = [(name, value) for name, value in _query(parts.query) if name not in params]
+    added = [(name, str(value)) for name, value in params.items() if value is not None]
+    if not added and len(kept) == len(_query(parts.query)):
+        return url  # as it was written: some servers sign their links
+    return urlunsplit(parts._replace(query=urlencode([*kept, *added], quote_via=quote)))
+
+
+def joined_link(url: str, link: str) -> str:
+    """The URL that ``link``, found in the answer of ``url``, leads to.
+
+    Raises:
+        ValueError: parsers of URLs do not agree where that is; the text says why.
+    """
+    _check_characters(link)
+    try:
+        parts = urlsplit(urljoin(url, link))
+        own = urlsplit(link)
+    except ValueError:
+        raise ValueError("its host or port cannot be read") from None
+    if parts.scheme not in _SCHEMES:
+        raise ValueError("it is no URL of HTTP")
+    if "@" in own.netloc:
+        raise ValueError("it has a user name")
+    # Some parsers take the next word for the host where there is none.
+    if (own.netloc or own.scheme) and _HOST.fullmatch(own.netloc) is None:
+        raise ValueError("its host or port cannot be read")
+    return urlunsplit(parts._replace(fragment=""))
+
+
+def shown_url(url: str, secret_names: Iterable[str] = ()) -> str:
+    """The URL as it may be shown: without user and password, and without what looks like a credential."""
+    hidden = {_plain(name) for name in secret_names}
+
+    def shown(name: str, value: str) -> str:
+        secret = is_secret_name(name) or _plain(name) in hidden
+        return f"{quote(name)}=" + ("***" if secret else quote(value, safe=":/,"))
+
+    try:
+        parts = urlsplit(redacted(url))
+        query = "&".join(shown(name, value) for name, value in _query(parts.query))
+        text = urlunsplit(parts._replace(query=query))
+    except ValueError:
+        text = redacted(url).partition("?")[0]
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def shortened(text: str) -> str:
+    """The text, its end left out where it is very long."""
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."
+
+
+def _checked(url: str, option: str) -> SplitResult:
+    parts = _parts(url)
+    if parts is None:
+        raise OptionError(
+            f"option {option} has {shown_url(url)!r}, which is no URL of an HTTP API",
+            remedy="write it as https://api.example.com/v1/orders",
+        )
+    credentials = [name for name, _ in _query(parts.query) if is_secret_name(name)]
+    if credentials or "@" in parts.netloc:
+        what = f"the parameter {credentials[0]}" if credentials else "a user name or password"
+        raise OptionError(
+            f"option {option} has {shown_url(url)!r} with {what}, which would be stored with the query",
+            remedy="give the credential by authEnv or authToken, with authParam where the API takes it as a "
+            "parameter of the URL, or by headers",
+        )
+    return parts._replace(fragment="")
+
+
+def _parts(url: str) -> SplitResult | None:
+    """The parts of a complete URL; None when it is none."""
+    try:
+        _check_characters(url.strip())
+        parts = urlsplit(url.strip())
+        is_complete = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if is_complete else None
+
+
+def _check_characters(url: str) -> None:
+    """Raise ValueError for characters that some parsers drop, and others take for something else."""
+    if "\\" in url or any(char < " " or char == "\x7f" for char in url):
+        raise ValueError("it has a backslash or control characters")
+
+
+def _below(root: SplitResult, endpoint: str) -> str:
+    if "://" in endpoint:
+        return urlunsplit(_checked(endpoint, "endpoints"))
+    path, _, query = endpoint.partition("?")
+    queries = "&".join(filter(None, [root.query, query.partition("#")[0]]))
+    path = root.path.rstrip("/") + "/" + path.partition("#")[0].lstrip("/")
+    return urlunsplit(_checked(urlunsplit(root._replace(path=path, query=queries)), "endpoints"))
+
+
+def _query(query: str) -> list[tuple[str, str]]:
+    return parse_qsl(query, keep_blank_values=True)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

@@ -1,0 +1,132 @@
+"""``flip27 check``: whether this machine, these places and this schema are ready for a query."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import pyarrow as pa
+import typer
+
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import Flip27Error
+from flip27_source.source import Source
+from flip27_source.source_options import STATE_LOCATION
+
+from ..answers import Answer, Table
+from ..commands import CHECK_FAILED, DONE, Storage, command, pairs
+from .findings import Finding, Status, failure, finding_of, ok, skipped
+from .machine import installed_version, machine, required_packages
+from .schema import schema_fits, wanted_schema
+from .spark import executors, session, spark_schema
+from .storage import no_path, source_path, state_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+group = typer.Typer()
+_ANY_READER = "binary"
+
+
+@command(
+    group,
+    "check",
+    example="flip27 check --path /landing/orders --state /ckpt/orders/flip27 --reader json "
+    '--schema "id long"',
+    answers="an object: is_ready, counts (by status), findings (check, status: ok, warning, failed or "
+    "skipped; found; remedy).",
+)
+def check(
+    path: Annotated[
+        str | None, typer.Option("--path", help="The path of the source, as for load(path).")
+    ] = None,
+    state: Annotated[str | None, typer.Option("--state", help="The stateLocation of the source.")] = None,
+    enumerator: Annotated[str, typer.Option("--enumerator", help="The option enumerator.")] = "files",
+    reader: Annotated[str | None, typer.Option("--reader", help="The option reader.")] = None,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="DDL", help="The schema, as for .schema(...).")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="Any other option of the source, as for .option(...). Repeatable.",
+        ),
+    ] = None,
+    storage: Storage = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Start a Spark session, and look at the executors too.")
+    ] = False,
+    remote: Annotated[
+        str | None,
+        typer.Option("--remote", metavar="URL", help="The same, on a Spark Connect server: sc://..."),
+    ] = None,
+) -> Answer:
+    """Look for what would make a query fail: versions, Java, places, permissions, listing, schema.
+
+    Nothing is left behind: probe files are deleted. Exit code 3 when a check failed.
+    """
+    given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
+    options = {name: value for name, value in given.items() if value is not None}
+    options |= pairs(option, "--option")
+    options |= {f"storage.{name}": value for name, value in pairs(storage, "--storage").items()}
+    wants_source = any(value is not None for value in (path, state, reader, schema, option))
+    findings = list(machine(java=remote is None))
+    try:
+        with session(remote) if spark or remote is not None else nullcontext() as running:
+            findings += _with_session(running)
+            if wants_source:
+                findings += _of_source(options, schema, running)
+    except Flip27Error as error:
+        findings.append(failure("spark", error))
+    return _answer(findings)
+
+
+def _with_session(spark: SparkSession | None) -> Iterator[Finding]:
+    if spark is not None:
+        own = {name: installed_version(name) for name in ("flip27-source", *required_packages())}
+        yield from executors(spark, own, platform.python_version())
+
+
+def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | None) -> Iterator[Finding]:
+    try:
+        # Places can be looked at without a reader; this one reads whatever there is.
+        source = Source.resolve({"reader": _ANY_READER} | options)
+    except Flip27Error as error:
+        yield failure("options", error)
+        return
+    yield ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}")
+    location = source.options[STATE_LOCATION]
+    if location is None:
+        yield skipped("state location", "none is given", "give it with --state")
+    else:
+        yield from state_location(location, source.options.with_prefix("storage."))
+    if not issubclass(source.enumerator_type, FilesEnumerator):
+        yield no_path(source.enumerator_name)
+        return
+    findings, first = source_path(source.options)
+    yield from findings
+    if first is not None and source.reader_name != _ANY_READER:
+        yield finding_of("schema", lambda: _schema(source, ddl, first, spark))
+
+
+def _schema(source: Source, ddl: str | None, first: FileSplit, spark: SparkSession | None) -> Finding:
+    wanted = wanted_schema(source, ddl) if ddl is None or spark is None else spark_schema(spark, ddl)
+    return schema_fits(source, wanted, first) if isinstance(wanted, pa.Schema) else wanted
+
+
+def _answer(findings: list[Finding]) -> Answer:
+    rows = [(finding.status.value, finding.check, finding.found, finding.remedy) for finding in findings]
+    counts = {status.value: sum(finding.status is status for finding in findings) for status in Status}
+    is_ready = not counts[Status.FAILED]
+    return Answer(
+        data={"is_ready": is_ready, "counts": counts, "findings": findings},
+        shown=[Table(columns=("status", "check", "found", "what_to_do"), rows=rows)],
+        notes=[", ".join(f"{number} {status}" for status, number in counts.items() if number)],
+        exit_code=DONE if is_ready else CHECK_FAILED,
+    )

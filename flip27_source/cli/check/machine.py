@@ -1,0 +1,115 @@
+"""Checks of the machine: Python, packages, Java, and whether Spark would find the format."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+
+from .findings import Finding, failed, ok, warning
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_PYSPARK = "4.2"
+OLDEST_JAVA = 17
+_JAVA_DEADLINE_S = 30
+_INSTALL = "install it on the driver and on every node: pip install {}"
+
+
+def machine(*, java: bool) -> Iterator[Finding]:
+    """All checks of this machine; ``java``: a JVM is to run here."""
+    yield python_version("python", sys.version_info[:3])
+    for name, oldest in {**required_packages(), "pyspark": OLDEST_PYSPARK}.items():
+        yield package_version(f"package {name}", name, installed_version(name), oldest)
+    yield format_is_found()
+    if java:
+        yield java_version(_java_output())
+
+
+def python_version(check: str, version: tuple[int, ...]) -> Finding:
+    """Whether a Python is new enough."""
+    text = ".".join(map(str, version))
+    if version >= OLDEST_PYTHON:
+        return ok(check, text)
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    return failed(check, text, f"use Python {oldest} or newer; Spark takes it from PYSPARK_PYTHON")
+
+
+def required_packages() -> dict[str, str | None]:
+    """What flip27-source needs: name and oldest version; nothing is known where it is not installed."""
+    try:
+        lines = metadata.requires("flip27-source") or ()
+    except metadata.PackageNotFoundError:
+        return {}
+    found = {}
+    for line in lines:
+        match = re.fullmatch(r"([\w.-]+)\s*(?:>=\s*([\d.]+))?", line)
+        if match is not None:  # others belong to extras
+            found[match[1]] = match[2]
+    return found
+
+
+def installed_version(name: str) -> str | None:
+    """The version of an installed package; None where there is none."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def package_version(check: str, name: str, version: str | None, oldest: str | None) -> Finding:
+    """Whether a package is there and new enough."""
+    wanted = name if oldest is None else f"'{name}>={oldest}'"
+    if version is None:
+        return failed(check, "not installed", _INSTALL.format(wanted))
+    if oldest is not None and _numbers(version) < _numbers(oldest):
+        return failed(check, f"{version}, and {oldest} is needed", _INSTALL.format(wanted))
+    return ok(check, version)
+
+
+def format_is_found() -> Finding:
+    """Whether Spark finds format("flip27") without registration."""
+    if importlib.util.find_spec("pyspark_flip27") is not None:
+        return ok("format", 'Spark finds format("flip27") by itself')
+    return warning(
+        "format",
+        "the module pyspark_flip27 is not on the path of this Python",
+        "install flip27-source with pip, or call flip27_source.register(spark)",
+    )
+
+
+def java_version(output: str | None) -> Finding:
+    """Whether the Java that printed this is new enough; None: there is none."""
+    remedy = f"install Java {OLDEST_JAVA} or newer, and set JAVA_HOME where it is not on the PATH"
+    if output is None:
+        return failed("java", "not found", remedy)
+    match = re.search(r'version "(?:1\.)?(\d+)[^"]*"', output)
+    if match is None:
+        return warning("java", f"it does not tell its version: {output.strip()[:80]}", remedy)
+    if int(match[1]) < OLDEST_JAVA:
+        return failed("java", f"Java {match[1]}", remedy)
+    return ok("java", f"Java {match[1]}")
+
+
+def _java_output(environment: Mapping[str, str] = os.environ) -> str | None:
+    """What ``java -version`` prints; JAVA_HOME counts first, as for Spark."""
+    home = environment.get("JAVA_HOME")
+    java = shutil.which("java") if home is None else str(Path(home, "bin", "java"))
+    if java is None:
+        return None
+    try:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=_JAVA_DEADLINE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stderr + done.stdout
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -1,0 +1,134 @@
+"""Checks that need a Spark session: its version, what executors have, and Spark's parser of schemas."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.errors import Flip27Error, SchemaError
+
+from .findings import Finding, failed, ok, warning
+from .machine import OLDEST_PYSPARK, package_version, python_version, required_packages
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_TASKS = 8
+"""How many tasks look around: several, so that several executors are met."""
+
+
+@contextlib.contextmanager
+def session(remote: str | None) -> Iterator[SparkSession]:
+    """A session of this program's own: on a Spark Connect server, or where spark-defaults say.
+
+    Raises:
+        Flip27Error: there is none to be had.
+    """
+    try:
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.appName("flip27 check")
+        spark = (
+            builder.config("spark.ui.enabled", "false").getOrCreate()
+            if remote is None
+            else (builder.remote(remote).getOrCreate())
+        )
+    except Exception as error:
+        raise Flip27Error(
+            f"no Spark session can be started: {type(error).__name__}: {error}",
+            remedy="check JAVA_HOME and the master (spark-defaults.conf), or the URL of --remote",
+        ) from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def executors(spark: SparkSession, own: dict[str, str | None], python: str) -> Iterator[Finding]:
+    """Whether executors have what the driver has.
+
+    Args:
+        own: versions of packages on the driver. python: that of the driver, ``3.12.1``.
+    """
+    yield package_version("spark", "pyspark", spark.version, OLDEST_PYSPARK)
+    try:
+        found = _looked_around(spark, list(own))
+    except Exception as error:  # noqa: BLE001 - a task may fail in any way, and that is the finding
+        remedy = "see the log of the executors; they need the same Python as the driver (PYSPARK_PYTHON)"
+        yield failed("executors", f"{type(error).__name__}: {_first_line(error)}", remedy)
+        return
+    for host in sorted({item["host"] for item in found}):
+        there = next(item for item in found if item["host"] == host)
+        yield _same_python(host, there["python"], python)
+        for name, version in there["packages"].items():
+            yield _same_package(host, name, version, own[name])
+
+
+def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
+    """The Arrow schema that Spark makes of a DDL text.
+
+    Raises:
+        SchemaError: Spark cannot parse it.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        return to_arrow_schema(spark.createDataFrame([], ddl).schema, timezone="UTC")
+    except PySparkException as error:
+        raise SchemaError(
+            f"the schema cannot be parsed: {_first_line(error)}",
+            remedy="write it as for .schema(...): name type, name type",
+        ) from error
+
+
+def _looked_around(spark: SparkSession, names: list[str]) -> list[dict[str, Any]]:
+    """What each task found where it ran."""
+
+    def look(_: Any) -> Any:
+        # Pickled by value, so that it runs where flip27-source is not installed.
+        import json
+        import platform
+        import socket
+        from importlib import metadata
+
+        import pyarrow as pa
+
+        def version(name: str) -> str | None:
+            try:
+                return metadata.version(name)
+            except metadata.PackageNotFoundError:
+                return None
+
+        found = {
+            "host": socket.gethostname(),
+            "python": platform.python_version(),
+            "packages": {name: version(name) for name in names},
+        }
+        yield pa.RecordBatch.from_pydict({"found": [json.dumps(found)]})
+
+    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(look, "found string").collect()
+    return [json.loads(row.found) for row in rows]
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "")
+
+
+def _same_python(host: str, version: str, own: str) -> Finding:
+    check = f"executor {host}: python"
+    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    if version.split(".")[:2] != own.split(".")[:2]:
+        return failed(check, f"{version}, and {own} on the driver", "set PYSPARK_PYTHON to the same Python")
+    return python_version(check, numbers)
+
+
+def _same_package(host: str, name: str, version: str | None, own: str | None) -> Finding:
+    check = f"executor {host}: package {name}"
+    finding = package_version(check, name, version, required_packages().get(name))
+    if finding.remedy is None and version != own:
+        return warning(check, f"{version}, and {own} on the driver", "install the same version on all nodes")
+    return finding if finding.remedy is not None else ok(check, str(version))

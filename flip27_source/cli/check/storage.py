@@ -1,0 +1,178 @@
+"""Checks of places: the state location can be written and claimed, the path can be listed and read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from flip27_source.enumerators.files.listing.walk import open_listers
+from flip27_source.enumerators.files.options import CLEAN_SOURCE, PATHS, RECURSIVE_FILE_LOOKUP, paths_of
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import Flip27Error, MissingStateError, StateLocationError
+from flip27_source.file_systems.paths import local_path
+from flip27_source.options import Options
+from flip27_source.readers.files.input import open_raw
+from flip27_source.snapshots.store import Store, open_store
+from flip27_source.source_options import PATH
+
+from .findings import Finding, failed, failure, finding_of, ok, skipped, warning
+from .permissions import writers
+
+LISTING_S = 5.0
+"""How long the path is listed at most."""
+_SLOW_FILES_PER_S = 500
+_PROBE = "flip27-check-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What listing a path found.
+
+    Attributes:
+        first: a file of it. whole: whether all of it was listed in the time that there was.
+    """
+
+    files: int
+    seconds: float
+    whole: bool
+    first: FileSplit | None
+
+
+def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Finding]:
+    """Create, read, list and delete a probe file, and create it twice; nothing of it stays."""
+    try:
+        store = open_store(location, storage)
+    except Flip27Error as error:
+        yield failure("state location", error)
+        return
+    folder = f"{_PROBE}{uuid.uuid4().hex}"
+    with _cleaned_up(store, location, folder):
+        yield finding_of("state location", lambda: _probed(store, folder))
+        local = local_path(location)
+        if local is not None:
+            yield writers(Path(os.path.realpath(local)))
+        yield _conditional_create(store, f"{folder}/twice")
+
+
+def source_path(options: Options) -> tuple[list[Finding], FileSplit | None]:
+    """List the path of a files source, read a byte of its first file, and measure; and that file."""
+    if options[PATH] is None and not options[PATHS]:
+        return [skipped("path", "none is given", "give it with --path")], None
+    try:
+        found = _listed(options, LISTING_S)
+    except Exception as error:  # noqa: BLE001 - file systems raise what they like
+        return [failure("path", error)], None
+    first = found.first
+    if first is None:
+        return [warning("path", "it can be listed, and holds no file", "check path and globs")], None
+    findings = [finding_of("path", lambda: _read_a_byte(first, options)), _rate(found)]
+    if options[CLEAN_SOURCE] != "off":
+        findings += [
+            finding_of("path, to clean", partial(_writable, path, options)) for path in paths_of(options)
+        ]
+    return findings, first
+
+
+def _probed(store: Store, folder: str) -> Finding:
+    name, data = f"{folder}/probe", b"flip27 check"
+    store.create(name, data)
+    if store.read(name) != data or "probe" not in store.list(folder):
+        return failed("state location", "what was just written is not there", "use another file system")
+    store.delete(name)
+    with contextlib.suppress(MissingStateError):
+        store.read(name)
+        return failed("state location", "what was deleted is still there", "use another file system")
+    return ok("state location", "a file can be created, read, listed and deleted")
+
+
+def _conditional_create(store: Store, name: str) -> Finding:
+    check = "conditional create"
+    try:
+        first = store.create(name, b"first", exclusive=True)
+        second = store.create(name, b"second", exclusive=True)
+        kept = store.read(name)
+    except StateLocationError as error:
+        return warning(check, error.what, f"sources whose tasks report need it: {error.remedy}")
+    if first and not second and kept == b"first":
+        return ok(check, "of two that create one name, the second is refused")
+    return failed(
+        check,
+        "of two that create one name, both succeed",
+        "use a file system that can create only what is absent: local disk, S3, GCS, Azure",
+    )
+
+
+@contextlib.contextmanager
+def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
+    """Whatever happens, the probes are deleted, and directories that only they needed."""
+    local = local_path(location)
+    made = [] if local is None else _absent_parents(Path(os.path.abspath(local)))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Flip27Error):
+            for name in store.list(folder):
+                store.delete(f"{folder}/{name}")
+        if local is not None:
+            for directory in (Path(os.path.abspath(local), folder), *made):
+                with contextlib.suppress(OSError):
+                    directory.rmdir()
+
+
+def _absent_parents(folder: Path) -> list[Path]:
+    return [path for path in (folder, *folder.parents) if not path.exists()]
+
+
+def _listed(options: Options, deadline_s: float) -> Listed:
+    lister = open_listers(paths_of(options), options.with_prefix("storage."))
+    lister.check_root()
+    began = time.monotonic()
+    files, first, whole = 0, None, True
+    for path, info in lister.files(recursive=options[RECURSIVE_FILE_LOOKUP]):
+        files += 1
+        if first is None and (known := info()) is not None:
+            first = FileSplit(path=path, length=known.length, modified_us=known.modified_us)
+        if time.monotonic() - began > deadline_s:
+            whole = False
+            break
+    return Listed(files=files, seconds=time.monotonic() - began, whole=whole, first=first)
+
+
+def _rate(found: Listed) -> Finding:
+    rate = found.files / max(found.seconds, 1e-6)
+    more = "" if found.whole else ", and there are more"
+    said = f"{found.files:,} files in {found.seconds:.2f} s{more}: {rate:,.0f} files per second"
+    if found.whole or rate >= _SLOW_FILES_PER_S:
+        return ok("listing", said)
+    return warning(
+        "listing",
+        said,
+        "discovery runs beside the batches, but new files are found late: list fewer directories, or use "
+        "seenFiles=nameCursor where names grow",
+    )
+
+
+def _read_a_byte(split: FileSplit, options: Options) -> Finding:
+    with open_raw(split.path, options) as stream:
+        stream.read(1)
+    return ok("path", f"it can be listed, and {split.path} can be read")
+
+
+def _writable(path: str, options: Options) -> Finding:
+    """Its name begins with ``_``, so no source takes it for data."""
+    store, name = open_store(path, options.with_prefix("storage.")), f"_{_PROBE}{uuid.uuid4().hex}"
+    store.create(name, b"")
+    store.delete(name)
+    return ok("path, to clean", f"files can be created and deleted in {store.location}")
+
+
+def no_path(enumerator: str) -> Finding:
+    """For sources that do not read files."""
+    return skipped("path", f"the enumerator {enumerator} reads no files")

@@ -1,0 +1,85 @@
+"""``flip27 demo``: what ``make demo`` runs, as a command."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flip27_source.errors import Flip27Error
+
+from ..answers import Answer
+from ..commands import command
+from .display import render
+from .program import DemoError, DemoResult, DemoSettings, run
+
+group = typer.Typer()
+_USUAL = DemoSettings()
+
+
+@command(
+    group,
+    "demo",
+    example="flip27 demo --kills 3",
+    answers="an object: files, batches, kills, restarts, rows_in, rows_out, lost, duplicated, exactly_once, "
+    "output, state, seconds.",
+)
+def demo(
+    files: Annotated[int, typer.Option("--files", min=1, help="Files to write.")] = _USUAL.files,
+    rows_per_file: Annotated[
+        int, typer.Option("--rows-per-file", min=1, help="Rows in each.")
+    ] = _USUAL.rows_per_file,
+    over_s: Annotated[
+        float, typer.Option("--over-s", min=0, help="Seconds to write them in.")
+    ] = _USUAL.over_s,
+    files_per_batch: Annotated[
+        int, typer.Option("--files-per-batch", min=1, help="Most files in one batch.")
+    ] = _USUAL.files_per_batch,
+    kills: Annotated[
+        int, typer.Option("--kills", min=0, help="Crashes in the middle of a batch.")
+    ] = _USUAL.kills,
+    parent: Annotated[
+        Path, typer.Option("--parent", help="A new folder for the run is made in here.")
+    ] = _USUAL.parent,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout-s", min=1, help="Give up after so many seconds.")
+    ] = _USUAL.timeout_s,
+) -> Answer:
+    """Stream files while the query is killed with SIGKILL, and count every row; needs pyspark and Java.
+
+    Exit code 1 when a row was lost or duplicated.
+    """
+    settings = DemoSettings(
+        files=files,
+        rows_per_file=rows_per_file,
+        over_s=over_s,
+        files_per_batch=files_per_batch,
+        kills=kills,
+        parent=parent,
+        timeout_s=timeout_s,
+    )
+    try:
+        result = run(settings, Console(stderr=True))
+    except DemoError as error:
+        raise Flip27Error(str(error), remedy="see processes.log in the run's folder") from error
+    return answer_of(result)
+
+
+def answer_of(result: DemoResult) -> Answer:
+    """What came of the demo, as data and as its own table."""
+    data = {
+        "files": result.files,
+        "batches": result.batches,
+        "kills": [{"batch": kill.batch, "reached": kill.reached.value} for kill in result.kills],
+        "restarts": result.restarts,
+        **dataclasses.asdict(result.comparison),
+        "exactly_once": result.comparison.exactly_once,
+        "output": str(result.folder.output),
+        "state": str(result.folder.state),
+        "seconds": result.seconds,
+    }
+    return Answer(data=data, shown=[partial(render, result=result)], exit_code=result.exit_code)

@@ -1,0 +1,290 @@
+"""``flip27 edit``: change the state of a source at its next batch boundary. A dry run by default."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from flip27_source import edits
+from flip27_source.coordination.edit_values import EditOperation
+
+from ..answers import Answer, Table
+from ..commands import REFUSED, Lineage, Storage, command, storage_options
+
+group = typer.Typer(
+    help="Change the state of a source: skip, replay, rewind and more. A dry run without --execute.",
+    no_args_is_help=True,
+)
+quarantine = typer.Typer(help="Splits that were set aside: try again, or give up.", no_args_is_help=True)
+group.add_typer(quarantine, name="quarantine")
+
+State = Annotated[
+    str,
+    typer.Option("--state", help="The query's stateLocation, or its checkpointLocation where that holds it."),
+]
+Why = Annotated[str, typer.Option("--why", help="The reason, for the history.")]
+Who = Annotated[
+    str | None, typer.Option("--who", help="Who asks, for the history; the user and the host if not given.")
+]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it; without it, nothing is changed.")]
+Splits = Annotated[
+    list[str] | None, typer.Option("--split", metavar="ID", help="The id of a split. Repeatable.")
+]
+Glob = Annotated[str | None, typer.Option("--glob", help="Splits whose ids match, such as */2026-01-03/*.")]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="TIME", help="Splits that a checkpoint made then or later has read, ISO 8601."
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--to", metavar="TIME", help="The same for then or earlier; times without zone are local."),
+]
+
+_SHOWN = 100
+_ANSWERS = "an object: request, changes (split_id, now, then, checkpoint_id), notes, submitted."
+
+
+def _of_splits(operation: EditOperation, doc: str) -> Callable[..., Answer]:
+    """The command that asks for an edit of chosen splits, of which nothing else has to be known."""
+
+    def ask(
+        state: State,
+        why: Why,
+        splits: Splits = None,
+        glob: Glob = None,
+        since: Since = None,
+        until: Until = None,
+        who: Who = None,
+        execute: Execute = False,
+        lineage: Lineage = None,
+        storage: Storage = None,
+    ) -> Answer:
+        plan = edits.plan(
+            operation,
+            state=state,
+            why=why,
+            who=who,
+            lineage=lineage,
+            splits=splits or (),
+            glob=glob,
+            since=_time(since, "--from"),
+            until=_time(until, "--to"),
+            storage_options=storage_options(storage),
+        )
+        return _planned(plan, execute=execute)
+
+    ask.__doc__ = doc
+    return ask
+
+
+command(
+    group,
+    "skip",
+    example="flip27 edit skip --state /ckpt/orders/flip27 --glob '*/broken-*' --why 'bad upload'",
+    answers=_ANSWERS,
+)(_of_splits(EditOperation.SKIP, "Never read splits that are still to be read: waiting, live, or held back."))
+command(
+    group,
+    "replay",
+    example="flip27 edit replay --state /ckpt/orders/flip27 --from 2026-01-03T10:00 --why 'sink lost rows'",
+    answers=_ANSWERS,
+)(_of_splits(EditOperation.REPLAY, "Read splits of retained batches once more, as they were."))
+command(
+    quarantine,
+    "retry",
+    example="flip27 edit quarantine retry --state /ckpt/orders/flip27 --glob '*' --why 'disk mended'",
+    answers=_ANSWERS,
+)(
+    _of_splits(
+        EditOperation.QUARANTINE_RETRY, "Try splits again that were set aside, as they could not be read."
+    )
+)
+command(
+    quarantine,
+    "drop",
+    example="flip27 edit quarantine drop --state /ckpt/orders/flip27 --split /landing/a.json --why empty",
+    answers=_ANSWERS,
+)(_of_splits(EditOperation.QUARANTINE_DROP, "Give splits up that were set aside: they are never read."))
+command(
+    group,
+    "forget",
+    example="flip27 edit forget --state /ckpt/orders/flip27 --split /landing/a.json --why rewritten",
+    answers=_ANSWERS,
+)(
+    _of_splits(
+        EditOperation.FORGET,
+        "Have the enumerator know splits no longer: discovery finds them again, as they are now.",
+    )
+)
+
+
+@command(
+    group,
+    "rewind",
+    example="flip27 edit rewind --state /ckpt/orders/flip27 --to-time 2026-01-03T10:00 --why 'bad deploy'",
+    answers=_ANSWERS,
+)
+def rewind(
+    state: State,
+    why: Why,
+    to_checkpoint: Annotated[
+        int | None, typer.Option("--to-checkpoint", help="The checkpoint to go back to, a retained one.")
+    ] = None,
+    to_time: Annotated[
+        str | None,
+        typer.Option("--to-time", metavar="TIME", help="The last checkpoint made until then, ISO 8601."),
+    ] = None,
+    who: Who = None,
+    execute: Execute = False,
+    lineage: Lineage = None,
+    storage: Storage = None,
+) -> Answer:
+    """Go back to where the whole source stood after a retained checkpoint."""
+    plan = edits.plan(
+        EditOperation.REWIND,
+        state=state,
+        why=why,
+        who=who,
+        lineage=lineage,
+        to_checkpoint=to_checkpoint,
+        to_time=_time(to_time, "--to-time"),
+        storage_options=storage_options(storage),
+    )
+    return _planned(plan, execute=execute)
+
+
+@command(
+    group,
+    "set-position",
+    example="flip27 edit set-position --state /ckpt/ids/flip27 --split sequence-0 "
+    """--position '{"next": 500}' --why gap""",
+    answers=_ANSWERS,
+)
+def set_position(
+    state: State,
+    why: Why,
+    position: Annotated[
+        str,
+        typer.Option(
+            "--position", metavar="JSON", help="Fields of the split and their new values, an object."
+        ),
+    ],
+    splits: Splits = None,
+    glob: Glob = None,
+    who: Who = None,
+    execute: Execute = False,
+    lineage: Lineage = None,
+    storage: Storage = None,
+) -> Answer:
+    """Have live splits, which are read in parts, go on elsewhere."""
+    plan = edits.plan(
+        EditOperation.SET_POSITION,
+        state=state,
+        why=why,
+        who=who,
+        lineage=lineage,
+        splits=splits or (),
+        glob=glob,
+        position=_fields(position),
+        storage_options=storage_options(storage),
+    )
+    return _planned(plan, execute=execute)
+
+
+@command(
+    group,
+    "list",
+    example="flip27 edit list --state /ckpt/orders/flip27",
+    answers="a list of objects: request_id, request (null where it cannot be read), error, applied_in (the "
+    "checkpoint that has applied it, whose batch is not known to be complete).",
+)
+def list_pending(state: State, lineage: Lineage = None, storage: Storage = None) -> Answer:
+    """The edits that wait for the next batch boundary; those that were applied are in the checkpoints."""
+    found = edits.pending(state=state, lineage=lineage, storage_options=storage_options(storage))
+    columns = ("request", "edit", "splits", "who", "why", "applied in", "problem")
+    rows = []
+    for item in found:
+        asked = item.request
+        what = (None,) * 4 if asked is None else (asked.operation, asked.selected, asked.who, asked.why)
+        rows.append((item.request_id, *what, item.applied_in, item.error))
+    return Answer(data=found, shown=[Table(columns=columns, rows=rows)])
+
+
+@command(
+    group,
+    "withdraw",
+    example="flip27 edit withdraw 0f3a5c1e --state /ckpt/orders/flip27",
+    answers="an object: request_id, applied_in (null where it never happens).",
+)
+def withdraw(
+    request: Annotated[
+        str, typer.Argument(metavar="REQUEST", help="Its id, or the beginning of it, as list has it.")
+    ],
+    state: State,
+    lineage: Lineage = None,
+    storage: Storage = None,
+) -> Answer:
+    """Take an edit back that waits; exit code 1 where it was applied meanwhile."""
+    done = edits.withdraw(request, state=state, lineage=lineage, storage_options=storage_options(storage))
+    if done.applied_in is None:
+        return Answer(data=done, shown=[f"withdrawn: {done.request_id}"])
+    said = f"{done.request_id} was applied by checkpoint {done.applied_in}: to undo it, edit the state again"
+    return Answer(data=done, shown=[said], exit_code=REFUSED)
+
+
+def _planned(plan: edits.EditPlan, *, execute: bool) -> Answer:
+    if execute:
+        edits.submit(plan)
+        done = (
+            f"request {plan.request.request_id} waits for the next batch boundary; that of a stopped query "
+            "is its next start"
+        )
+    else:
+        done = "nothing was changed: this was a dry run, and --execute does it"
+    shown, more = plan.changes[:_SHOWN], len(plan.changes) - _SHOWN
+    return Answer(
+        data={
+            "request": plan.request,
+            "changes": plan.changes,
+            "notes": plan.notes,
+            "submitted": execute,
+        },
+        shown=[
+            Table(
+                columns=("split", "checkpoint", "now", "then"),
+                rows=[(item.split_id, item.checkpoint_id, item.now, item.then) for item in shown],
+            )
+        ],
+        notes=[*([f"and {more} more; all of them with --json"] if more > 0 else []), *plan.notes, done],
+    )
+
+
+def _time(text: str | None, option: str) -> dt.datetime | None:
+    if text is None:
+        return None
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time: write 2026-01-03T10:00, or with a zone 2026-01-03T10:00+01:00",
+            param_hint=option,
+        ) from None
+
+
+def _fields(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise typer.BadParameter(
+            f'{text!r} is no JSON object: write fields of the split, such as {{"next": 500}}',
+            param_hint="--position",
+        )
+    return found

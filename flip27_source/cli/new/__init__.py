@@ -1,0 +1,1 @@
+"""`flip27 new`: the project of an own source, written from a template. Open `command` first."""

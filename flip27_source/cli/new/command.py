@@ -1,0 +1,35 @@
+"""``flip27 new``: a project for a source of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..answers import Answer
+from ..commands import command
+from .project import new_project
+
+group = typer.Typer()
+
+
+@command(
+    group,
+    "new",
+    example="flip27 new my-source",
+    answers="an object: folder, files.",
+)
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the project and of its source: my-source.")],
+    parent: Annotated[
+        Path, typer.Option("--parent", help="The project gets a folder of its own in here.")
+    ] = Path(),
+) -> Answer:
+    """Make a project with an enumerator, a reader and tests that hold them to the laws; it passes at once."""
+    made = new_project(name, parent)
+    return Answer(
+        data={"folder": str(parent / name), "files": [str(file) for file in made]},
+        shown=[str(file) for file in made],
+        notes=[f"cd {parent / name} && pip install -e '.[test]' && pytest"],
+    )

@@ -1,0 +1,1 @@
+"""`flip27 savepoint`: making, showing and deleting savepoints. The work is done in `savepoints`."""

@@ -1,0 +1,253 @@
+"""``flip27 savepoint``: make savepoints, look at them, verify and delete them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from flip27_source import savepoints
+
+from ..answers import Answer, Table
+from ..commands import DONE, REFUSED, Lineage, Storage, command, storage_options
+from ..rendering import say_meanwhile
+
+group = typer.Typer(help="Savepoints: make, look at, verify and delete them.", no_args_is_help=True)
+
+Savepoint = Annotated[
+    str, typer.Argument(metavar="SAVEPOINT", help="The directory of a savepoint, or its _metadata file.")
+]
+State = Annotated[str, typer.Option("--state", help="The query's stateLocation.")]
+To = Annotated[str, typer.Option("--to", help="Where the savepoint gets a directory of its own.")]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint", help="The query's checkpointLocation; found by itself where it holds the state."
+    ),
+]
+_FAILED_SHOWN = 5
+_REQUEST = "an object: request_id, lineage, target."
+
+
+@command(
+    group,
+    "create",
+    example="flip27 savepoint create --state /ckpt/orders/flip27 --to /savepoints",
+    answers="an object: directory, checkpoint_id, batch_id (null where Spark's checkpoint is not known), "
+    "requested (whether a running query has made it).",
+)
+def create(
+    state: State,
+    to: To,
+    checkpoint: Checkpoint = None,
+    lineage: Lineage = None,
+    query: Annotated[
+        bool, typer.Option("--query", help="Copy the whole query: Spark's checkpoint and all its sources.")
+    ] = False,
+    copy: Annotated[
+        bool,
+        typer.Option("--copy", help="Copy the newest complete checkpoint at once, even of a running query."),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="How long to wait for a running query, in seconds.")
+    ] = 600.0,
+    storage: Storage = None,
+) -> Answer:
+    """Make a savepoint: a running query makes it at its next batch boundary, of a stopped one it is a copy.
+
+    While it waits it says so on standard error. A request that was not answered in time is withdrawn.
+    """
+    made = savepoints.create(
+        state=state,
+        to=to,
+        checkpoint=checkpoint,
+        lineage=lineage,
+        query=query,
+        copy=copy,
+        timeout_s=timeout,
+        progress=say_meanwhile,
+        storage_options=storage_options(storage),
+    )
+    said = f"checkpoint {made.checkpoint_id}"
+    if made.batch_id is not None:
+        said += f", the state after batch {made.batch_id}"
+    elif not made.requested:
+        said += ", the newest that is surely complete (give --checkpoint for the very last batch)"
+    said += "; made by the running query" if made.requested else ""
+    return Answer(data=made, shown=[made.directory], notes=[said])
+
+
+@command(
+    group,
+    "request",
+    example="flip27 savepoint request --state /ckpt/orders/flip27 --to /savepoints",
+    answers=_REQUEST,
+)
+def request(
+    state: State,
+    to: To,
+    checkpoint: Checkpoint = None,
+    lineage: Lineage = None,
+    storage: Storage = None,
+) -> Answer:
+    """Ask a query for a savepoint and do not wait; a stopped one makes it at its next start."""
+    asked = savepoints.request(
+        state=state, to=to, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
+    )
+    said = f"{asked.lineage} makes it at its next batch boundary, in {asked.target}"
+    earlier = savepoints.pending(
+        state=state, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
+    )
+    failed = [
+        f"an earlier request failed, {item.request_id} for {item.target}: {item.error}"
+        for item in earlier
+        if item.error is not None
+    ]
+    return Answer(data=asked, shown=[asked.request_id], notes=[said, *failed[-_FAILED_SHOWN:]])
+
+
+@command(
+    group,
+    "requests",
+    example="flip27 savepoint requests --state /ckpt/orders/flip27",
+    answers="a list of objects: request_id, lineage, target, error (null as long as it waits), failed_at.",
+)
+def list_requests(
+    state: State, checkpoint: Checkpoint = None, lineage: Lineage = None, storage: Storage = None
+) -> Answer:
+    """The savepoints that a query is asked for: those that wait, those that failed, and why."""
+    found = savepoints.pending(
+        state=state, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
+    )
+    columns = ("request", "target", "failed at", "problem")
+    rows = [(item.request_id, item.target, item.failed_at, item.error) for item in found]
+    return Answer(data=found, shown=[Table(columns=columns, rows=rows)])
+
+
+@command(
+    group,
+    "withdraw",
+    example="flip27 savepoint withdraw 0f3a5c1e --state /ckpt/orders/flip27",
+    answers=_REQUEST,
+)
+def withdraw(
+    request_id: Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, or the beginning of it.")],
+    state: State,
+    checkpoint: Checkpoint = None,
+    lineage: Lineage = None,
+    storage: Storage = None,
+) -> Answer:
+    """Take a request for a savepoint back, or forget one that failed; one under way is finished anyway."""
+    asked = savepoints.withdraw(
+        request_id,
+        state=state,
+        checkpoint=checkpoint,
+        lineage=lineage,
+        storage_options=storage_options(storage),
+    )
+    return Answer(data=asked, shown=[f"withdrawn {asked.request_id}, a savepoint in {asked.target}"])
+
+
+@command(
+    group,
+    "restore",
+    example="flip27 savepoint restore /savepoints/savepoint-17-0f3a... --checkpoint /ckpt/orders-fork",
+    answers="an object: checkpoint_location, state_location, batch_id (the fork goes on after that batch).",
+)
+def restore(
+    savepoint: Savepoint,
+    checkpoint: Annotated[
+        str, typer.Option("--checkpoint", help="A new directory: checkpointLocation of the fork.")
+    ],
+    state: Annotated[
+        str | None,
+        typer.Option("--state", help="stateLocation of the fork; flip27 in its checkpoint when not given."),
+    ] = None,
+    storage: Storage = None,
+) -> Answer:
+    """Make a checkpoint that a fork of a whole query can be started with (of create --query)."""
+    made = savepoints.restore_query(
+        savepoint, checkpoint, state=state, storage_options=storage_options(storage)
+    )
+    return Answer(
+        data=made,
+        shown=[made.checkpoint_location],
+        notes=[f"after batch {made.batch_id}; its option stateLocation: {made.state_location}"],
+    )
+
+
+@command(
+    group,
+    "list",
+    example="flip27 savepoint list /savepoints",
+    answers="a list of objects: directory, status (readable, damaged, unfinished), problem, created_at, "
+    "checkpoint_id, lineage, uid.",
+)
+def list_all(
+    directory: Annotated[
+        str, typer.Argument(metavar="DIRECTORY", help="Where savepoints were made (--to of create).")
+    ],
+    storage: Storage = None,
+) -> Answer:
+    """The savepoints in a directory; what is damaged or unfinished is listed as that."""
+    found = savepoints.list_savepoints(directory, storage_options(storage))
+    columns = ("directory", "status", "created_at", "checkpoint_id", "uid", "lineage", "problem")
+    rows = [[getattr(entry, column) for column in columns] for entry in found]
+    return Answer(data=found, shown=[Table(columns=columns, rows=rows)])
+
+
+@command(
+    group,
+    "show",
+    example="flip27 savepoint show /savepoints/savepoint-17-0f3a...",
+    answers="an object: directory, checkpoint_id, digest, checkpoint_at, created_at, lineage, source, live, "
+    "finished, quarantined, segments, reports, query_batch, claimed_by.",
+)
+def show(savepoint: Savepoint, storage: Storage = None) -> Answer:
+    """What a savepoint is of, and its numbers."""
+    found = savepoints.describe(savepoint, storage_options(storage))
+    fields = [field.name for field in dataclasses.fields(found) if field.name != "directory"]
+    rows = [(name, getattr(found, name)) for name in fields]
+    return Answer(data=found, shown=[Table(columns=("savepoint", found.directory), rows=rows)])
+
+
+@command(
+    group,
+    "verify",
+    example="flip27 savepoint verify /savepoints/savepoint-17-0f3a...",
+    answers="an object: directory, is_whole, files (name, bytes, problem).",
+)
+def verify(savepoint: Savepoint, storage: Storage = None) -> Answer:
+    """Read every file of a savepoint and check it against its digest; exit code 1 when one is damaged."""
+    found = savepoints.verify(savepoint, storage_options(storage))
+    columns = ("file", "bytes", "problem")
+    rows = [(file.name, file.bytes, file.problem) for file in found.files]
+    said = f"{len(found.files)} files, {len(found.damaged)} damaged"
+    return Answer(
+        data={"directory": found.directory, "is_whole": found.is_whole, "files": found.files},
+        shown=[Table(columns=columns, rows=rows)],
+        notes=[said if found.damaged else f"{said}: the savepoint is whole"],
+        exit_code=DONE if found.is_whole else REFUSED,
+    )
+
+
+@command(
+    group,
+    "delete",
+    example="flip27 savepoint delete /savepoints/savepoint-17-0f3a... --yes",
+    answers="an object: directory, files (how many there were).",
+)
+def delete(
+    savepoint: Savepoint,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    storage: Storage = None,
+) -> Answer:
+    """Delete a savepoint, after asking. What is not a savepoint is refused."""
+    options = storage_options(storage)
+    found = savepoints.describe(savepoint, options)
+    if not yes:
+        question = f"Delete the savepoint {found.directory} of checkpoint {found.checkpoint_id}?"
+        typer.confirm(question, abort=True, err=True)
+    done = savepoints.delete(savepoint, options)
+    return Answer(data=done, shown=[f"deleted {done.directory}, {done.files} files"])

@@ -1,0 +1,1 @@
+"""`flip27 state`: the stored state as tables, and what differs. The rows are those of `state_tables`."""

@@ -1,0 +1,148 @@
+"""Diff: what differs between two checkpoints, of one query or of two. Needs no code of authors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from flip27_source.errors import MissingStateError
+from flip27_source.snapshots.documents import CheckpointDocument, timestamp
+from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.state_tables.history import History, StoredSplit
+from flip27_source.state_tables.split_rows import IGNORED, LIVE, QUARANTINED, WAITING
+
+from .rows import Place, named_checkpoint
+
+_AT_CHECKPOINT = re.compile(r"(.+)@(\d{1,18})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing that differs.
+
+    Attributes:
+        part: ``source``, ``state`` (the enumerator's), ``ledger`` (numbers) or ``splits``.
+        what: which one: a dotted path, a number's name, a split id.
+        before, after: None where it is not there.
+    """
+
+    part: str
+    what: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One checkpoint that is compared."""
+
+    history: History
+    name: CheckpointName
+    document: CheckpointDocument
+
+    def described(self) -> dict[str, Any]:
+        """What it is, for people and programs."""
+        return {
+            "lineage": self.history.lineage.name,
+            "checkpoint_id": self.name.checkpoint_id,
+            "digest": self.name.digest,
+            "created_at": timestamp(self.document.timestamp_ms),
+        }
+
+
+def point_at(text: str, place: Place) -> Point:
+    """The checkpoint that ``LOCATION`` or ``LOCATION@CHECKPOINT`` means.
+
+    Args:
+        place: what else is known of the place; its location does not count.
+
+    Raises:
+        StateError, OptionError: there is none.
+    """
+    match = _AT_CHECKPOINT.fullmatch(text)
+    location, checkpoint_id = (match[1], int(match[2])) if match else (text, None)
+    history = replace(place, location=location).history()
+    name = named_checkpoint(history, checkpoint_id)
+    document = history.document(name)
+    if document is None:
+        raise _cleaned_up(name)
+    return Point(history=history, name=name, document=document)
+
+
+def changes(before: Point, after: Point) -> list[Change]:
+    """What differs, part by part.
+
+    Raises:
+        MissingStateError: clean-up has removed one of the checkpoints meanwhile.
+    """
+    return [
+        *_compared("source", _source(before), _source(after)),
+        *_compared("ledger", _numbers(before), _numbers(after)),
+        *_compared("state", _state(before), _state(after)),
+        *_compared("splits", _splits(before), _splits(after)),
+    ]
+
+
+def _compared(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    for what in dict.fromkeys([*before, *after]):
+        if before.get(what) != after.get(what):
+            yield Change(part=part, what=what, before=before.get(what), after=after.get(what))
+
+
+def _source(point: Point) -> dict[str, Any]:
+    return _leaves(msgspec.to_builtins(point.document.source))
+
+
+def _state(point: Point) -> dict[str, Any]:
+    stored = point.document.raw.enumerator
+    return _leaves(msgspec.json.decode(stored.state)) | {"version": stored.version}
+
+
+def _numbers(point: Point) -> dict[str, Any]:
+    ledger = point.document.raw.ledger
+    return {
+        "finished": ledger.finished,
+        LIVE: len(ledger.live),
+        QUARANTINED: len(ledger.quarantined),
+        IGNORED: ledger.ignored_count,
+        "segments": len(point.document.raw.segments),
+    }
+
+
+def _splits(point: Point) -> dict[str, Any]:
+    """Where each split of the ledger is, and how far."""
+    ledger = point.document.raw.ledger
+    found: dict[str, Any] = {}
+    for block in ledger.waiting:
+        splits = point.history.splits(point.name, point.document, block.splits)
+        if splits is None:
+            raise _cleaned_up(point.name)
+        found |= {split.split_id: {"status": WAITING} for split in splits}
+    for item in ledger.quarantined:
+        found[StoredSplit.of(item.split).split_id] = {"status": QUARANTINED, "error": item.error}
+    for item in ledger.ignored:
+        found[StoredSplit.of(item.split).split_id] = {"status": IGNORED, "error": item.error}
+    for split in map(StoredSplit.of, ledger.live):
+        found[split.split_id] = {"status": LIVE, "position": msgspec.json.decode(split.text)}
+    return found
+
+
+def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """The values in a JSON value that are no objects, by their dotted paths."""
+    if not isinstance(value, Mapping):
+        return {path or "value": value}
+    found: dict[str, Any] = {}
+    for name, item in value.items():
+        found |= _leaves(item, f"{path}.{name}" if path else str(name))
+    return found
+
+
+def _cleaned_up(name: CheckpointName) -> MissingStateError:
+    return MissingStateError(
+        f"checkpoint {name.checkpoint_id} was cleaned up meanwhile",
+        remedy="compare newer ones, or retain more (option retainedCheckpoints)",
+    )

@@ -1,0 +1,201 @@
+"""Watching: what a source is doing, from its state location alone. Reads; is told the time; draws nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from flip27_source.snapshots.documents import CheckpointDocument
+from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.state_tables.held_splits import held_pages
+from flip27_source.state_tables.history import COMPLETE, History
+from flip27_source.state_tables.predicates import EVERYTHING
+
+from ..state.rows import Place, Row, checkpoint_row, view_rows
+
+WINDOW = 10
+"""Over how many of the newest batches rates are taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskProgress:
+    """One subtask of the newest batch.
+
+    Attributes:
+        done: how many of its splits are known to be read: all, once it has reported or the batch is complete.
+        rows, duration_ms, host: what it has reported.
+    """
+
+    subtask: int
+    splits: int
+    done: int
+    rows: int | None = None
+    duration_ms: int | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One lineage at one moment.
+
+    Attributes:
+        at: when it was looked at.
+        checkpoint_id, batch_id, status, created_at: of the newest checkpoint; None before the first.
+        lag_s: seconds since that was made.
+        event_time_lag_s: seconds between the largest event time reported and now.
+        backlog: splits that are found and not yet in a batch. live: splits that go on.
+        finished, quarantined: splits since the source began.
+        rows_per_s, splits_per_s: over the newest batches; rows only where tasks report.
+        batches: checkpoints that are retained.
+        subtasks: of the newest batch.
+    """
+
+    lineage: str
+    at: dt.datetime
+    checkpoint_id: int | None = None
+    batch_id: int | None = None
+    status: str | None = None
+    created_at: dt.datetime | None = None
+    lag_s: float | None = None
+    event_time_lag_s: float | None = None
+    backlog: int = 0
+    live: int = 0
+    finished: int = 0
+    quarantined: int = 0
+    rows_per_s: float | None = None
+    splits_per_s: float | None = None
+    batches: int = 0
+    subtasks: Sequence[SubtaskProgress] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """What one checkpoint says, and the reports on it."""
+
+    row: Row
+    reports: dict[int, Row]
+
+    @property
+    def created_at(self) -> dt.datetime:
+        made: dt.datetime = self.row["created_at"]
+        return made
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Looks at a place again and again; what cannot change any more is read once."""
+
+    place: Place
+    _batches: dict[CheckpointName, _Batch] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    def frames(self, now: dt.datetime) -> list[Frame]:
+        """One frame for each lineage.
+
+        Raises:
+            StateError: nothing is there, or it cannot be read.
+        """
+        return [self._frame(history, now) for history in self.place.histories()]
+
+    def _frame(self, history: History, now: dt.datetime) -> Frame:
+        line = history.line()
+        names = line.names[-WINDOW - 1 :]
+        batches = [batch for name in names if (batch := self._batch(history, name, names[-1])) is not None]
+        document = history.document(names[-1]) if names else None
+        if document is None or not batches:
+            return Frame(lineage=history.lineage.name, at=now)
+        newest, row = names[-1], batches[-1].row
+        return Frame(
+            lineage=history.lineage.name,
+            at=now,
+            checkpoint_id=newest.checkpoint_id,
+            batch_id=row["batch_id"],
+            status=line.status[newest],
+            created_at=batches[-1].created_at,
+            lag_s=(now - batches[-1].created_at).total_seconds(),
+            event_time_lag_s=_event_time_lag_s(batches, now),
+            backlog=row["waiting"] + self._queued(history, newest, document),
+            live=row["live"],
+            finished=row["finished"],
+            quarantined=row["quarantined"],
+            rows_per_s=_rows_per_s(batches),
+            splits_per_s=_per_s(batches, [batch.row["splits"] for batch in batches[:-1]]),
+            batches=len(line.names),
+            subtasks=self._subtasks(history, newest, document, batches[-1], line.status[newest] == COMPLETE),
+        )
+
+    def _batch(self, history: History, name: CheckpointName, newest: CheckpointName) -> _Batch | None:
+        """A checkpoint of the window; all but the newest are final."""
+        if name in self._batches:
+            return self._batches[name]
+        row = checkpoint_row(history, name)
+        if row is None:
+            return None
+        asked = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
+        reports = {report["subtask"]: report for report in view_rows("reports", history, asked)}
+        batch = _Batch(row=row, reports=reports)
+        if name != newest:
+            self._batches[name] = batch
+        return batch
+
+    def _queued(self, history: History, name: CheckpointName, document: CheckpointDocument) -> int:
+        """Splits that a DiscoveringEnumerator has found and not handed out; 0 for other enumerators."""
+        pages = held_pages(document)
+        return sum(self._size(history, name, document, page.splits) - page.taken for page in pages)
+
+    def _size(
+        self, history: History, name: CheckpointName, document: CheckpointDocument, segment: str
+    ) -> int:
+        if segment not in self._sizes:
+            self._sizes[segment] = len(history.values(name, document, segment, msgspec.Raw) or ())
+        return self._sizes[segment]
+
+    def _subtasks(
+        self,
+        history: History,
+        name: CheckpointName,
+        document: CheckpointDocument,
+        batch: _Batch,
+        is_complete: bool,
+    ) -> list[SubtaskProgress]:
+        found = []
+        for item in document.raw.plan:
+            splits = self._size(history, name, document, item.splits)
+            report = batch.reports.get(item.subtask, {})
+            progress = SubtaskProgress(
+                subtask=item.subtask,
+                splits=splits,
+                done=splits if is_complete or report else 0,
+                rows=report.get("rows"),
+                duration_ms=report.get("duration_ms"),
+                host=report.get("host"),
+            )
+            found.append(progress)
+        return found
+
+
+def _rows_per_s(batches: Sequence[_Batch]) -> float | None:
+    """None where not every batch of the window has reports."""
+    if not all(batch.reports for batch in batches[:-1]):
+        return None
+    rows = [sum(report["rows"] for report in batch.reports.values()) for batch in batches[:-1]]
+    return _per_s(batches, rows)
+
+
+def _per_s(batches: Sequence[_Batch], amounts: Sequence[int]) -> float | None:
+    """What the batches before the newest read, by the time from the first of them to the newest."""
+    passed = (batches[-1].created_at - batches[0].created_at).total_seconds()
+    return sum(amounts) / passed if passed > 0 else None
+
+
+def _event_time_lag_s(batches: Sequence[_Batch], now: dt.datetime) -> float | None:
+    times = [
+        report["max_event_time"]
+        for batch in batches
+        for report in batch.reports.values()
+        if report["max_event_time"] is not None
+    ]
+    return (now - max(times)).total_seconds() if times else None

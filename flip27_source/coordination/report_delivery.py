@@ -1,0 +1,141 @@
+"""Folding: what the reports of a checkpoint change, once it is complete (R4). Pure.
+
+Reports are folded in the order of their subtasks, so a restart that folds them again comes to the
+same state.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol
+
+from ..enumerator import SplitEnumerator
+from ..errors import ContractError, CorruptStateError, QuarantineError
+from ..events import SourceEvent
+from ..split import SplitT
+from .checkpoints import PendingCheckpoint, QuarantinedSplit
+from .context import CoordinatorSettings, SentT_contra
+from .ledger import Ledger
+from .packing import Assignment
+from .subtask_reports import ReportDemand, SplitResult, SplitStatus, SubtaskReport
+
+
+class Resend(Protocol[SentT_contra]):
+    """Has a split or events sent once more."""
+
+    def __call__(
+        self, split: SentT_contra | None, subtask_id: int, events: tuple[SourceEvent, ...]
+    ) -> None: ...
+
+
+class Folding(Generic[SplitT]):
+    """Folds the reports of one checkpoint into the ledger and tells the enumerator."""
+
+    def __init__(
+        self,
+        pending: PendingCheckpoint[SplitT],
+        ledger: Ledger[SplitT],
+        enumerator: SplitEnumerator[SplitT],
+        settings: CoordinatorSettings,
+    ) -> None:
+        self._pending = pending
+        self._ledger = ledger
+        self._enumerator = enumerator
+        self._settings = settings
+        self._finished: list[SplitT] = []
+        self._returned: list[tuple[SplitT, int]] = []
+        self.caught_up: list[str] = []
+        """Ids of live splits whose reader had nothing more."""
+
+    @property
+    def reports(self) -> tuple[SubtaskReport[SplitT], ...]:
+        """The reports, in the order of their subtasks."""
+        return tuple(report for _, report in sorted(self._pending.reports.items()))
+
+    def fold_splits(self, *, resend: Resend[SplitT], cuts_splits: bool) -> None:
+        """Move every split of the plan to where its result says."""
+        for assignment in self._pending.snapshot.plan.assignments:
+            if assignment.subtask_id in self._pending.repeats:
+                self._repeat(assignment, resend)
+                continue
+            report = self._pending.reports.get(assignment.subtask_id)
+            results = {} if report is None else {r.split_id: r for r in report.results}
+            for split in assignment.splits:
+                self._fold(split, results.get(split.split_id), assignment.subtask_id, cuts_splits)
+        limit = self._settings.max_quarantined_splits
+        if len(self._ledger.quarantined) > max(limit, 0):
+            worst = self._ledger.quarantined[-1]
+            raise QuarantineError(
+                f"{len(self._ledger.quarantined)} splits cannot be read and are quarantined, more than "
+                f"maxQuarantinedSplits={limit}; the last one is {worst.split.split_id!r}: {worst.error}",
+                remedy="mend the cause, or raise maxQuarantinedSplits and restart the query; the "
+                "quarantined splits are in the state, none of their rows were delivered",
+            )
+
+    def tell(self, *, quietly: bool = False) -> None:
+        """Tell the enumerator: splits that came back, what is done, then events in order."""
+        for split, subtask_id in self._returned:
+            self._enumerator.add_splits_back([split], subtask_id)
+        if not quietly:
+            self._tell_what_is_done()
+        for report in self.reports:
+            for event in report.events:
+                self._enumerator.handle_source_event(report.subtask_id, event)
+
+    def _tell_what_is_done(self) -> None:
+        checkpoint_id = self._pending.checkpoint_id
+        for report in self.reports:
+            if report.metrics.attempt_number > 0:
+                self._enumerator.subtask_reset(report.subtask_id, checkpoint_id - 1)
+        if self._enumerator.wants_finished_splits(self._settings.options):
+            self._enumerator.notify_splits_finished(checkpoint_id, self._finished)
+        self._enumerator.notify_checkpoint_complete(checkpoint_id)
+
+    def _repeat(self, assignment: Assignment[SplitT], resend: Resend[SplitT]) -> None:
+        for split in assignment.splits:
+            if self._settings.reader_bounds_splits:
+                # It is live already, at the same position; the others have their turn before it.
+                self._ledger.moved(split.split_id, split)
+            else:
+                resend(split, assignment.subtask_id, ())
+        resend(None, assignment.subtask_id, assignment.events)
+
+    def _fold(
+        self, split: SplitT, result: SplitResult[SplitT] | None, subtask_id: int, cuts_splits: bool
+    ) -> None:
+        if result is None:
+            required = self._pending.snapshot.plan.reports is ReportDemand.REQUIRED
+            if required and self._settings.reader_bounds_splits:
+                raise CorruptStateError(
+                    f"the report of subtask {subtask_id} for checkpoint {self._pending.checkpoint_id} "
+                    f"does not say where split {split.split_id!r} stands",
+                    remedy="restore the state location from a backup",
+                )
+            self._finished.append(split)
+            return
+        match result.status:
+            case SplitStatus.FINISHED:
+                if self._settings.reader_bounds_splits:
+                    self._ledger.ended(split.split_id)
+                self._finished.append(split)
+            case SplitStatus.LIVE:
+                self._ledger.moved(split.split_id, result.position)
+                if result.caught_up:
+                    self.caught_up.append(split.split_id)
+            case SplitStatus.RETURNED:
+                if cuts_splits:
+                    raise ContractError(
+                        f"the reader returned a range of split {split.split_id!r}, which bound_split had cut",
+                        remedy="read the range, or fail; only whole splits can be returned",
+                    )
+                self._ledger.taken_back(split.split_id)
+                self._returned.append((split, subtask_id))
+            case SplitStatus.FAILED | SplitStatus.IGNORED:
+                item = QuarantinedSplit(
+                    split=result.position or split,
+                    checkpoint_id=self._pending.checkpoint_id,
+                    attempts=result.attempts,
+                    error=result.error or "",
+                )
+                failed = result.status is SplitStatus.FAILED
+                place = self._ledger.set_aside if failed else self._ledger.left_out
+                place(item, is_range=cuts_splits)

@@ -1,0 +1,78 @@
+"""BackgroundCleaner: cleans a lineage up beside the batches, now and then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from ..errors import StateError
+from ..savepoints.claims import delete_subsumed
+from ..snapshots.checkpoint_files import CheckpointStorage
+from ..snapshots.clean_up import Cleaner
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.offsets import Offset
+from .environment import Environment
+
+_log = logging.getLogger("flip27_source")
+
+CLEAN_EVERY = 10
+"""Checkpoints between two clean-ups."""
+
+
+class BackgroundCleaner:
+    """Deletes what no retained checkpoint can reach; one clean-up at a time, on a thread.
+
+    Args:
+        storage_options: of the file system that a claimed savepoint lies on.
+    """
+
+    def __init__(
+        self,
+        storage: CheckpointStorage,
+        retained: int,
+        storage_options: dict[str, Any],
+        environment: Environment,
+    ) -> None:
+        self._storage = storage
+        self._retained = retained
+        self._storage_options = storage_options
+        self._environment = environment
+        self._cleaner: Cleaner | None = None
+        self._thread: threading.Thread | None = None
+        self._cleaned_at = 0
+
+    def committed(self, offset: Offset) -> None:
+        """Spark's commit log holds ``offset``: begin a clean-up where it is time for one."""
+        name, lineage, store = offset.name, offset.lineage, self._storage.store
+        if store is None or name is None or lineage is None:
+            return
+        if name.checkpoint_id < self._cleaned_at + CLEAN_EVERY:
+            return
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._cleaned_at = name.checkpoint_id
+        if self._cleaner is None or self._cleaner.lineage != lineage:
+            self._cleaner = Cleaner(store, lineage, self._retained, self._storage.in_use)
+        cleaner = self._cleaner
+        self._thread = self._environment.run_beside(lambda: self._clean_up(cleaner, name))
+
+    def wait(self) -> None:
+        """Block until no clean-up is under way."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _clean_up(self, cleaner: Cleaner, committed: CheckpointName) -> None:
+        try:
+            cleaner.clean(committed)
+            delete_subsumed(
+                cleaner.store,
+                cleaner.lineage,
+                committed,
+                cleaner.retained,
+                lambda parent: self._environment.open_store(parent, self._storage_options),
+            )
+        except StateError as error:
+            # Clean-up is no part of the guarantee: what is left over is found again next time.
+            _log.warning("clean-up of the state location failed, tried again later: %s", error)

@@ -1,0 +1,276 @@
+"""Requests: what is asked of a running query, from the first look at it until its file is deleted.
+
+An edit is applied at the next batch boundary. Its request is deleted when the checkpoint that applied it is
+complete; until then documents name it, so a crash anywhere has it applied once: either from the state before
+it, or not again (KIP-875). A savepoint turns the next checkpoint into one: coordinator and subtasks are told
+(FLINK-5777), and once it is complete it is copied to its target.
+
+No request stops the query, whatever it holds: what cannot be read or done is marked as failed or refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..coordination.checkpoints import CheckpointMetadata, Snapshot
+from ..coordination.edit_values import AppliedEdit, EditRequest
+from ..edits.application import EditApplication, StateAfter
+from ..enumerator import RetryPolicy
+from ..errors import LONGEST_KEPT, Flip27Error, IncompatibleStateError, StateError, said_of
+from ..file_systems.secrets_in_texts import Hidden
+from ..savepoints.requested_savepoints import RequestedSavepoints
+from ..snapshots.offsets import INITIAL_OFFSET, Offset
+from ..snapshots.requests import SAVEPOINT, RequestFolder, SavepointRequest, WaitingRequests
+from ..snapshots.store import Store
+from .background import BackgroundRunner
+
+_log = logging.getLogger("flip27_source")
+
+LOOKS_BORNE = 3
+"""A request that cannot be read at so many looks is marked as failed; a network may fail now and then."""
+
+
+class Requests:
+    """The requests of one source. Used on the coordinator's thread, but for :meth:`look`.
+
+    Args:
+        store: None where nobody can ask for anything.
+    """
+
+    def __init__(
+        self,
+        store: Store | None,
+        edits: EditApplication,
+        savepoints: RequestedSavepoints,
+        storage_options: Mapping[str, Any],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._edits = edits
+        self._savepoints = savepoints
+        self._hidden = Hidden(storage_options)
+        self._now_ms = now_ms
+        self._folder: RequestFolder | None = None
+        self._at = INITIAL_OFFSET
+        self._left_alone: frozenset[str] = frozenset()
+        self._unread: Counter[str] = Counter()
+        self._edits_due: tuple[EditRequest, ...] = ()
+        # What came of the edits that the next checkpoint is to name.
+        self._applied: tuple[AppliedEdit, ...] = ()
+        # Edits that are in the state already: a look that began before tells of them once more.
+        self._edited: set[str] = set()
+        # Edits that checkpoints have named, and whose files may still be there.
+        self._undeleted: set[str] = set()
+        self._savepoints_due: tuple[SavepointRequest, ...] = ()
+        self._answered: set[str] = set()
+        # Those that the pending checkpoint is made for.
+        self._under_way: frozenset[str] = frozenset()
+
+    def restored_at(self, offset: Offset, metadata: CheckpointMetadata | None) -> None:
+        """A coordinator begins at an offset, whose document has this metadata: look for its requests."""
+        self._go_to(offset)
+        # A savepoint's edits are those of the query that it was made of.
+        known = None if offset.is_initial else metadata
+        named = known or CheckpointMetadata(checkpoint_id=0, timestamp_ms=0)
+        self._undeleted = {*named.answered, *(edit.request_id for edit in named.edits)}
+        self._edited = set(self._undeleted)
+        self._edits_due, self._applied = (), ()
+        self._under_way = frozenset()
+        self.found(self.look(), None)
+
+    def look_every(self, period_s: float, runner: BackgroundRunner) -> None:
+        """Look now and then, beside the batches."""
+        runner.submit(self.look, self.found, period_s, RetryPolicy())
+
+    def look(self) -> WaitingRequests | None:
+        """All requests that can be read; None where they cannot be looked for. On any thread."""
+        folder = self._folder
+        if folder is None:
+            return None
+        try:
+            found = folder.waiting()
+            self._sort_out(folder, found)
+        except Exception as error:  # noqa: BLE001 - what lies among the requests must not stop the query
+            _log.warning("requests cannot be looked for, tried again later: %s", error)
+            return None
+        return found
+
+    def found(self, requests: WaitingRequests | None, error: BaseException | None) -> None:
+        """A look has ended."""
+        if error is not None:
+            raise error
+        edits = () if requests is None else requests.edits
+        savepoints = () if requests is None else requests.savepoints
+        self._edits_due = tuple(item for item in edits if item.request_id not in self._edited)
+        self._savepoints_due = tuple(item for item in savepoints if item.request_id not in self._answered)
+
+    def has_edits(self) -> bool:
+        """Whether there are edits to apply, after a last look at what was withdrawn meanwhile."""
+        self._edits_due = self._still_there(self._edits_due)
+        return bool(self._edits_due)
+
+    def apply_edits(self, standing: Snapshot[Any], state_after: StateAfter) -> Snapshot[Any]:
+        """The state with all edits applied, in the order in which they were asked for.
+
+        What cannot be done is refused: an edit that stops the query would stop it at every restart.
+        """
+        for request in self._edits_due:
+            try:
+                edited = self._edits.apply(request, standing, self._at, state_after)
+            except Exception as error:  # noqa: BLE001 - the reason is in the history
+                outcome = AppliedEdit.of(request, refused=self._reason(error))
+            else:
+                standing = edited.snapshot
+                outcome = AppliedEdit.of(
+                    request,
+                    changed=edited.changed,
+                    left_alone=edited.left_alone,
+                    dropped_actions=edited.dropped_actions,
+                )
+            _log.warning(
+                "edit %s (%s, asked for by %s: %s) has changed %d splits and left %d alone%s",
+                request.operation, request.request_id, request.who, request.why, outcome.splits,
+                outcome.left_alone_count, "" if outcome.refused is None else f": {outcome.refused}",
+            )  # fmt: skip
+            self._applied += (outcome,)
+        self._edited |= {request.request_id for request in self._edits_due}
+        self._edits_due = ()
+        return standing
+
+    def refuse_edits(self, error: Exception) -> None:
+        """The query cannot go on from what was applied last: none of it is done."""
+        why = f"the query cannot go on from the edited state: {self._reason(error)}"
+        _log.error("the edits of this batch boundary are refused: %s", why)
+        self._applied = tuple(
+            item if item.refused is not None else AppliedEdit.of(item, refused=why) for item in self._applied
+        )
+
+    def next_checkpoint(self, checkpoint_id: int) -> CheckpointMetadata:
+        """What the next checkpoint is triggered with: the edits applied, and the savepoint asked for."""
+        metadata = CheckpointMetadata(
+            checkpoint_id=checkpoint_id,
+            timestamp_ms=self._now_ms(),
+            edits=self._applied,
+            answered=tuple(sorted(self._undeleted)),
+        )
+        self._savepoints_due = self._still_there(self._savepoints_due)
+        while self._savepoints_due:
+            target = self._savepoints_due[0].target
+            wanted = [item for item in self._savepoints_due if item.target == target]
+            problem = self._savepoints.problem_with(target)
+            if problem is None:
+                self._under_way = frozenset(item.request_id for item in wanted)
+                return replace(metadata, is_savepoint=True, target_directory=target)
+            self._answer(wanted, problem)
+        return metadata
+
+    def written(self, offset: Offset) -> None:
+        """A checkpoint is durable, and names what was applied."""
+        self._go_to(offset)
+        self._undeleted |= {edit.request_id for edit in self._applied}
+        self._applied = ()
+
+    def edits_completed(self) -> None:
+        """A checkpoint is complete: what it and those before it have applied is asked for no longer."""
+        for request_id in sorted(self._undeleted):
+            assert self._folder is not None
+            try:
+                self._folder.delete(request_id)
+            except StateError as error:
+                _log.warning("an applied request is deleted later: %s", error)
+            else:
+                self._undeleted.discard(request_id)
+
+    def savepoint_completed(self, metadata: CheckpointMetadata, offset: Offset) -> None:
+        """A checkpoint is complete: copy it where it is a savepoint. A failure is not tried again."""
+        target = metadata.target_directory
+        if target is None or offset.lineage is None or offset.name is None:
+            return
+        problem: Exception | None = None
+        try:
+            self._savepoints.make(target, offset.lineage, offset.name, metadata.timestamp_ms)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the query goes on
+            problem = error
+        # After a restart it is not known any more which request the checkpoint was made for.
+        answered = [
+            item
+            for item in self._savepoints_due
+            if item.request_id in self._under_way
+            or (item.target == target and item.requested_ms <= metadata.timestamp_ms)
+        ]
+        if problem is not None and not answered:
+            _log.error("the savepoint that was asked for in %s could not be made: %s", target, problem)
+        self._under_way = frozenset()
+        self._answer(answered, problem)
+
+    def _go_to(self, offset: Offset) -> None:
+        """The offset that the source is at, and the folder of its lineage; the first checkpoint makes one."""
+        self._at = offset
+        lineage = offset.lineage
+        if self._store is None or lineage is None:
+            self._folder = None
+        elif self._folder is None or self._folder.lineage != lineage:
+            self._folder = RequestFolder(self._store, lineage)
+
+    def _still_there(self, requests: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Those that were not withdrawn meanwhile."""
+        if not requests or self._folder is None:
+            return requests
+        try:
+            there = set(self._folder.ids())
+        except StateError as error:
+            _log.warning("requests cannot be looked for, tried again later: %s", error)
+            there = set()
+        return tuple(item for item in requests if item.request_id in there)
+
+    def _answer(self, requests: Iterable[SavepointRequest], problem: Exception | None) -> None:
+        """Delete requests that were done; mark those that could not be."""
+        answered = {item.request_id for item in requests}
+        self._answered |= answered
+        self._savepoints_due = tuple(item for item in self._savepoints_due if item.request_id not in answered)
+        for request in requests:
+            assert self._folder is not None
+            try:
+                if problem is not None:
+                    _log.error(
+                        "the savepoint that was asked for in %s could not be made: %s",
+                        request.target,
+                        problem,
+                    )
+                    self._mark(self._folder, request.request_id, SAVEPOINT, request.target, said_of(problem))
+                self._folder.forget(request.request_id)
+            except StateError as error:
+                _log.warning("an answered request could not be deleted: %s", error)
+
+    def _sort_out(self, folder: RequestFolder, found: WaitingRequests) -> None:
+        """Mark what is no request or cannot be read again and again; leave alone what newer code asks."""
+        newer = {name: e for name, e in found.damaged.items() if isinstance(e, IncompatibleStateError)}
+        for request_id in newer.keys() - self._left_alone:
+            _log.warning("a request is left alone: %s", newer[request_id])
+        self._left_alone = frozenset(newer)
+        self._unread = Counter({name: self._unread[name] + 1 for name in found.unread})
+        for request_id, error in (found.damaged | found.unread).items():
+            if request_id not in newer and self._unread.get(request_id, LOOKS_BORNE) >= LOOKS_BORNE:
+                self._mark_unreadable(folder, request_id, error)
+
+    def _mark_unreadable(self, folder: RequestFolder, request_id: str, error: Flip27Error) -> None:
+        _log.warning("a request is marked as failed: %s", error)
+        try:
+            self._mark(folder, request_id, "", "", str(error))
+        except StateError as failure:
+            _log.warning("a request cannot be marked as failed, tried again later: %s", failure)
+
+    def _mark(self, folder: RequestFolder, request_id: str, kind: str, asked: str, reason: str) -> None:
+        """Mark a request as failed."""
+        folder.fail(
+            request_id, kind=kind, asked=asked, reason=self._hidden.in_text(reason), now_ms=self._now_ms()
+        )
+
+    def _reason(self, error: Exception) -> str:
+        """What the history keeps of an error; no secret."""
+        text = self._hidden.in_text(said_of(error))[:LONGEST_KEPT]
+        return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,182 @@
+"""Restoring a savepoint: how a new query begins with the state of another one.
+
+A savepoint commits nothing (I12): its actions stay with the query that it was made of, and the
+enumerator is told of no completion. Flink: CheckpointCoordinator.restoreSavepoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..coordination.checkpoints import Snapshot
+from ..coordination.coordinator import SourceCoordinator
+from ..errors import CorruptStateError, IncompatibleStateError, OptionError, StateLocationError
+from ..savepoints.claims import check_claimable, claim
+from ..savepoints.format import Savepoint, open_savepoint
+from ..savepoints.moved_files import MovedFiles
+from ..snapshots.checkpoint_files import CheckpointStorage
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.documents import SourceIdentity
+from ..snapshots.offsets import Offset
+from ..snapshots.rolled_back import committed_behind
+from ..snapshots.source_identity import as_lines, savepoint_differences
+from ..snapshots.store import Store
+from ..source import Source
+from ..source_options import (
+    ALLOW_NON_RESTORED_STATE,
+    ALLOW_ROLLED_BACK_CHECKPOINT,
+    PATH_REWRITE,
+    SAVEPOINT,
+    SAVEPOINT_CLAIM,
+    STATE_LOCATION,
+)
+from .demanded_reports import Acknowledgements
+
+_log = logging.getLogger("flip27_source")
+
+
+class Beginning:
+    """The state of a savepoint that a new query begins with.
+
+    Attributes:
+        savepoint: where it comes from.
+        snapshot: what the coordinator is made from, with what ``pathRewrite`` says.
+    """
+
+    def __init__(
+        self, source: Source, savepoint: Savepoint, storage: CheckpointStorage, codec: SnapshotCodec
+    ) -> None:
+        self._source = source
+        self._codec = codec
+        self.savepoint = savepoint
+        stored = storage.restore_document(savepoint.document, savepoint.load_segment)
+        rewrite = source.options[PATH_REWRITE]
+        self._moved = None if rewrite is None else MovedFiles(source, rewrite, stored)
+        found = stored if self._moved is None else self._moved.snapshot()
+        self.snapshot: Snapshot[Any] = replace(found, actions=())
+
+    def complete(self, coordinator: SourceCoordinator[Any]) -> None:
+        """Fold in the reports that lie with the savepoint."""
+        pending = coordinator.pending
+        assert pending is not None
+        savepoint = self.savepoint
+        offset = Offset(checkpoint_id=pending.checkpoint_id, lineage=savepoint.folder, name=savepoint.name)
+        Acknowledgements(self._source, savepoint.store, self._codec).collect(
+            coordinator, pending, offset, None if self._moved is None else self._moved.report
+        )
+        coordinator.complete(pending.checkpoint_id, quietly=True)
+
+    def first_written(self, offset: Offset, store: Store | None) -> None:
+        """The first checkpoint of the query is durable and not yet told of: claim the savepoint.
+
+        Raises:
+            StateLocationError: another query owns it.
+        """
+        if store is not None and offset.lineage is not None and _claims(self._source):
+            claim(self.savepoint, store, offset.lineage, self._source.uid, offset.checkpoint_id)
+
+
+def begin(
+    source: Source,
+    identity: SourceIdentity,
+    storage: CheckpointStorage,
+    codec: SnapshotCodec,
+    open_store: Callable[[str, Mapping[str, Any]], Store],
+    *,
+    one_batch: bool = False,
+) -> Beginning | None:
+    """What a query that has no checkpoint begins with; None when it begins at its start.
+
+    Raises:
+        IncompatibleStateError: the savepoint is of another source, and the option does not allow it.
+        StateLocationError: there is no savepoint, or it is another query's property.
+        OptionError: an option does not go with the others.
+    """
+    options = source.options
+    location = options[SAVEPOINT]
+    if location is None:
+        _check_unused(source)
+        return None
+    storage_options = options.with_prefix("storage.")
+    savepoint = open_savepoint(location, lambda parent: open_store(parent, storage_options))
+    if _claims(source) and not one_batch:
+        _check_claim(source, savepoint, storage.store)
+    if not _is_restorable(source, identity, savepoint):
+        return None
+    return Beginning(source, savepoint, storage, codec)
+
+
+def check_not_rolled_back(source: Source, store: Store | None, offset: Offset) -> None:
+    """Refuse to go on from an offset behind which Spark had committed more.
+
+    Raises:
+        CorruptStateError: unless the option allows it.
+    """
+    committed = None if store is None else committed_behind(store, offset)
+    if committed is None:
+        return
+    said = (
+        f"the query's checkpoint location is an older copy: it stands at checkpoint {offset.checkpoint_id} "
+        f"of {offset.lineage}, and the state shows that Spark had committed {committed.checkpoint_id}"
+    )
+    if not source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
+        raise CorruptStateError(
+            said,
+            remedy="restore the checkpoint location and the state location from one backup. If the older "
+            f"copy is meant, set {ALLOW_ROLLED_BACK_CHECKPOINT.name}=true: what was read since is found and "
+            "read again. A sink that knows batch numbers (Spark's files, Delta Lake) leaves out batches that "
+            "it has, with all that is new in them: take such a sink back to the same moment",
+        )
+    _log.warning("%s; the query goes on, and what was read since is read again", said)
+
+
+def _is_restorable(source: Source, identity: SourceIdentity, savepoint: Savepoint) -> bool:
+    found = savepoint_differences(savepoint.document, identity, source.enumerator_type)
+    if not found:
+        return True
+    if not source.options[ALLOW_NON_RESTORED_STATE]:
+        raise IncompatibleStateError(
+            f"savepoint {savepoint.location} does not match source {source.uid}:{as_lines(found)}",
+            remedy="set them back; or, to go on all the same, set "
+            f'.option("{ALLOW_NON_RESTORED_STATE.name}", "true"): docs/savepoints.md says what becomes of '
+            "the state then",
+        )
+    if any(difference.is_fatal for difference in found):
+        _log.warning(
+            "source %s begins at its start: nothing of the savepoint %s is restored, which is kept and not "
+            "claimed; what its query has read is read again:%s",
+            source.uid, savepoint.location, as_lines(found),
+        )  # fmt: skip
+        return False
+    _log.warning(
+        "source %s begins with the savepoint %s although they differ; its state goes on as it is, and start "
+        "options given now have no effect on it:%s",
+        source.uid, savepoint.location, as_lines(found),
+    )  # fmt: skip
+    return True
+
+
+def _claims(source: Source) -> bool:
+    return source.options[SAVEPOINT_CLAIM] == "claim"
+
+
+def _check_claim(source: Source, savepoint: Savepoint, store: Store | None) -> None:
+    if store is None:
+        raise StateLocationError(
+            f"option {SAVEPOINT_CLAIM.name} is claim, and option {STATE_LOCATION.name}, where the claim is "
+            "kept, is not set",
+            remedy=f"set {STATE_LOCATION.name}, or leave {SAVEPOINT_CLAIM.name} out",
+        )
+    check_claimable(savepoint, store, source.uid)
+
+
+def _check_unused(source: Source) -> None:
+    for option in (PATH_REWRITE, SAVEPOINT_CLAIM):
+        if source.options.is_set(option) and source.options[option] != option.default:
+            raise OptionError(
+                f"option {option.name} is set, the query has no checkpoint, and option savepoint is not set",
+                remedy=f'add .option("{SAVEPOINT.name}", ...), or leave {option.name} out',
+            )

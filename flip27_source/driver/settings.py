@@ -1,0 +1,56 @@
+"""What a source's options say to the coordinator."""
+
+from __future__ import annotations
+
+from ..coordination.actions import ActionPolicy
+from ..coordination.context import CoordinatorSettings
+from ..coordination.packing import Limits
+from ..coordination.subtask_reports import ReportDemand
+from ..enumerator import Boundedness
+from ..options import Options
+from ..reader import YieldsProgress
+from ..source import Source
+from ..source_options import (
+    MAX_ACTION_ATTEMPTS,
+    MAX_BYTES_PER_TRIGGER,
+    MAX_FILES_PER_TRIGGER,
+    MAX_PARTITION_BYTES,
+    MAX_QUARANTINED_SPLITS,
+    MAX_ROWS_PER_TRIGGER,
+    ON_ACTION_ERROR,
+    PARALLELISM,
+    POLL_INTERVAL,
+)
+
+
+def settings_of(
+    source: Source, boundedness: Boundedness, *, reports: ReportDemand, one_batch: bool, cores: int
+) -> CoordinatorSettings:
+    """The settings of a source's coordinator; ``cores`` is the parallelism where no option says it."""
+    options = source.options
+    chosen = options[PARALLELISM]
+    return CoordinatorSettings(
+        boundedness=boundedness,
+        parallelism=chosen or cores,
+        # Whoever sets parallelism means it; otherwise large batches get more tasks.
+        max_partition_bytes=None if chosen else options[MAX_PARTITION_BYTES],
+        reader_type=source.reader_type,
+        options=options,
+        reports=reports,
+        one_batch=one_batch,
+        reader_bounds_splits=issubclass(source.reader_type, YieldsProgress) and not one_batch,
+        poll_interval_ms=round(options[POLL_INTERVAL] * 1000),
+        max_quarantined_splits=options[MAX_QUARANTINED_SPLITS],
+        action_policy=ActionPolicy(
+            max_attempts=options[MAX_ACTION_ATTEMPTS], fail=options[ON_ACTION_ERROR] == "fail"
+        ),
+    )
+
+
+def limits_of(options: Options) -> Limits:
+    """How much a batch may hold, by the source's own options."""
+    return Limits(
+        files=options[MAX_FILES_PER_TRIGGER],
+        rows=options[MAX_ROWS_PER_TRIGGER],
+        bytes=options[MAX_BYTES_PER_TRIGGER],
+    )

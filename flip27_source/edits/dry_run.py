@@ -1,0 +1,365 @@
+"""Planning an edit: a dry run over the stored state, split by split. Changes nothing.
+
+What is found here is what is done: the request names the splits, whatever comes later.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import getpass
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..coordination.edit_values import EditOperation, EditRequest
+from ..enumerator import ForgetsSplits, SplitEnumerator
+from ..errors import EditError, RegistryError
+from ..file_systems.paths import redacted
+from ..registry import find_enumerator
+from ..snapshots.documents import CheckpointDocument
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.locations import Lineage, find_lineages
+from ..state_tables.history import History, Line, StoredSplit, canonical
+from ..state_tables.predicates import Asked
+from .selection import Candidate, Change, Selection, live, planned, quarantined, to_be_read
+
+_AGAIN = "rows that were delivered come again"
+_NO_SIDE_EFFECTS = (
+    "side effects that are still due on what is read again (archive, delete) will not happen; files that are "
+    "gone already do not come back"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditPlan:
+    """What an edit would do; nothing is done before it is submitted.
+
+    Attributes:
+        changes: split by split, as of the newest checkpoint.
+        notes: what else there is to know.
+    """
+
+    request: EditRequest
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...]
+    lineage: Lineage
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What is there to be edited."""
+
+    history: History
+    line: Line
+    head: CheckpointDocument
+
+    @property
+    def name(self) -> CheckpointName:
+        return self.line.names[-1]
+
+
+_Planned = tuple[EditRequest, Iterable[Change], list[str]]
+
+
+def plan(
+    operation: EditOperation | str,
+    *,
+    state: str,
+    why: str,
+    who: str | None = None,
+    lineage: str | None = None,
+    splits: Iterable[str] = (),
+    glob: str | None = None,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    to_checkpoint: int | None = None,
+    to_time: dt.datetime | None = None,
+    position: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> EditPlan:
+    """What an edit would change: a dry run.
+
+    Args:
+        operation: ``skip``, ``replay``, ``rewind``, ``set-position``, ``quarantine retry``,
+            ``quarantine drop`` or ``forget``.
+        state: the query's state location or its Spark checkpoint.
+        why: kept in the history. who: the same; the user and the host when None.
+        lineage: which of several queries that share a state location.
+        splits, glob, since, until: the splits, by id, by a glob on the id, by when the checkpoint was
+            made that read them; times without a zone are local. A split has to be all that is given.
+        to_checkpoint, to_time: of a rewind: a retained checkpoint, or the last one made until then.
+        position: of set-position: fields of the split and their new values.
+        storage_options: for the file system, as the source's ``storage.*`` options.
+
+    Raises:
+        EditError: it cannot be done, or asks for something that is not there.
+        StateLocationError, OptionError, StateError: the state cannot be found or read.
+    """
+    chosen = _operation(operation)
+    options = dict(storage_options or {})
+    found = only_lineage(state, lineage, options)
+    ground = _ground(found, options)
+    if not why.strip():
+        raise EditError("an edit needs a reason, which its history shows", remedy="say why")
+    request = EditRequest(
+        request_id=str(uuid.uuid4()),
+        lineage=found.folder,
+        operation=chosen,
+        who=who or f"{getpass.getuser()}@{socket.gethostname()}",
+        why=why,
+        requested_us=time.time_ns() // 1000,
+        position=position,
+    )
+    if chosen is EditOperation.REWIND:
+        selection = Selection(split_ids=tuple(splits), glob=glob, since=since, until=until)
+        if not selection.is_empty:
+            raise EditError(
+                f"a rewind is of the whole source, and {selection} was selected", remedy="replay those splits"
+            )
+        request, changes, notes = _rewind(ground, request, to_checkpoint, _aware(to_time))
+    else:
+        if to_checkpoint is not None or to_time is not None:
+            raise EditError(f"{chosen} goes back to no checkpoint", remedy="only rewind does: leave it out")
+        selection = Selection(
+            split_ids=tuple(dict.fromkeys(splits)), glob=glob, since=_aware(since), until=_aware(until)
+        )
+        _check(chosen, selection, position, _class_of(ground.head))
+        request = replace(request, selected=str(selection))
+        request, changes, notes = _BY_SPLITS[chosen](ground, request, selection)
+    return EditPlan(
+        request=request, changes=tuple(changes), notes=tuple(notes), lineage=found, storage_options=options
+    )
+
+
+def only_lineage(state: str, lineage: str | None, storage_options: Mapping[str, Any]) -> Lineage:
+    """The one lineage that is meant.
+
+    Raises:
+        EditError: there are several, or it is none that a query goes on with.
+    """
+    found = find_lineages(state, storage_options, only=lineage)
+    if len(found) > 1:
+        raise EditError(
+            f"{redacted(state)} holds several lineages: {', '.join(item.name for item in found)}",
+            remedy="say which one by lineage (--lineage)",
+        )
+    (one,) = found
+    if one.is_savepoint:
+        raise EditError(
+            f"{redacted(state)} is a savepoint, which never changes",
+            remedy="start a query from it, and edit the state of that one",
+        )
+    if one.parent is None:
+        raise EditError(
+            f"the state of {one.name} is inside Spark's offset log, where no edit reaches it",
+            remedy="edits need a state location: set stateLocation on a new query",
+        )
+    return one
+
+
+def _operation(given: EditOperation | str) -> EditOperation:
+    try:
+        return EditOperation(given)
+    except ValueError:
+        raise EditError(
+            f"there is no edit {given!r}", remedy=f"use one of: {', '.join(EditOperation)}"
+        ) from None
+
+
+def _ground(lineage: Lineage, storage_options: Mapping[str, Any]) -> _Ground:
+    history = History(lineage.store(storage_options), lineage)
+    line = history.line()
+    head = history.document(line.names[-1]) if line.names else None
+    if head is None:
+        raise EditError(f"{lineage.name} has no checkpoint yet", remedy="wait for the first batch")
+    return _Ground(history=history, line=line, head=head)
+
+
+def _aware(given: dt.datetime | None) -> dt.datetime | None:
+    return None if given is None else given.astimezone(dt.UTC)
+
+
+def _class_of(head: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
+    """The enumerator's class, where its name leads to it from here."""
+    try:
+        return find_enumerator(head.source.enumerator)
+    except RegistryError:
+        return None
+
+
+def _check(
+    operation: EditOperation,
+    selection: Selection,
+    position: Mapping[str, Any] | None,
+    enumerator: type[SplitEnumerator[Any]] | None,
+) -> None:
+    if selection.is_empty:
+        raise EditError(
+            f"{operation} of which splits?", remedy="select them by id (--split), --glob, or --from and --to"
+        )
+    if selection.has_time and operation in (EditOperation.SKIP, EditOperation.SET_POSITION):
+        raise EditError(
+            f"a time selects splits by the batch that has read them, and {operation} is of splits that are "
+            "still to be read",
+            remedy="select them by id or glob",
+        )
+    if (position is None) != (operation is not EditOperation.SET_POSITION):
+        raise EditError(
+            f"{operation} " + ("needs a position" if position is None else "takes no position"),
+            remedy='a position is for set-position alone: fields of the split, such as {"next": 500}',
+        )
+    if enumerator is None:
+        return
+    if operation is EditOperation.FORGET and not issubclass(enumerator, ForgetsSplits):
+        raise EditError(
+            f"{enumerator.__qualname__} cannot forget splits: it has no forget_splits",
+            remedy="replay them, or rewind the source",
+        )
+    if operation is EditOperation.REPLAY and enumerator.bound_split is not SplitEnumerator.bound_split:
+        raise EditError(
+            f"{enumerator.__qualname__} cuts its splits by bound_split: a range of one cannot be replayed",
+            remedy="set the position of the split, or rewind the source",
+        )
+
+
+def _skip(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
+    candidates = to_be_read(ground.history, ground.name, ground.head)
+    chosen = selection.chosen(candidates, "that is still to be read")
+    return _by_ids(request, chosen), _changes(chosen, "is never read"), []
+
+
+def _replay(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
+    candidates = planned(ground.history, ground.line, selection.asked)
+    chosen = selection.chosen(candidates, "that a retained batch has read")
+    plans: dict[str, list[str]] = {}
+    for item in chosen:
+        plans.setdefault(str(item.name), []).append(item.split.split_id)
+    request = replace(request, plans={name: tuple(ids) for name, ids in plans.items()})
+    return request, _changes(chosen, "is read again as it was"), [_AGAIN, _NO_SIDE_EFFECTS]
+
+
+def _set_position(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
+    chosen = selection.chosen(live(ground.head), "that is live")
+    fields = request.position or {}
+    changes = []
+    for item in chosen:
+        unknown = [name for name in fields if name not in item.split.fields]
+        if unknown or "split_id" in fields:
+            raise EditError(
+                f"split {item.split.split_id} has no position {', '.join(unknown or ['split_id'])}",
+                remedy=f"give fields of the split, which is {item.split.text}; its id stays",
+            )
+        then = f"goes on at {canonical({**item.split.fields, **fields})}"
+        changes.append(Change(split_id=item.split.split_id, now=item.now, then=then))
+    note = "rows come again where the new position is before the old one, and are left out where it is behind"
+    return _by_ids(request, chosen), changes, [note]
+
+
+def _retry(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
+    chosen = selection.chosen(quarantined(ground.history, ground.line), "that is quarantined")
+    return _by_ids(request, chosen), _changes(chosen, "is tried again"), []
+
+
+def _drop(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
+    chosen = selection.chosen(quarantined(ground.history, ground.line), "that is quarantined")
+    return _by_ids(request, chosen), _changes(chosen, "is never read"), []
+
+
+def _forget(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
+    candidates = list(planned(ground.history, ground.line, selection.asked))
+    notes = [f"what discovery finds again is read again: {_AGAIN}"]
+    there = {item.split.split_id for item in candidates}
+    unknown = [name for name in selection.split_ids if name not in there]
+    if unknown and not selection.has_time and selection.glob is None:
+        notes.append(
+            f"{len(unknown)} of the splits are in no retained batch: whether the enumerator knows them is "
+            "seen when the edit is applied"
+        )
+        candidates += [
+            Candidate(split=StoredSplit(split_id=name, text="", fields={}), now="is in no retained batch")
+            for name in unknown
+        ]
+    chosen = selection.chosen(candidates, "that a retained batch has read")
+    return _by_ids(request, chosen), _changes(chosen, "is not known any more"), notes
+
+
+_BY_SPLITS: dict[EditOperation, Callable[[_Ground, EditRequest, Selection], _Planned]] = {
+    EditOperation.SKIP: _skip,
+    EditOperation.REPLAY: _replay,
+    EditOperation.SET_POSITION: _set_position,
+    EditOperation.QUARANTINE_RETRY: _retry,
+    EditOperation.QUARANTINE_DROP: _drop,
+    EditOperation.FORGET: _forget,
+}
+
+
+def _rewind(
+    ground: _Ground, request: EditRequest, to_checkpoint: int | None, to_time: dt.datetime | None
+) -> _Planned:
+    if (to_checkpoint is None) == (to_time is None):
+        raise EditError(
+            "rewind to where?", remedy="give a checkpoint (--to-checkpoint) or a time (--to-time)"
+        )
+    target = _target(ground, to_checkpoint, to_time)
+    after = Asked(lowest=target.checkpoint_id + 1)
+    read_again = planned(ground.history, ground.line, after)
+    notes = [
+        f"the source stands at checkpoint {ground.name.checkpoint_id}, goes back to {target.checkpoint_id}",
+        _AGAIN,
+        _NO_SIDE_EFFECTS,
+    ]
+    selected = f"to checkpoint {target.checkpoint_id}"
+    selected += "" if to_time is None else f", the last one until {to_time.isoformat()}"
+    request = replace(request, checkpoint=str(target), selected=selected)
+    return request, _changes(read_again, "is found and read again"), notes
+
+
+def _target(ground: _Ground, to_checkpoint: int | None, to_time: dt.datetime | None) -> CheckpointName:
+    names = ground.line.names[:-1]
+    if to_checkpoint is not None:
+        found = [name for name in names if name.checkpoint_id == to_checkpoint]
+    else:
+        assert to_time is not None
+        until_ms = to_time.timestamp() * 1000
+        found = [name for name in names if _made_ms(ground.history, name) <= until_ms]
+    if found:
+        return found[-1]
+    what = (
+        f"checkpoint {to_checkpoint}" if to_time is None else f"a checkpoint made until {to_time.isoformat()}"
+    )
+    retained = "there is none before the present one"
+    if names:
+        oldest = dt.datetime.fromtimestamp(_made_ms(ground.history, names[0]) / 1000, dt.UTC)
+        retained = (
+            f"retained are {names[0].checkpoint_id} to {names[-1].checkpoint_id}, the oldest made "
+            f"{oldest.isoformat(timespec='seconds')}"
+        )
+    raise EditError(
+        f"the source cannot be rewound to {what}",
+        remedy=f"{retained}; retainedCheckpoints says how many are kept",
+    )
+
+
+def _made_ms(history: History, name: CheckpointName) -> float:
+    document = history.document(name)
+    return float("inf") if document is None else document.timestamp_ms
+
+
+def _by_ids(request: EditRequest, chosen: Iterable[Candidate]) -> EditRequest:
+    return replace(request, split_ids=tuple(dict.fromkeys(item.split.split_id for item in chosen)))
+
+
+def _changes(chosen: Iterable[Candidate], then: str) -> list[Change]:
+    return [
+        Change(
+            split_id=item.split.split_id,
+            now=item.now,
+            then=then,
+            checkpoint_id=None if item.name is None else item.name.checkpoint_id,
+        )
+        for item in chosen
+    ]

@@ -1,0 +1,141 @@
+"""Quarantine: splits that cannot be read are set aside or left out, all of their rows or none (R12).
+
+What a split yields is held back until it has ended, up to a limit; so a failure costs nothing but
+the attempt to read it. A split too large for that is read for real at once; when it fails then,
+the task fails with it, and the next attempt, which finds the failure on record, reads it once
+without giving rows, and again with them when that went well.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.subtask_reports import SplitResult, SplitStatus
+from ..errors import (
+    AttemptError,
+    QuarantineError,
+    kept_text,
+)
+from ..snapshots.failure_counts import FailureLog, FailureRecord
+from .held_rows import bytes_of
+from .split_read import Item, Reading
+
+_log = logging.getLogger("flip27_source")
+
+HELD_BACK_BYTES = 64 * 1024 * 1024
+"""How much of one split is held back in memory."""
+
+
+class Quarantine:
+    """Reads splits of one subtask so that those which cannot be read harm nobody else.
+
+    Args:
+        log: failures of other attempts; None where nothing is stored, and every split that is too
+            large to be held back is read twice.
+    """
+
+    def __init__(
+        self, policy: SplitErrorPolicy, log: FailureLog | None, *, subtask_id: int, attempt_number: int
+    ) -> None:
+        self._policy = policy
+        self._log = log
+        self._subtask_id = subtask_id
+        self._attempt_number = attempt_number
+        self._set_aside = 0
+
+    def read(self, split_id: str, reading: Callable[[], Reading], *, demanded: bool) -> Reading:
+        """What ``reading()`` yields and returns; FAILED or IGNORED after ``maxSplitAttempts`` failures.
+
+        ``demanded``: the attempt that reported first has read it, so this one has to (R5).
+        """
+        tries = 0
+        while True:
+            held, size = [], 0
+            run = reading()
+            try:
+                while size <= HELD_BACK_BYTES:
+                    item = next(run)
+                    held.append(item)
+                    size += bytes_of(item)
+                if self._log is None or self._log.count(split_id):
+                    # It may fail, or has before: read it to its end without giving rows, then again.
+                    held.clear()
+                    _exhaust(run)
+                    run = reading()
+            except StopIteration as end:
+                yield from held
+                result: SplitResult[Any] = end.value
+                return result
+            except Exception as error:
+                held.clear()
+                outcome = self._policy.outcome(error)
+                if outcome is None:
+                    raise
+                tries += 1
+                number = tries if self._policy.names(error) else self._failed(split_id, error) or tries
+                if number >= self._policy.max_attempts:
+                    if demanded:
+                        raise _has_been_read(split_id, error) from error
+                    return self._give_up(split_id, outcome, error, number)
+                continue
+            return (yield from self._for_real(split_id, held, run))
+
+    def _for_real(self, split_id: str, held: list[Item], run: Reading) -> Reading:
+        yield from held
+        held.clear()
+        try:
+            return (yield from run)
+        except Exception as error:
+            if self._policy.outcome(error) is not None:
+                self._failed(split_id, error)
+            raise
+
+    def _failed(self, split_id: str, error: Exception) -> int:
+        """Put a failure on record; how many there are, 0 where there is no record."""
+        if self._log is None:
+            return 0
+        record = FailureRecord(
+            split=split_id,
+            error=kept_text(error),
+            subtask=self._subtask_id,
+            attempt=self._attempt_number,
+            host=socket.gethostname(),
+        )
+        return self._log.add(record)
+
+    def _give_up(
+        self, split_id: str, outcome: SplitStatus, error: Exception, attempts: int
+    ) -> SplitResult[Any]:
+        if outcome is SplitStatus.IGNORED:
+            _log.warning("split %s cannot be read and is left out: %s", split_id, kept_text(error))
+        else:
+            self._check_limit(split_id, error)
+        return SplitResult(split_id=split_id, status=outcome, error=kept_text(error), attempts=attempts)
+
+    def _check_limit(self, split_id: str, error: Exception) -> None:
+        self._set_aside += 1
+        limit = self._policy.max_quarantined
+        if self._set_aside > limit:
+            raise QuarantineError(
+                f"{self._set_aside} splits of one task cannot be read, more than "
+                f"maxQuarantinedSplits={limit}; the last one is {split_id!r}: {kept_text(error)}",
+                remedy="mend the cause and restart the query, or raise maxQuarantinedSplits; no row of "
+                "the batch was delivered",
+            ) from error
+
+
+def _has_been_read(split_id: str, error: Exception) -> AttemptError:
+    return AttemptError(
+        f"the attempt that reported first has read split {split_id!r}, and this one cannot: "
+        f"{kept_text(error)}",
+        remedy="put it back as it was: its rows may have arrived, so the batch is only repeated with them",
+    )
+
+
+def _exhaust(items: Iterator[Item]) -> None:
+    for _ in items:
+        pass

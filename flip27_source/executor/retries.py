@@ -1,0 +1,135 @@
+"""ReportingSubtask: reads a subtask and acknowledges its checkpoint (rules R4, R5).
+
+The report is written when everything has been read and before the task can end well. An attempt
+that finds a report has to read exactly what that one says, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
+from ..errors import AttemptError, StateError, StateLocationError
+from ..events import SourceEvent
+from ..reader import SourceReaderContext, SplitReader
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.failure_counts import FailureLog
+from ..snapshots.report_files import ReportPlace, ReportStorage, check_same_ranges
+from ..snapshots.store import Store, open_store
+from ..source import Source
+from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
+from .meter import Meter
+from .quarantine import Quarantine
+from .split_read import Item
+from .subtask_splits import SplitsOfSubtask
+
+_log = logging.getLogger("flip27_source")
+
+_NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED)
+
+
+class ReportingSubtask:
+    """One attempt of one subtask that reports."""
+
+    def __init__(
+        self,
+        source: Source,
+        place: ReportPlace,
+        context: SourceReaderContext,
+        codec: SnapshotCodec,
+        store: Store | None,
+    ) -> None:
+        self._source = source
+        self._place = place
+        self._codec = codec
+        store = store or _store_of(source)
+        self._storage = ReportStorage(store, codec, source.enumerator_type)
+        self._first: SubtaskReport[Any] | None = self._storage.rely_on(place)
+        self._sent: list[SourceEvent] = []
+        self._meter = Meter(source.options[EVENT_TIME_COLUMN])
+        results = () if self._first is None else self._first.results
+        self._context = replace(
+            context,
+            end_positions={
+                item.split_id: item.position
+                for item in results
+                if item.status in (SplitStatus.LIVE, SplitStatus.FINISHED)
+            },
+            event_sender=self._send,
+        )
+        policy = SplitErrorPolicy.of(source)
+        self._quarantine = None
+        if not policy.fails_always:
+            self._quarantine = Quarantine(
+                policy,
+                FailureLog(store, place.lineage, place.name),
+                subtask_id=place.subtask_id,
+                attempt_number=context.attempt_number,
+            )
+
+    def read(
+        self, reader: SplitReader[Any], splits: Sequence[Any], events: Sequence[bytes]
+    ) -> Iterator[Item]:
+        """The rows of the subtask; at their end the report is there."""
+        began = time.monotonic()
+        reader.open(self._context)
+        try:
+            for event in events:
+                reader.handle_source_event(self._codec.events_to_readers.decode(event))
+            reading = SplitsOfSubtask(
+                reader, self._context, self._quarantine, self._first, self._codec.check_split
+            )
+            for item in reading.rows(splits):
+                self._meter.count(item)
+                yield item
+        finally:
+            reader.close()
+        self._acknowledge(len(splits), reading.results, time.monotonic() - began)
+
+    def _send(self, event: SourceEvent) -> None:
+        self._storage.events.check(event)  # refused here, where the author sees who sent it
+        self._sent.append(event)
+
+    def _acknowledge(self, splits: int, results: Sequence[SplitResult[Any]], duration_s: float) -> None:
+        report = SubtaskReport(
+            checkpoint_id=self._context.checkpoint_id,
+            subtask_id=self._context.subtask_id,
+            results=tuple(results),
+            events=tuple(self._sent),
+            metrics=CheckpointMetrics(
+                rows=self._meter.rows,
+                bytes=self._meter.bytes,
+                splits=splits - sum(item.status in _NOT_READ for item in results),
+                duration_ms=round(duration_s * 1000),
+                attempt_number=self._context.attempt_number,
+                host=socket.gethostname(),
+                max_event_time=self._meter.max_event_time,
+            ),
+        )
+        if self._first is not None:
+            check_same_ranges(report, self._first)
+            return
+        try:
+            self._storage.write(self._place, report)
+        except AttemptError:
+            raise
+        except StateError as error:
+            if self._place.required:
+                raise
+            _log.warning("the report of subtask %d could not be written: %s", report.subtask_id, error)
+
+
+def _store_of(source: Source) -> Store:
+    location = source.options[STATE_LOCATION]
+    if location is None:
+        raise StateLocationError(
+            f"the tasks of source {source.uid} write reports, and option stateLocation is not set",
+            remedy='set .option("stateLocation", "<checkpointLocation>/flip27")',
+        )
+    return open_store(location, source.options.with_prefix("storage."))

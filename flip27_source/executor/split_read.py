@@ -1,0 +1,264 @@
+"""Reading one split: errors that name it, rows in the right schema, and where its share ends.
+
+Generators of rows; what became of the split is what they return.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from ..coordination.subtask_reports import SplitResult, SplitStatus
+from ..errors import AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
+from ..events import Progress, ReturnSplit
+from ..reader import SourceReaderContext, SplitReader, YieldsProgress
+from .held_rows import HeldRows
+from .spark_schema import conform
+
+Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
+"""What Spark takes: a batch, or one row as a tuple."""
+
+Reading: TypeAlias = Generator[Item, None, SplitResult[Any]]
+
+
+def conformed(
+    read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
+) -> Iterator[Item | Progress[Any]]:
+    """What ``read(what)`` yields, in the schema; an error names the ``splits`` it was reading."""
+    try:
+        for item in read(what):
+            if isinstance(item, pa.RecordBatch):
+                yield conform(item, context.schema)
+            else:
+                yield item
+    except (Flip27Error, ReturnSplit):
+        raise
+    except Exception as error:
+        named = ", ".join(repr(split.split_id) for split in splits[:3])
+        more = f" and {len(splits) - 3} more" if len(splits) > 3 else ""
+        raise SplitReadError(
+            f"reading split {named}{more} failed: {type(error).__name__}: {error}",
+            remedy="mend the split or the reader; the batch is tried again when the query is "
+            "restarted, and no row of it was delivered",
+        ) from error
+
+
+def unmarked(
+    items: Iterator[Item | Progress[Any]], *, reader: SplitReader[Any] | None = None
+) -> Iterator[Item]:
+    """The rows of a split that is read whole, for readers that are known to report nothing."""
+    try:
+        for item in items:
+            if not isinstance(item, Progress):
+                yield item
+            elif not isinstance(reader, YieldsProgress):
+                raise _not_declared(reader)
+    except ReturnSplit as returned:
+        raise ContractError(
+            f"the reader returned a split ({returned}) and its tasks write no reports, by which it would "
+            "come back to the enumerator",
+            remedy="set taskReports=always with a stateLocation; a batch read has to read every split",
+        ) from None
+
+
+def read_whole(
+    reader: SplitReader[Any],
+    split: Any,
+    context: SourceReaderContext,
+    first: SplitResult[Any] | None = None,
+) -> Reading:
+    """A split that is read whole; ``first`` is what the report that counts says of it, if it does."""
+    if first is not None and first.status is not SplitStatus.FINISHED:
+        return first
+    began = False
+    try:
+        for item in conformed(reader.read, split, [split], context):
+            if isinstance(item, Progress):
+                raise _not_declared(reader)
+            began = True
+            yield item
+    except ReturnSplit:
+        if began:
+            raise ContractError(
+                f"the reader returned split {split.split_id!r} after rows of it",
+                remedy="raise ReturnSplit before the first row",
+            ) from None
+        return SplitResult(split_id=split.split_id, status=SplitStatus.RETURNED)
+    return SplitResult(split_id=split.split_id, status=SplitStatus.FINISHED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitBudget:
+    """Where a split that the reader bounds ends its share of a batch; None means no limit."""
+
+    rows: int | None = None
+    bytes: int | None = None
+    duration_s: float | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def used_up(self, rows: int, size: int, since: float) -> bool:
+        """Whether a split has had its share."""
+        return (
+            (self.rows is not None and rows >= self.rows)
+            or (self.bytes is not None and size >= self.bytes)
+            or (self.duration_s is not None and self.clock() - since >= self.duration_s)
+        )
+
+
+def read_bounded(
+    reader: SplitReader[Any],
+    split: Any,
+    context: SourceReaderContext,
+    budget: SplitBudget,
+    first: SplitResult[Any] | None = None,
+    *,
+    whole_pages: bool = False,
+    check_position: Callable[[Any], None] | None = None,
+) -> Reading:
+    """A split whose share of the batch ends at one of the reader's Progress marks (rule R5).
+
+    Args:
+        first: what the report that counts says of the split: this attempt ends there too.
+        whole_pages: hold rows back until the Progress that covers them; where reading fails
+            after such a one, the share ends there instead of failing.
+        check_position: refuses a position that cannot be stored; None where none is.
+    """
+    if first is not None and (
+        first.status in (SplitStatus.RETURNED, SplitStatus.FAILED, SplitStatus.IGNORED)
+        or first.position == split
+    ):
+        return first
+    pages = _Pages(split, budget, first)
+    items = conformed(reader.read, split, [split], context)
+    held = HeldRows(f"split {split.split_id!r}")
+    try:
+        for item in items:
+            if not isinstance(item, Progress):
+                pages.count(item)
+                if whole_pages:
+                    held.add(item)
+                else:
+                    yield item
+                continue
+            if check_position is not None and item.split is not None:
+                check_position(item.split)
+            pages.mark(item.split)
+            yield from held.given()
+            if (ended := pages.ended()) is not None:
+                return ended
+        return pages.exhausted()
+    except ReturnSplit:
+        return pages.returned()
+    except Exception as error:
+        if whole_pages and pages.any_marked and not isinstance(error, _NOT_OF_THE_PAGE):
+            return pages.exhausted(after_error=True)
+        raise
+    finally:
+        held.close()
+        items.close()  # type: ignore[attr-defined]
+
+
+_NOT_OF_THE_PAGE = (ContractError, AttemptError, HeldRowsError)
+
+
+class _Pages:
+    """How far the reading of a split has come, mark by mark."""
+
+    def __init__(self, split: Any, budget: SplitBudget, first: SplitResult[Any] | None) -> None:
+        self._split_id: str = split.split_id
+        self._position = split
+        self._budget = budget
+        self._first = first
+        self._since = budget.clock()
+        self._rows = 0
+        self._bytes = 0
+        self._rows_at_mark = 0
+        self.any_marked = False
+
+    def count(self, item: Item) -> None:
+        """Rows that the next mark has to cover."""
+        if isinstance(item, pa.RecordBatch):
+            self._rows += item.num_rows
+            self._bytes += item.nbytes
+        else:
+            self._rows += 1
+
+    def mark(self, position: Any) -> None:
+        """A Progress: the rows so far are covered."""
+        if position is not None and position.split_id != self._split_id:
+            raise ContractError(
+                f"Progress of split {self._split_id!r} says split {position.split_id!r}",
+                remedy="keep split_id; only the position changes",
+            )
+        if position == self._position and self._rows > self._rows_at_mark:
+            raise ContractError(
+                f"the reader yielded {self._rows - self._rows_at_mark} rows of split {self._split_id!r} and "
+                f"a Progress at the position that it was at before: {position!r:.300}",
+                remedy="yield the position from which reading goes on without those rows",
+            )
+        self._position = position
+        self._rows_at_mark = self._rows
+        self.any_marked = True
+
+    def ended(self) -> SplitResult[Any] | None:
+        """The result when the share ends at the newest mark, None when it goes on."""
+        if self._position is None:
+            result: SplitResult[Any] = SplitResult(split_id=self._split_id, status=SplitStatus.FINISHED)
+            return self._checked(result)
+        if self._first is not None:
+            return self._first if self._first.position == self._position else None
+        if self._budget.used_up(self._rows, self._bytes, self._since):
+            return self._live(caught_up=False)
+        return None
+
+    def exhausted(self, *, after_error: bool = False) -> SplitResult[Any]:
+        """The reader has no more for now, or could not go on."""
+        if self._rows > self._rows_at_mark and not after_error:
+            raise ContractError(
+                f"the reader of split {self._split_id!r} ended with "
+                f"{self._rows - self._rows_at_mark} rows after its last Progress",
+                remedy="yield Progress after the last rows: the split at its new position, or "
+                "Progress(None) when it is finished for good",
+            )
+        return self._checked(self._live(caught_up=True))
+
+    def returned(self) -> SplitResult[Any]:
+        """The reader gave the split back."""
+        if self._rows or self.any_marked:
+            raise ContractError(
+                f"the reader returned split {self._split_id!r} after rows or progress of it",
+                remedy="raise ReturnSplit before the first row",
+            )
+        return self._checked(SplitResult(split_id=self._split_id, status=SplitStatus.RETURNED))
+
+    def _live(self, *, caught_up: bool) -> SplitResult[Any]:
+        return SplitResult(
+            split_id=self._split_id,
+            status=SplitStatus.LIVE,
+            position=self._position,
+            caught_up=caught_up,
+        )
+
+    def _checked(self, result: SplitResult[Any]) -> SplitResult[Any]:
+        if self._first is None or result.same_range(self._first):
+            return result
+        raise AttemptError(
+            f"the attempt that reported first read split {self._split_id!r} up to "
+            f"{self._first.position or 'its end'!r:.300}; this one came to "
+            f"{result.position or 'its end'!r:.300} and not by it",
+            remedy="nothing is lost: the rows of this attempt are thrown away. Make the positions of the "
+            "reader reproducible, read no further than context.end_positions says where that has the "
+            "split, or have the source give the same pages again",
+        )
+
+
+def _not_declared(reader: SplitReader[Any] | None) -> ContractError:
+    name = "the reader" if reader is None else type(reader).__name__
+    return ContractError(
+        f"{name} yielded Progress and does not declare it",
+        remedy=f"write class {name}(YieldsProgress, SplitReader[...])",
+    )

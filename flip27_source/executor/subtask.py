@@ -1,0 +1,89 @@
+"""A subtask: what one Spark task reads of a batch, and the reading of it.
+
+Runs on executors. A task may be repeated or killed at any point: nothing here outlives it but the
+report, where one is asked for (see ``reporting``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from .._version import __version__
+from ..coordination.split_errors import SplitErrorPolicy
+from ..errors import IncompatibleStateError, NewColumnsError
+from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
+from ..savepoints.additions import added_to
+from ..segment import Segment
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.event_codec import EventCodec
+from ..snapshots.planned_subtask import PlannedSubtask
+from ..snapshots.store import Store
+from ..source import Source
+from .quarantine import Quarantine
+from .split_read import Item, conformed, unmarked
+from .subtask_splits import SplitsOfSubtask
+
+
+def read_subtask(
+    source: Source, planned: PlannedSubtask, context: SourceReaderContext, store: Store | None = None
+) -> Iterator[Item]:
+    """The rows of one subtask, in the exact schema of ``context``.
+
+    Args:
+        store: where reports go; the state location of the source when None.
+    """
+    try:
+        yield from _read(source, planned, context, store)
+    except NewColumnsError as error:
+        from ..schemas.source_schema import with_new_columns
+
+        raise with_new_columns(source, error, store) from None
+
+
+def _read(
+    source: Source, planned: PlannedSubtask, context: SourceReaderContext, store: Store | None
+) -> Iterator[Item]:
+    if planned.library != __version__:
+        raise IncompatibleStateError(
+            f"the driver has flip27-source {planned.library}, this executor has {__version__}",
+            remedy="install the same version on all nodes",
+        )
+    if planned.savepoint is not None:
+        context = added_to(planned.savepoint, source, context, store)
+    codec = SnapshotCodec(source.enumerator_type, source.reader_type)
+    splits = codec.decode_splits(planned.split_version, Segment("splits", data=planned.splits))
+    reader = source.reader_type()
+    if planned.report is not None:
+        from .retries import ReportingSubtask
+
+        subtask = ReportingSubtask(source, planned.report, context, codec, store)
+        yield from subtask.read(reader, splits, planned.events)
+        return
+    # A batch read: nothing comes after it that an event could reach.
+    reader.open(replace(context, event_sender=EventCodec(source.enumerator_type).check))
+    try:
+        for event in planned.events:
+            reader.handle_source_event(codec.events_to_readers.decode(event))
+        yield from _all(source, reader, splits, context)
+    finally:
+        reader.close()
+
+
+def _all(
+    source: Source, reader: SplitReader[Any], splits: list[Any], context: SourceReaderContext
+) -> Iterator[Item]:
+    policy = SplitErrorPolicy.of(source)
+    if policy.on_error == "quarantine":  # nothing is stored of this read: there is no place to set aside
+        policy = replace(policy, on_error="fail")
+    if not policy.fails_always and not isinstance(reader, YieldsProgress):
+        quarantine = Quarantine(
+            policy, None, subtask_id=context.subtask_id, attempt_number=context.attempt_number
+        )
+        yield from SplitsOfSubtask(reader, context, quarantine).rows(splits)
+    elif isinstance(reader, ReadsTogether):
+        yield from unmarked(conformed(reader.read_together, splits, splits, context))
+    else:
+        for split in splits:
+            yield from unmarked(conformed(reader.read, split, [split], context), reader=reader)

@@ -1,0 +1,148 @@
+"""SplitsOfSubtask: reads the splits of one subtask in order, and keeps what became of each.
+
+How a split is read depends on the powers of the reader; splits that cannot be read go through the
+quarantine, where there is one. Nothing is stored here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
+from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
+from ..source_options import MAX_BYTES_PER_SPLIT, MAX_ROWS_PER_SPLIT, MAX_SPLIT_DURATION
+from ..split import size_of
+from .held_rows import HeldRows
+from .quarantine import Quarantine
+from .split_read import Item, Reading, SplitBudget, conformed, read_bounded, read_whole, unmarked
+
+_log = logging.getLogger("flip27_source")
+
+TOGETHER_BYTES = 8 * 1024 * 1024
+"""Where splits may fail, so much is read together: what is read again when one of it cannot be read."""
+
+
+class SplitsOfSubtask:
+    """One attempt to read the splits of a subtask.
+
+    Args:
+        first: the report that counts, of another attempt, if there is one.
+        check_position: refuses a position of a Progress that cannot be stored; None where none is.
+
+    Attributes:
+        results: of the splits that did not simply finish, as far as they were read.
+    """
+
+    def __init__(
+        self,
+        reader: SplitReader[Any],
+        context: SourceReaderContext,
+        quarantine: Quarantine | None,
+        first: SubtaskReport[Any] | None = None,
+        check_position: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._reader = reader
+        self._context = context
+        self._quarantine = quarantine
+        self._first = first
+        self._check_position = check_position
+        found = () if first is None else first.results
+        self._expected: Mapping[str, SplitResult[Any]] = {item.split_id: item for item in found}
+        self.results: list[SplitResult[Any]] = []
+
+    def rows(self, splits: Sequence[Any]) -> Iterator[Item]:
+        """The rows of the splits, in order."""
+        reader = self._reader
+        if isinstance(reader, YieldsProgress):
+            for split in splits:
+                yield from self._kept(self._bounded(split))
+        elif not isinstance(reader, ReadsTogether):
+            for split in splits:
+                yield from self._kept(self._whole(split))
+        elif self._quarantine is None:
+            yield from unmarked(conformed(reader.read_together, splits, splits, self._context))
+        else:
+            for group in _groups(splits):
+                yield from self._together(reader, group)
+
+    def _kept(self, reading: Reading) -> Generator[Item, None, None]:
+        result = yield from reading
+        # A split that was read whole is what the absence of a result means: reports stay small.
+        if result.status is not SplitStatus.FINISHED or isinstance(self._reader, YieldsProgress):
+            self.results.append(result)
+
+    def _whole(self, split: Any) -> Reading:
+        expected = self._expected.get(split.split_id)
+        if expected is None and self._first is not None:
+            expected = SplitResult(split_id=split.split_id, status=SplitStatus.FINISHED)
+
+        def reading() -> Reading:
+            return read_whole(self._reader, split, self._context, expected)
+
+        return self._guarded(split.split_id, expected, reading)
+
+    def _bounded(self, split: Any) -> Reading:
+        options = self._context.options
+        budget = SplitBudget(
+            rows=options[MAX_ROWS_PER_SPLIT],
+            bytes=options[MAX_BYTES_PER_SPLIT],
+            duration_s=options[MAX_SPLIT_DURATION],
+        )
+        expected = self._expected.get(split.split_id)
+        whole_pages = self._quarantine is not None
+
+        def reading() -> Reading:
+            return read_bounded(
+                self._reader,
+                split,
+                self._context,
+                budget,
+                expected,
+                whole_pages=whole_pages,
+                check_position=self._check_position,
+            )
+
+        return self._guarded(split.split_id, expected, reading)
+
+    def _guarded(
+        self, split_id: str, expected: SplitResult[Any] | None, reading: Callable[[], Reading]
+    ) -> Reading:
+        if self._quarantine is None:
+            return reading()
+        demanded = expected is not None and expected.status in (SplitStatus.FINISHED, SplitStatus.LIVE)
+        return self._quarantine.read(split_id, reading, demanded=demanded)
+
+    def _together(self, reader: ReadsTogether[Any], group: Sequence[Any]) -> Iterator[Item]:
+        """A group of small splits in one go; one by one where that fails, to find the bad one."""
+        read = [split for split in group if split.split_id not in self._expected]
+        if len(read) > 1:
+            with HeldRows(f"{len(read)} splits that are read together") as held:
+                try:
+                    for item in unmarked(conformed(reader.read_together, read, read, self._context)):
+                        held.add(item)
+                except Exception as error:  # noqa: BLE001 - what it was shows when they are read one by one
+                    _log.warning(
+                        "%d splits cannot be read together, and are read one by one: %s", len(read), error
+                    )
+                else:
+                    yield from held.given()
+                    group = [split for split in group if split.split_id in self._expected]
+        for split in group:
+            yield from self._kept(self._whole(split))
+
+
+def _groups(splits: Sequence[Any]) -> Iterator[list[Any]]:
+    group: list[Any] = []
+    total = 0
+    for split in splits:
+        size = size_of(split).bytes
+        size = TOGETHER_BYTES if size is None else size
+        if group and total + size > TOGETHER_BYTES:
+            yield group
+            group, total = [], 0
+        group.append(split)
+        total += size
+    if group:
+        yield group

@@ -1,0 +1,335 @@
+"""Durable files on local disk: all of a file's bytes under its name, or nothing.
+
+Every local file that has to survive a crash is written here: state, reports, requests, savepoints and
+archived files. What is stored in them is not known here. The steps of one write:
+
+1. make the folder, and sync every folder above it that may be new;
+2. write all bytes under a temporary name, and sync them;
+3. give the file its name: by a link where an earlier file must stay, by a rename where it is replaced;
+4. sync the folder. Only then is the file durable: a power cut may undo a link or rename before that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from .regular_files import read_regular_file
+
+TEMPORARY_PREFIX = ".tmp-"
+"""Names of files that are being written begin so; whoever lists a folder passes over them."""
+
+ABANDONED_AFTER_S = 3600.0
+"""A temporary file this old belongs to a process that died. A slower write fails; it loses nothing."""
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+_CHUNK_BYTES = 1 << 20
+_NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
+"""Some network mounts refuse to sync a folder: they keep names without being asked."""
+
+
+class NoExclusiveCreateError(OSError):
+    """The file system has no hard links, so it cannot create a file only where there is none."""
+
+
+class Disk(Protocol):
+    """The calls of an operating system that durable files need; they raise OSError as it does.
+
+    ``new_name`` is one that nobody else uses. ``folder``: an open directory that the first path is relative
+    to. ``read`` also raises UnreadableFileError, as
+    :func:`flip27_source.file_systems.regular_files.read_regular_file` does.
+    """
+
+    def new_name(self) -> str: ...
+    def open_new(self, path: str) -> int: ...
+    def write(self, handle: int, data: memoryview) -> int: ...
+    def sync(self, handle: int) -> None: ...
+    def close(self, handle: int) -> None: ...
+    def link(self, source: str, target: str) -> None: ...
+    def rename(self, source: str, target: str, folder: int | None = None) -> None: ...
+    def remove(self, path: str, folder: int | None = None) -> None: ...
+    def make_folder(self, path: str) -> None: ...
+    def remove_folder(self, path: str) -> None: ...
+    def sync_folder(self, path: str, folder: int | None = None) -> None: ...
+    def exists(self, path: str) -> bool: ...
+    def is_folder(self, path: str) -> bool: ...
+    def modified_s(self, path: str) -> float: ...
+    def now_s(self) -> float: ...
+    def names(self, path: str) -> list[str]: ...
+    def read(self, path: str, limit: int | None = None) -> bytes: ...
+
+
+class OsDisk:
+    """The disk of this machine. Names keep the umask's permissions, as Spark's own files do."""
+
+    def new_name(self) -> str:
+        return os.urandom(16).hex()
+
+    def open_new(self, path: str) -> int:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+    def write(self, handle: int, data: memoryview) -> int:
+        return os.write(handle, data)
+
+    def sync(self, handle: int) -> None:
+        os.fsync(handle)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target)
+
+    def rename(self, source: str, target: str, folder: int | None = None) -> None:
+        os.replace(source, target, src_dir_fd=folder)
+
+    def remove(self, path: str, folder: int | None = None) -> None:
+        os.unlink(path, dir_fd=folder)
+
+    def make_folder(self, path: str) -> None:
+        os.mkdir(path)
+
+    def remove_folder(self, path: str) -> None:
+        os.rmdir(path)
+
+    def sync_folder(self, path: str, folder: int | None = None) -> None:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno not in _NO_FOLDER_SYNC:
+                raise
+        finally:
+            os.close(handle)
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def is_folder(self, path: str) -> bool:
+        try:
+            return stat.S_ISDIR(os.lstat(path).st_mode)
+        except OSError:
+            return False
+
+    def modified_s(self, path: str) -> float:
+        return os.lstat(path).st_mtime
+
+    def now_s(self) -> float:
+        return time.time()
+
+    def names(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        return read_regular_file(path, limit)
+
+
+OS_DISK = OsDisk()
+
+
+class DurableFiles:
+    """Writes files below one folder.
+
+    Args:
+        root: the folder that the files of this object lie in; folders above it may belong to other users.
+    """
+
+    def __init__(self, root: str, disk: Disk = OS_DISK) -> None:
+        self._root = root
+        self._disk = disk
+        self._synced_folders: set[str] = set()
+
+    def create(self, target: str, data: bytes, *, exclusive: bool = False) -> bool:
+        """Write ``target`` if it is absent; False when it exists. Durable on return, whoever wrote it.
+
+        Args:
+            exclusive: of several that create one name at once, all but one get False.
+
+        Raises:
+            NoExclusiveCreateError: ``exclusive``, and the file system cannot do that.
+            OSError: nothing was written, or all of it, which may not survive a power cut.
+        """
+        folder = os.path.dirname(target)
+        with self._written(folder, [data]) as temporary:
+            try:
+                self._disk.link(temporary, target)
+                created = True
+            except FileExistsError:
+                created = False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                if exclusive:
+                    raise NoExclusiveCreateError(*error.args) from error
+                created = self._claim(temporary, target)
+        self._disk.sync_folder(folder)
+        return created
+
+    def replace(self, target: str, data: bytes) -> None:
+        """Write ``target``, whether it exists or not. Durable on return.
+
+        Raises:
+            OSError: what was there before is still there, or all of ``data``, which may not survive a
+                power cut.
+        """
+        folder = os.path.dirname(target)
+        with self._written(folder, [data]) as temporary:
+            self._disk.rename(temporary, target)
+        self._disk.sync_folder(folder)
+
+    def copy_from(self, source: str, target: str, *, length: int, folder: int | None = None) -> None:
+        """Write ``target`` with the content, times and permissions of ``source``. Durable on return.
+
+        Args:
+            folder: an open directory that ``source`` is relative to.
+
+        Raises:
+            OSError: as :meth:`replace`; also where ``source`` does not give ``length`` bytes.
+        """
+        into = os.path.dirname(target)
+        # The same name at every attempt: what a crash leaves of the file is written over by the next one.
+        name = TEMPORARY_PREFIX + hashlib.sha256(os.fsencode(target)).hexdigest()[:32]
+        handle = os.open(source, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+        with open(handle, "rb", buffering=0) as file:
+            found = os.fstat(file.fileno())
+            chunks = iter(lambda: file.read(_CHUNK_BYTES), b"")
+            with self._written(into, chunks, name) as temporary:
+                copied = os.lstat(temporary).st_size
+                if copied != length:
+                    raise OSError(errno.EIO, f"{copied} bytes could be copied, not {length}", source)
+                os.utime(temporary, ns=(found.st_atime_ns, found.st_mtime_ns))
+                os.chmod(temporary, stat.S_IMODE(found.st_mode))
+                self._disk.rename(temporary, target)
+        self._disk.sync_folder(into)
+
+    def move(self, source: str, target: str, *, folder: int | None = None) -> None:
+        """Give a file on the same file system another name. Durable on return.
+
+        Args:
+            folder: an open directory that ``source`` is relative to.
+
+        Raises:
+            OSError: the file has its old name, its new name, or, after a power cut, one of the two.
+        """
+        into = os.path.dirname(target)
+        self._make_folder(into)
+        self._disk.rename(source, target, folder)
+        # The new name first: a power cut between the two leaves both names, never none.
+        self._disk.sync_folder(into)
+        self._disk.sync_folder(os.path.dirname(source) or ".", folder)
+
+    def remove(self, path: str, *, folder: int | None = None) -> None:
+        """Delete a file, if it is there. Durable on return.
+
+        Args:
+            folder: an open directory that ``path`` is relative to.
+        """
+        try:
+            self._disk.remove(path, folder)
+        except FileNotFoundError:
+            return
+        self._disk.sync_folder(os.path.dirname(path) or ".", folder)
+
+    def make_durable(self, path: str) -> None:
+        """Have a file that is there survive a power cut: whoever wrote it may have died before that."""
+        folder = os.path.dirname(path)
+        self._make_folder(folder)
+        self._disk.sync_folder(folder)
+
+    def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
+        """Delete temporary files that killed processes have left in ``folder``; how many there were."""
+        try:
+            names = [name for name in self._disk.names(folder) if name.startswith(TEMPORARY_PREFIX)]
+        except FileNotFoundError:
+            return 0
+        removed = 0
+        for name in names:
+            path = os.path.join(folder, name)
+            with contextlib.suppress(FileNotFoundError):
+                if self._disk.now_s() - self._disk.modified_s(path) >= older_than_s:
+                    self._disk.remove(path)
+                    removed += 1
+        return removed
+
+    @contextlib.contextmanager
+    def _written(self, folder: str, chunks: Iterable[bytes], name: str | None = None) -> Iterator[str]:
+        """A temporary file in ``folder`` that holds all of ``chunks``, synced. It is gone afterwards."""
+        self._make_folder(folder)
+        temporary = os.path.join(folder, name or f"{TEMPORARY_PREFIX}{self._disk.new_name()}")
+        if name is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.remove(temporary)
+        try:
+            handle = self._disk.open_new(temporary)
+            try:
+                for chunk in chunks:
+                    self._write_all(handle, chunk)
+                self._disk.sync(handle)
+            finally:
+                self._disk.close(handle)
+            yield temporary
+        finally:
+            with contextlib.suppress(OSError):
+                self._disk.remove(temporary)
+
+    def _write_all(self, handle: int, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            # A disk that becomes full, a limit or a signal makes a call write less than it was given.
+            written = self._disk.write(handle, view)
+            if written <= 0:
+                raise OSError(errno.EIO, "the file system took none of the bytes that were written")
+            view = view[written:]
+
+    def _make_folder(self, folder: str) -> None:
+        """Make a folder whose own name survives a power cut, whoever made it.
+
+        A folder that is there may have been made by a process that died before it could sync the one
+        above, so each is synced once by each process.
+        """
+        is_there = self._disk.exists(folder)
+        if is_there and folder in self._synced_folders:
+            return
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        self._make_folder(parent)
+        if not is_there:
+            with contextlib.suppress(FileExistsError):
+                self._disk.make_folder(folder)
+        try:
+            self._disk.sync_folder(parent)
+        except PermissionError:
+            # Folders above the root may be somebody else's; one that was made here has to stay.
+            if not is_there or f"{folder}/".startswith(f"{self._root}/"):
+                raise
+            return
+        self._synced_folders.add(folder)
+
+    def _claim(self, temporary: str, target: str) -> bool:
+        """For file systems without hard links, such as some network mounts: claim the name, then move over.
+
+        Whoever makes the empty claim beside the target first moves its file to the target, which is
+        whole from the start. A claim whose owner died is taken over: names of documents and segments
+        are digests of their content, so both would have moved the same bytes.
+        """
+        if self._disk.exists(target):
+            return False
+        folder, name = os.path.split(target)
+        claim = os.path.join(folder, f"{TEMPORARY_PREFIX}claim-{name}")
+        try:
+            self._disk.close(self._disk.open_new(claim))
+            first = True
+        except FileExistsError:
+            first = not self._disk.exists(target)
+        if first:
+            self._disk.rename(temporary, target)
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.remove(claim)
+        return first

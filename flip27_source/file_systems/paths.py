@@ -1,0 +1,398 @@
+"""What a path or URL means: local or not, which fsspec file system, which name in it, what may be shown.
+
+The one place that decides it (R14). An absolute path is never a URL, and nothing inside a path has a
+meaning: ``/landing/a::b``, ``/landing/http://x`` and ``/landing/#?*~$`` are names of files like any other.
+
+Paths as text: the state is JSON, so a name that is not UTF-8 is written with each of the bytes in question
+as NUL and two hex digits. No file system allows a NUL in a name, so no other name reads like it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from ..errors import Flip27Error
+from .url_credentials import has_account, masked, secret_parameter, signs, without_users
+
+_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
+_S3 = frozenset({"s3", "s3a"})
+_VERSION_ID = "?versionId="
+_WEB = frozenset({"http", "https"})
+_GONE = frozenset({404, 410})
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_CHAIN = re.compile(r"::[A-Za-z][A-Za-z0-9+.-]*://")
+_NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
+_ESCAPED = re.compile(r"\0([0-9a-f]{2})")
+
+
+def local_path(url: str) -> str | None:
+    """The path on local disk, as text, or None when the URL is of another file system."""
+    if url.startswith("file:"):
+        rest = url.removeprefix("file:")
+        return "/" + rest.lstrip("/") if rest.startswith("//") else rest
+    return url if _URL.match(url) is None else None
+
+
+def disk_path(path: str) -> str | None:
+    """What the operating system calls a local path that is given as text; None as :func:`local_path`."""
+    local = local_path(path)
+    if local is None or "\0" not in local:
+        return local
+    return _ESCAPED.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), local)
+
+
+def path_text(path: str) -> str:
+    """A path of the operating system as text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return _NOT_UTF8.sub(lambda byte: f"\0{ord(byte[0]) - 0xDC00:02x}", path)
+    return path
+
+
+def with_percents(path: str) -> str:
+    """A path as text with the bytes that are not UTF-8 as URIs have them."""
+    return _ESCAPED.sub(lambda byte: f"%{byte[1].upper()}", path)
+
+
+def shown_path(path: str) -> str:
+    """A path as people see it: what cannot be printed is written as an escape."""
+    if path.isprintable():
+        return path
+    text = _ESCAPED.sub(lambda byte: f"\\x{byte[1]}", path)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+class _Names(Enum):
+    """What the names in a file system are, beside the URLs of its files."""
+
+    AFTER_PROTOCOL = "s3://bucket/a is bucket/a"
+    AFTER_HOST = "sftp://host/a is /a"
+    URLS = "https://host/a is https://host/a"
+
+
+def open_file_system(
+    url: str, storage_options: Mapping[str, Any], *, what: str, error_type: type[Flip27Error]
+) -> tuple[Any, str]:
+    """The fsspec file system of a path or URL that a user gave, and the name of the place in it.
+
+    Args:
+        what: what the URL is, for the message: ``path`` or ``stateLocation``.
+
+    Raises:
+        Flip27Error: an ``error_type``; the protocol is unknown, its package is missing, or the
+            server cannot be reached.
+    """
+    refuse_credentials(checked_location(url, what=what, error_type=error_type), what, error_type)
+    try:
+        file_system = _file_system(url, storage_options)
+        name = given_name(url)
+    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+        raise error_type(
+            f"{what} {redacted(url)} cannot be opened: {error_text(error, url)}",
+            remedy="check the URL's protocol, and install what it needs "
+            "(for example pip install 'flip27-source[s3]')",
+        ) from None  # whose text may quote the password
+    return file_system, name
+
+
+def open_listed(path: str, storage_options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The fsspec file system of a file that a listing has named, and the file's name in it.
+
+    Raises:
+        Exception: what fsspec and the file system raise.
+    """
+    return _file_system(path, storage_options), listed_name(path)
+
+
+def listed_name(path: str) -> str:
+    """What a file of another file system is called there, from its URL as listings give it.
+
+    Raises:
+        OSError: the file system would take the name for another one.
+    """
+    protocol, _, rest = path.partition("://")
+    if protocol in _S3 and _VERSION_ID in rest:
+        raise OSError(
+            f"{path}: s3fs takes what comes after {_VERSION_ID} in a key for the version of another object"
+        )
+    if has_account(path):
+        server, slash, name = rest.partition("/")
+        return server.partition("@")[0] + slash + name
+    names = _names_of(protocol)
+    if names is _Names.URLS:
+        return path
+    return rest if names is _Names.AFTER_PROTOCOL else "/" + rest.partition("/")[2]
+
+
+def given_name(url: str) -> str:
+    """What the place that a user gave is called in its file system; an absolute path on local disk."""
+    local = local_path(url)
+    if local is not None:
+        return os.path.abspath(local)
+    protocol = url.partition("://")[0]
+    if has_account(url):
+        return listed_name(url).rstrip("/")
+    if _names_of(protocol) is _Names.AFTER_HOST:
+        return listed_name(url).rstrip("/") or "/"
+    return str(_class_of(protocol)._strip_protocol(url))
+
+
+def location(value: str) -> str:
+    """What an option or argument that names a place may hold: a path or a URL; the value itself.
+
+    Raises:
+        ValueError: it is empty or no path, or names several file systems at once, as
+            ``simplecache::s3://...`` of fsspec does.
+    """
+    if not value.strip():
+        raise ValueError("a path or URL is expected, and the value is empty")
+    if "\0" in value:
+        raise ValueError("a path or URL has no NUL character in it")
+    if not value.startswith("/") and _CHAIN.search(value) is not None:
+        raise ValueError(
+            "a URL that names several file systems, one through the other, is not supported: give the URL of "
+            "the file system itself (write a local path that looks like this as an absolute path)"
+        )
+    return value
+
+
+def checked_location(value: str, *, what: str, error_type: type[Flip27Error]) -> str:
+    """As :func:`location`, for places that come by other ways than an option.
+
+    Raises:
+        Flip27Error: an ``error_type``.
+    """
+    try:
+        return location(value)
+    except ValueError as error:
+        raise error_type(
+            f"{what} {shown_path(redacted(value))!r} cannot be used: {error}", remedy="give another one"
+        ) from None
+
+
+def canonical_path(url: str) -> str:
+    """The form in which listings name a path: absolute, without credentials, no slash at its end."""
+    local = local_path(url)
+    if local is not None:
+        return os.path.abspath(local)
+    shown = without_users(url).rstrip("/")
+    protocol, _, rest = shown.partition("://")
+    if has_account(shown):
+        return f"abfs://{rest}"
+    if protocol in _WEB:
+        return redacted(shown)
+    try:
+        kind, names = _class_of(protocol), _names_of(protocol)
+    except (ImportError, ValueError):
+        return shown  # what was moved away from need not be installed any more
+    if names is not _Names.AFTER_PROTOCOL:
+        return shown
+    return f"{_protocols(kind)[0]}://{kind._strip_protocol(shown)}"
+
+
+def host_of(url: str) -> str:
+    """``sftp://host:22`` where the file system is one of a host; empty for buckets and local paths.
+
+    In Azure the account, where the URL has one: ``abfs://account`` of ``abfs://container@account/a``.
+    """
+    if local_path(url) is not None:
+        return ""
+    protocol, _, rest = without_users(url).partition("://")
+    if has_account(url):
+        return "abfs://" + rest.partition("@")[2].partition("/")[0]
+    try:
+        names = _names_of(protocol)
+    except (ImportError, ValueError):
+        return ""  # whoever opens it says what to install
+    host = rest.partition("/")[0]
+    return f"{protocol}://{host}" if host and names is _Names.AFTER_HOST else ""
+
+
+def listed_path(file_system: Any, host: str, name: str) -> str:
+    """The URL of a file of this name, as listings give it; ``host``: of their root (:func:`host_of`)."""
+    if host.startswith("abfs://"):
+        container, slash, rest = name.partition("/")
+        return f"abfs://{container}@{host.removeprefix('abfs://')}{slash}{rest}"
+    match _names_of(_protocols(file_system)[0]):
+        case _Names.URLS:
+            return name
+        case _Names.AFTER_HOST:
+            return host + name
+        case _Names.AFTER_PROTOCOL:
+            return f"{_protocols(file_system)[0]}://{name}"
+
+
+def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
+    import fsspec
+
+    found = _URL.match(url)
+    protocol = "file" if found is None or local_path(url) is not None else found[1]
+    kind = _class_of(protocol)
+    # What is said of the server only: a path may hold whatever has a meaning in URLs.
+    server = "" if found is None else f"{protocol}://{url[found.end() :].partition('/')[0]}/"
+    of_url = kind._get_kwargs_from_urls(server) if server else {}
+    given = {name: value for name, value in storage_options.items() if name not in _NOT_OF_FILE_SYSTEMS}
+    if protocol in _WEB:
+        from ..web.sessions import session_for
+
+        given["get_client"] = session_for(server)
+    return fsspec.filesystem(protocol, **{**of_url, **given})
+
+
+_NOT_OF_FILE_SYSTEMS = frozenset(
+    {"compression", "encoding", "errors", "expand", "mode", "name_function", "newline", "num"}
+)
+"""Arguments of fsspec.open that users copy along with those of the file system."""
+
+
+def _class_of(protocol: str) -> Any:
+    import fsspec
+
+    return fsspec.get_filesystem_class(protocol)
+
+
+@functools.cache
+def _names_of(protocol: str) -> _Names:
+    """Found out by a file that is not asked for: fsspec has no word for it."""
+    kind = _class_of(protocol)
+    name = str(kind._strip_protocol(f"{protocol}://flip27-host/file"))
+    if name.startswith(tuple(f"{one}://" for one in _protocols(kind))):
+        return _Names.URLS
+    return _Names.AFTER_PROTOCOL if "flip27-host" in name else _Names.AFTER_HOST
+
+
+def redacted(url: str) -> str:
+    """The URL as it may be shown: without user name, password, and what its query has of credentials."""
+    return url if _is_path(url) else masked(url)
+
+
+def names_a_user(url: str) -> bool:
+    """Whether a URL has a user name or password in it."""
+    return not _is_path(url) and without_users(url) != url
+
+
+def refuse_credentials(url: str, what: str, error_type: type[Flip27Error]) -> None:
+    """Refuse a URL with credentials where they are of no use: they would be stored and shown with it.
+
+    In its query they always are; before an @ where the file system is an object store.
+
+    Raises:
+        Flip27Error: an ``error_type``, without the credentials.
+    """
+    named = None if _is_path(url) else secret_parameter(url)
+    # Objects may have names with all kinds of characters.
+    if named is not None and (is_web(url) or signs(named)):
+        has = f"the parameter {named}, which looks like a credential"
+    elif _kind(url) in _OBJECT_STORES and names_a_user(url):
+        has = "a user name or password in it"
+    else:
+        return
+    raise error_type(
+        f"{what} {redacted(url)} has {has}; it would be stored and shown",
+        remedy="write the URL without it, and give credentials as options of the file system: storage.key "
+        "and storage.secret for s3://, storage.sas_token or storage.account_key for abfs://, headers in "
+        "storage.client_kwargs for https://",
+    )
+
+
+def _is_path(url: str) -> bool:
+    return url.startswith(("/", "file:"))
+
+
+def is_web(url: str) -> bool:
+    """Whether a URL is one of HTTP."""
+    return _kind(url) in _WEB
+
+
+def says_gone(error: Exception, url: str) -> bool:
+    """Whether ``error``, raised when the file ``url`` was asked for, says that there is no such file.
+
+    Over HTTP that are the statuses 404 and 410; fsspec raises FileNotFoundError for any request that fails.
+    """
+    if not is_web(url):
+        return isinstance(error, FileNotFoundError)
+    cause = _cause(error)
+    return isinstance(cause, FileNotFoundError) or getattr(cause, "status", None) in _GONE
+
+
+def answer_text(error: Exception) -> str:
+    """The error in words; of a web server the status only: its errors hold URLs, which may hold tokens."""
+    cause = _cause(error)
+    status = getattr(cause, "status", None)
+    return f"the server answered with status {status}" if status else f"{type(cause).__name__}: {cause}"
+
+
+def _cause(error: Exception) -> BaseException:
+    found = error.__cause__ if isinstance(error, FileNotFoundError) else None
+    return found or error
+
+
+def _kind(url: str) -> str:
+    found = _URL.match(url)
+    return "" if found is None else found[1]
+
+
+def error_text(error: Exception, url: str) -> str:
+    """The error in words; some libraries put the whole URL, password and all, into theirs."""
+    return masked(f"{type(error).__name__}: {error}", users_of=url)
+
+
+def can_rename(file_system: Any) -> bool:
+    """Whether the ``mv`` of a file system is a rename of its own.
+
+    What fsspec does elsewhere takes a name with ``*``, ``?`` or ``[`` in it for those of many files, and
+    moves all of them.
+    """
+    from fsspec.spec import AbstractFileSystem
+
+    return "mv" in vars(file_system) or type(file_system).mv is not AbstractFileSystem.mv
+
+
+def move_file(file_system: Any, source: str, target: str) -> None:
+    """Give a file another name: by a rename where the file system has one, else by a copy."""
+    if can_rename(file_system):
+        file_system.mv(source, target)
+    else:
+        file_system.cp_file(source, target)
+        file_system.rm_file(source)
+
+
+def remove_empty_folders(file_system: Any, folder: str) -> None:
+    """Remove a folder and those in it, as far as no file is in them. Names are never taken for globs.
+
+    Raises:
+        Exception: what the file system raises, but where a folder is gone already.
+    """
+    try:
+        entries = file_system.ls(folder, detail=True)
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry["type"] == "directory" and entry["name"].rstrip("/") != folder.rstrip("/"):
+            remove_empty_folders(file_system, entry["name"].rstrip("/"))
+    file_system.invalidate_cache(folder)
+    if not file_system.ls(folder, detail=False):
+        file_system.rmdir(folder)
+
+
+def is_object_store(file_system: Any) -> bool:
+    """Whether an fsspec file system has objects only: a folder is there as long as a file in it is."""
+    return not _OBJECT_STORES.isdisjoint(_protocols(file_system))
+
+
+def is_web_server(file_system: Any) -> bool:
+    """Whether an fsspec file system is that of HTTP."""
+    return not _WEB.isdisjoint(_protocols(file_system))
+
+
+def _protocols(file_system: Any) -> tuple[str, ...]:
+    """The names of a file system or of its class."""
+    protocol = file_system.protocol
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)

@@ -1,0 +1,153 @@
+"""Claims: a savepoint that the query which began with it owns, and deletes once nobody can need it.
+
+The first checkpoint of a lineage holds all that the savepoint held, so a claim changes nothing but who
+deletes it (Flink: RestoreMode.CLAIM, FLINK-25154). Two files say so: ``_claim`` in the savepoint names the
+lineage, and is created once; ``claim.json`` in the lineage says what is to be deleted and when.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from ..errors import CorruptStateError, MissingStateError, StateLocationError
+from ..snapshots import file_names
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.linked_folders import Deletion
+from ..snapshots.store import Store
+from ..values.stored_json import decode_json
+from .format import METADATA, Savepoint, read_savepoint
+
+CLAIM = "_claim"
+_log = logging.getLogger("flip27_source")
+
+
+class ClaimMark(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``_claim`` holds: the owner. ``state`` is its state location, without credentials."""
+
+    lineage: str
+    state: str
+    uid: str
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``claim.json`` of a lineage holds; ``first`` is the first checkpoint of the lineage."""
+
+    parent: str
+    folder: str
+    first: int
+    files: list[str]
+
+
+def claim(savepoint: Savepoint, mine: Store, lineage: str, uid: str, first_checkpoint_id: int) -> None:
+    """Make a savepoint the property of a lineage whose first checkpoint is durable and not yet told of.
+
+    Raises:
+        StateLocationError: another query owns it, or its file system cannot create-if-absent.
+    """
+    folder = savepoint.folder
+    record = _Record(
+        parent=savepoint.store.location,
+        folder=folder,
+        first=first_checkpoint_id,
+        files=files_of(savepoint),
+    )
+    mine.create(file_names.claim_file(lineage), msgspec.json.encode(record, order="sorted"))
+    mark = msgspec.json.encode(ClaimMark(lineage=lineage, state=mine.location, uid=uid), order="sorted")
+    if not savepoint.store.create(f"{folder}/{CLAIM}", mark, exclusive=True):
+        check_claimable(savepoint, mine, uid)
+        savepoint.store.replace(f"{folder}/{CLAIM}", mark)
+
+
+def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
+    """Refuse a savepoint that another query owns.
+
+    A start of this source that got no further than its first checkpoint is no other query: it was
+    killed before Spark knew of it, or its place is about to be taken.
+
+    Raises:
+        StateLocationError: with who owns it.
+    """
+    mark = mark_of(savepoint.store, savepoint.folder)
+    if mark is None:
+        return
+    is_ours = (mark.state, mark.uid) == (mine.location, uid)
+    if is_ours and len(mine.list(f"{mark.lineage}/{file_names.CHECKPOINTS}")) < 2:
+        return
+    raise StateLocationError(
+        f"savepoint {savepoint.location} is claimed by the query whose source {mark.uid} has its state in "
+        f"{mark.state}/{mark.lineage}, which will delete it",
+        remedy="leave savepointClaim=claim out to begin with it as long as it is there, or claim a copy "
+        f"of it (without the file {CLAIM})",
+    )
+
+
+def delete_subsumed(
+    mine: Store,
+    lineage: str,
+    committed: CheckpointName,
+    retained: int,
+    open_at: Callable[[str], Store],
+) -> bool:
+    """Delete the savepoint that a lineage owns once it is none of the ``retained`` newest checkpoints.
+
+    May be killed at any step and called again. Whatever lies in the directory besides stays.
+
+    Args:
+        open_at: the store at a place.
+
+    Returns:
+        Whether it was deleted by this call.
+    """
+    record = _record(mine, lineage)
+    if record is None or committed.checkpoint_id - record.first + 1 < retained:
+        return False
+    store, folder = open_at(record.parent), record.folder
+    mark = mark_of(store, folder)
+    is_mine = mark is not None and mark.lineage == lineage
+    if is_mine:
+        # First what makes it a savepoint, last what says whose it is.
+        names = (METADATA, *map(file_names.checked_relative, record.files), CLAIM)
+        deletion = Deletion(store)
+        for name in names:
+            deletion.delete(f"{folder}/{name}")
+        deletion.remove_empty(folder)
+        _log.info("the savepoint %s/%s, which this query had claimed, is deleted", record.parent, folder)
+    mine.delete(file_names.claim_file(lineage))
+    return is_mine
+
+
+def files_of(savepoint: Savepoint) -> list[str]:
+    """What is to be deleted, by name in its folder; those of further sources are savepoints themselves."""
+    found = savepoint.files()
+    for folder in savepoint.source_folders:
+        inside = folder.removeprefix(f"{savepoint.folder}/")
+        inner = read_savepoint(savepoint.store, folder)
+        found += [f"{inside}/{METADATA}", *(f"{inside}/{name}" for name in inner.files())]
+    return found
+
+
+def mark_of(store: Store, folder: str) -> ClaimMark | None:
+    return _decoded(store, f"{folder}/{CLAIM}", ClaimMark)
+
+
+def _record(mine: Store, lineage: str) -> _Record | None:
+    return _decoded(mine, file_names.claim_file(lineage), _Record)
+
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+
+def _decoded(store: Store, name: str, kind: type[StructT]) -> StructT | None:
+    try:
+        return decode_json(store.read(name), kind)
+    except MissingStateError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise CorruptStateError(
+            f"{name} in {store.location} cannot be read: {error}",
+            remedy="delete it: the savepoint is then nobody's, and is never deleted",
+        ) from error

@@ -1,0 +1,157 @@
+"""Making savepoints: a query that runs makes it at its next batch boundary, of a stopped one it is a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import StateLocationError, StopError
+from ..file_systems.paths import redacted
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.store import Store, open_store
+from .claims import mark_of
+from .format import METADATA, read_savepoint, savepoint_folder, write_savepoint
+from .query_state import checkpoint_of, lineage_of, newest_batch, one_source, state_in, surely_complete
+from .requests import Progress, made_by_driver
+from .values import CreatedSavepoint
+from .whole_queries import copy_query, now_ms
+
+
+def create(
+    *,
+    state: str,
+    to: str,
+    checkpoint: str | None = None,
+    lineage: str | None = None,
+    query: bool = False,
+    copy: bool = False,
+    timeout_s: float = 600.0,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> CreatedSavepoint:
+    """Make a savepoint of a query, which may be running or not.
+
+    Where its driver lives, that makes the next checkpoint a savepoint: at the next batch boundary, at once
+    on an idle stream, as soon as it has looked for requests (``requestInterval``). Where none lives, the
+    newest complete checkpoint is copied; also when the driver dies meanwhile, or cannot write to ``to``.
+
+    Args:
+        state: the query's ``stateLocation``.
+        to: directory in which the savepoint gets a directory of its own. It has to mean the same to a
+            running query, and to be reached with its ``storage.*`` options.
+        checkpoint: the query's Spark checkpoint location, which says what the last committed
+            batch is. Found by itself where ``state`` lies inside it.
+        lineage: which of several queries that share a state location; its directory's name.
+        query: take the whole query: Spark's checkpoint after the newest committed batch, operators' state
+            and all, and the state of its other flip27 sources. See :func:`restore_query`. Always a copy.
+        copy: copy the newest complete checkpoint at once, whether or not the query runs. Where the
+            directory has one of this very checkpoint, that one is left as it is and named.
+        timeout_s: how long to wait for a running query, in seconds.
+        progress: is told, in words, what is waited for.
+        storage_options: for the file systems, as the source's ``storage.*`` options.
+
+    Raises:
+        StateLocationError, MissingStateError, CorruptStateError: with what to do. Where the query did not
+            make it in time, the request is withdrawn unless it is being done.
+    """
+    options = dict(storage_options or {})
+    if not (query or copy):
+        made = made_by_driver(state, to, checkpoint, lineage, options, timeout_s, progress)
+        if made is not None:
+            return made
+    return _copied(state, to, checkpoint, lineage, options, query=query)
+
+
+def stop_with_savepoint(
+    query: Any,
+    target: str,
+    *,
+    state: str | None = None,
+    checkpoint: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> CreatedSavepoint:
+    """Stop a query and make a savepoint of exactly what it has committed.
+
+    Args:
+        query: the StreamingQuery.
+        target, checkpoint, storage_options: see :func:`create`.
+        state: the query's ``stateLocation``; found by itself where it lies inside the checkpoint location
+            of a query that runs in this process (not by Spark Connect).
+
+    Raises:
+        StopError: the stop failed; the message names the savepoint, which is whole (S87).
+        StateLocationError, MissingStateError: the savepoint could not be made; where it is the state
+            location that is not known, the query was not stopped.
+    """
+    options = dict(storage_options or {})
+    if state is None:
+        checkpoint = checkpoint or checkpoint_of(query)
+        state = state_in(checkpoint, options)
+    failure: Exception | None = None
+    try:
+        query.stop()
+    except Exception as error:  # noqa: BLE001 - raised below, with the savepoint that was still made
+        failure = error
+    made = _copied(state, target, checkpoint, None, options)
+    if failure is not None:
+        raise StopError(
+            f"the query could not be stopped: {failure}. A savepoint has been created at {made.directory}",
+            remedy="stop the query by other means; batches that it still runs are not in the savepoint",
+        ) from failure
+    return made
+
+
+def _copied(
+    state: str,
+    to: str,
+    checkpoint: str | None,
+    lineage: str | None,
+    options: dict[str, Any],
+    *,
+    query: bool = False,
+) -> CreatedSavepoint:
+    """The newest complete checkpoint, copied."""
+    source, target = open_store(state, options), open_store(to, options)
+    batch = newest_batch(state, checkpoint, options)
+    if batch is not None:
+        folder, name = one_source(batch.named, state, lineage, any_of_them=query)
+    elif query:
+        raise StateLocationError(
+            f"where the checkpoint of the query is that has its state in {redacted(state)} is not known",
+            remedy="give the query's checkpointLocation (--checkpoint)",
+        )
+    else:
+        folder = lineage_of(state, None, lineage, source)
+        name = surely_complete(source, folder)
+    _check_unclaimed(target, name)
+    directory = f"{to.rstrip('/')}/{savepoint_folder(name)}"
+    if not _is_there(target, name, query=query):
+        whole = None
+        if query and batch is not None:
+            others = [item for item in batch.named if item[0] != folder]
+            whole = copy_query(batch, others, source, directory, options)
+        write_savepoint(source, folder, name, target, created_ms=now_ms(), query=whole)
+    return CreatedSavepoint(
+        directory=directory,
+        checkpoint_id=name.checkpoint_id,
+        batch_id=None if batch is None else batch.batch_id,
+    )
+
+
+def _is_there(target: Store, name: CheckpointName, *, query: bool) -> bool:
+    """Whether a savepoint of this checkpoint is there and holds what is asked for."""
+    folder = savepoint_folder(name)
+    if METADATA not in target.list(folder):
+        return False
+    return not query or read_savepoint(target, folder).metadata.query is not None
+
+
+def _check_unclaimed(target: Store, name: CheckpointName) -> None:
+    folder = savepoint_folder(name)
+    owner = mark_of(target, folder)
+    if owner is not None:
+        raise StateLocationError(
+            f"{target.location}/{folder} is a savepoint of this checkpoint already; the query whose source "
+            f"{owner.uid} has its state in {owner.state}/{owner.lineage} has claimed it and will delete it",
+            remedy="give another directory",
+        )

@@ -1,0 +1,268 @@
+"""Savepoints: a checkpoint in a directory of its own, whole, movable, and never cleaned up.
+
+<target>/savepoint-<id>-<digest>/
+  segments/<digest>.<kind>.<form>    as in a lineage
+  reports/<id>-<digest>.<subtask>.json
+  readers/<subtask>/...              what readers have added
+  query/...                          Spark's checkpoint, where the whole query was asked for
+  sources/savepoint-...              and its further sources
+  _metadata                          the document; written last, so its presence is the commit mark
+  _claim                             which query owns it and will delete it (see claims)
+
+Documents are immutable, so a savepoint can be made of any of them at any time, beside a running
+query and without asking it. It commits nothing and is no recovery point of the query that it was
+made of (FLINK-5777, FLINK-25276; scenarios I12, S85).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..coordination.subtask_reports import ReportDemand
+from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
+from ..file_systems.paths import refuse_credentials
+from ..segment import content_digest
+from ..snapshots import file_names
+from ..snapshots.documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.segment_files import check_packed, most_packed_bytes, unpack_segment
+from ..snapshots.store import Store, open_store
+from ..values.stored_json import compact_json, decode_json
+
+FORMAT = 1
+METADATA = file_names.SAVEPOINT_METADATA
+MOST_METADATA_BYTES = 2 * MOST_DOCUMENT_BYTES
+QUERY = "query"
+READERS = "readers"
+SOURCES = "sources"
+
+
+class StoredQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The query around the source.
+
+    Attributes:
+        batch: the newest batch of Spark's checkpoint.
+        files: the digest of each of its files, by name below ``query/``.
+        sources: savepoints of the query's other sources, by name below ``sources/``.
+    """
+
+    batch: int
+    files: dict[str, str]
+    sources: list[str] = []
+
+
+class SavepointMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``_metadata`` holds; ``readers``: the digest of each file that readers added, by name."""
+
+    format: int
+    kind: str
+    name: str
+    created_ms: int
+    lineage: str
+    document: msgspec.Raw
+    segments: list[str]
+    reports: list[str]
+    query: StoredQuery | None = None
+    readers: dict[str, str] = {}
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savepoint:
+    """A savepoint that is there, whole.
+
+    Attributes:
+        store, folder: where it lies: ``folder`` is in the place of a lineage.
+        name: of the checkpoint that it was made of.
+        metadata: what its ``_metadata`` says.
+    """
+
+    store: Store
+    folder: str
+    name: CheckpointName
+    document: CheckpointDocument
+    metadata: SavepointMetadata
+
+    @property
+    def location(self) -> str:
+        """Its directory; holds no secret."""
+        return f"{self.store.location}/{self.folder}"
+
+    @property
+    def data(self) -> bytes:
+        """The document as it is stored in a lineage."""
+        return msgspec.json.format(bytes(self.metadata.document), indent=-1)
+
+    @property
+    def source_folders(self) -> list[str]:
+        """Where the savepoints of the query's other sources lie, in the same store."""
+        names = [] if self.metadata.query is None else self.metadata.query.sources
+        return [f"{self.folder}/{SOURCES}/{file_names.checked_relative(name)}" for name in names]
+
+    def files(self) -> list[str]:
+        """All of its files but ``_metadata``, by name in its folder; no name leads out of it."""
+        segments = [
+            f"{file_names.SEGMENTS}/{file_names.checked_segment_name(name)}"
+            for name in self.metadata.segments
+        ]
+        reports = [
+            f"{file_names.REPORTS}/{file_names.checked_report_name(name)}" for name in self.metadata.reports
+        ]
+        query = [] if self.metadata.query is None else sorted(self.metadata.query.files)
+        added = [f"{READERS}/{file_names.checked_relative(name)}" for name in sorted(self.metadata.readers)]
+        queried = [f"{QUERY}/{file_names.checked_relative(name)}" for name in query]
+        return [*segments, *reports, *added, *queried]
+
+    def load_segment(self, name: str) -> bytes:
+        """The bytes of one of its segments."""
+        return unpack_segment(name, self.stored_segment(name), self.document.segment_bytes.get(name))
+
+    def stored_segment(self, name: str) -> bytes:
+        """The file of one of its segments."""
+        file = file_names.segment_file(self.folder, file_names.checked_segment_name(name))
+        return self.store.read(file, most_packed_bytes(self.document.segment_bytes.get(name)))
+
+
+def write_savepoint(
+    source: Store,
+    lineage: str,
+    name: CheckpointName,
+    target: Store,
+    *,
+    created_ms: int,
+    query: StoredQuery | None = None,
+) -> Savepoint:
+    """Copy a complete checkpoint into a directory of its own.
+
+    Args:
+        query: the query around it, whose files are in the directory already.
+
+    Raises:
+        MissingStateError: the checkpoint is not complete, or was cleaned up meanwhile.
+        CorruptStateError: a file of the checkpoint is damaged.
+    """
+    data = source.read(file_names.checkpoint_file(lineage, name), MOST_DOCUMENT_BYTES)
+    document = decode_document(data, name)
+    folder = savepoint_folder(name)
+    for segment in sorted(document.segments):
+        size = document.raw.segments[segment].bytes
+        stored = source.read(file_names.segment_file(lineage, segment), most_packed_bytes(size))
+        check_packed(segment, stored, size)
+        target.ensure(file_names.segment_file(folder, segment), stored)
+    reports = _reports(source, lineage, document, name)
+    for file in reports:
+        target.ensure(
+            f"{folder}/{file_names.REPORTS}/{file}", source.read(f"{lineage}/{file_names.REPORTS}/{file}")
+        )
+    metadata = SavepointMetadata(
+        format=FORMAT,
+        kind="savepoint",
+        name=str(name),
+        created_ms=created_ms,
+        lineage=lineage,
+        document=msgspec.Raw(data),
+        segments=sorted(document.segments),
+        reports=reports,
+        query=query,
+        readers=_added(target, folder),
+    )
+    written = msgspec.json.encode(metadata)
+    readable = msgspec.json.format(written, indent=2)
+    if len(readable) > MOST_METADATA_BYTES:
+        readable = written
+    target.replace(f"{folder}/{METADATA}", readable)
+    return Savepoint(store=target, folder=folder, name=name, document=document, metadata=metadata)
+
+
+def savepoint_folder(name: CheckpointName) -> str:
+    """The name of its directory."""
+    return f"savepoint-{name}"
+
+
+def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
+    """The savepoint at a directory, with or without a slash, or at its ``_metadata`` file.
+
+    Raises: see :func:`read_savepoint`.
+    """
+    refuse_credentials(location, "savepoint", StateLocationError)
+    directory = location.rstrip("/").removesuffix(f"/{METADATA}")
+    parent, slash, folder = directory.rpartition("/")
+    return read_savepoint(open_at(parent or ("/" if slash else ".")), folder)
+
+
+def read_savepoint(store: Store, folder: str) -> Savepoint:
+    """The savepoint in a folder of a store.
+
+    Raises:
+        StateLocationError: there is none.
+        CorruptStateError: it is cut off or altered.
+        IncompatibleStateError: its format is newer than this library.
+    """
+    location = f"{store.location}/{folder}"
+    try:
+        data = store.read(f"{folder}/{METADATA}", MOST_METADATA_BYTES)
+    except MissingStateError:
+        raise StateLocationError(
+            f"there is no savepoint at {location}: it holds no file {METADATA}",
+            remedy="give the directory that `flip27 savepoint create` has named; one without "
+            f"{METADATA} was not finished",
+        ) from None
+    try:
+        found = decode_json(data, _Format).format
+        if found != FORMAT:
+            raise IncompatibleStateError(
+                f"the savepoint {location} has format {found}; this library reads {FORMAT}",
+                remedy="install the version of flip27-source that wrote it, or a newer one",
+            )
+        metadata = decode_json(data, SavepointMetadata)
+        # What people can read is indented; the digest is of the form without blanks.
+        canonical = compact_json(bytes(metadata.document))
+    except msgspec.MsgspecError as error:
+        raise CorruptStateError(
+            f"the savepoint {location} cannot be read: {error}",
+            remedy="copy the directory again; it has to be whole",
+        ) from error
+    name = CheckpointName.parse(metadata.name)
+    if name is None:
+        raise CorruptStateError(
+            f"the savepoint {location} has no name that it could have: {metadata.name!r}",
+            remedy="copy the directory again; it has to be whole",
+        )
+    document = decode_document(canonical, name)
+    return Savepoint(store=store, folder=folder, name=name, document=document, metadata=metadata)
+
+
+def open_savepoint_at(location: str, storage_options: dict[str, Any]) -> Savepoint:
+    """The same for a path or fsspec URL."""
+    return open_savepoint(location, lambda parent: open_store(parent, storage_options))
+
+
+def _added(target: Store, folder: str) -> dict[str, str]:
+    """The digests of what readers have put into a savepoint before it was finished."""
+    within = f"{folder}/{READERS}"
+    names = [
+        f"{subtask}/{name}" for subtask in target.list(within) for name in target.list(f"{within}/{subtask}")
+    ]
+    return {name: content_digest(target.read(f"{within}/{name}")) for name in names}
+
+
+def _reports(source: Store, lineage: str, document: CheckpointDocument, name: CheckpointName) -> list[str]:
+    found = [
+        file for file in source.list(f"{lineage}/{file_names.REPORTS}") if file_names.belongs_to(file) == name
+    ]
+    wanted = {
+        file_names.report_file(lineage, name, item.subtask).rpartition("/")[2] for item in document.raw.plan
+    }
+    if document.reports is ReportDemand.REQUIRED and not wanted <= set(found):
+        raise MissingStateError(
+            f"checkpoint {name} is not complete: of its {len(wanted)} subtasks {len(found)} have reported",
+            remedy="wait for the batch to end, or make a savepoint of an earlier checkpoint",
+        )
+    return sorted(found)

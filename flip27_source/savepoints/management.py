@@ -1,0 +1,303 @@
+"""Managing savepoints: list, describe, verify and delete those that are there. Runs no code of authors."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ..errors import (
+    CorruptStateError,
+    Flip27Error,
+    IncompatibleStateError,
+    MissingStateError,
+    StateLocationError,
+)
+from ..file_systems.paths import redacted
+from ..segment import content_digest
+from ..snapshots import file_names
+from ..snapshots.documents import SourceIdentity, timestamp
+from ..snapshots.report_files import decode_stored_report
+from ..snapshots.segment_files import check_packed
+from ..snapshots.store import Store, open_store
+from .claims import CLAIM, files_of, mark_of
+from .format import (
+    METADATA,
+    MOST_METADATA_BYTES,
+    QUERY,
+    READERS,
+    Savepoint,
+    open_savepoint_at,
+    read_savepoint,
+)
+
+READABLE, DAMAGED, UNFINISHED = "readable", "damaged", "unfinished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointEntry:
+    """One savepoint of a directory.
+
+    Attributes:
+        directory: where it is; holds no secret.
+        status: ``readable``; ``damaged``: its ``_metadata`` cannot be read; ``unfinished``: it has none,
+            because it is being made, or was not made or deleted to the end.
+        problem: what is wrong with a damaged one.
+        created_at, checkpoint_id, lineage, uid: of readable ones: when it was made, of what.
+    """
+
+    directory: str
+    status: str
+    problem: str | None = None
+    created_at: dt.datetime | None = None
+    checkpoint_id: int | None = None
+    lineage: str | None = None
+    uid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointDetails:
+    """What a savepoint says of itself.
+
+    Attributes:
+        checkpoint_id, digest: the checkpoint that it holds.
+        checkpoint_at: when that was made; created_at: when the savepoint was.
+        lineage: the lineage that it was made of. source: what it belongs to.
+        live, finished, quarantined: numbers of splits.
+        segments, reports: how many files it consists of besides ``_metadata``.
+        query_batch: the newest batch of Spark's checkpoint in it, where it is of the whole query.
+        claimed_by: the lineage that owns it and will delete it.
+    """
+
+    directory: str
+    checkpoint_id: int
+    digest: str
+    checkpoint_at: dt.datetime
+    created_at: dt.datetime
+    lineage: str
+    source: SourceIdentity
+    live: int
+    finished: int
+    quarantined: int
+    segments: int
+    reports: int
+    query_batch: int | None
+    claimed_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedFile:
+    """One file of a savepoint, read whole.
+
+    Attributes:
+        name: relative to the savepoint. bytes: of its content, unpacked; None where that is not known.
+        problem: what is wrong with it; None where nothing is.
+    """
+
+    name: str
+    bytes: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What came of looking at every file of a savepoint."""
+
+    directory: str
+    files: tuple[VerifiedFile, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong with any file."""
+        return not self.damaged
+
+    @property
+    def damaged(self) -> tuple[VerifiedFile, ...]:
+        """The files with which something is wrong."""
+        return tuple(file for file in self.files if file.problem is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedSavepoint:
+    """A savepoint that is no more: where it was, and how many files it had."""
+
+    directory: str
+    files: int
+
+
+def list_savepoints(directory: str, storage_options: Mapping[str, Any] | None = None) -> list[SavepointEntry]:
+    """The savepoints in a directory, by name of their own directories.
+
+    Args:
+        directory: what savepoints were made ``to``.
+        storage_options: of the file system, as the source's ``storage.*`` options.
+
+    Raises:
+        StateLocationError: the directory cannot be listed.
+    """
+    store = open_store(directory, storage_options or {})
+    entries = []
+    for folder in store.list(""):
+        names = _inside(store, folder)
+        location = f"{directory.rstrip('/')}/{folder}"
+        if METADATA in names:
+            entries.append(_entry(location, storage_options))
+        elif folder.startswith("savepoint-") and any(_inside(store, f"{folder}/{name}") for name in names):
+            entries.append(SavepointEntry(directory=redacted(location), status=UNFINISHED))
+    return entries
+
+
+def describe(location: str, storage_options: Mapping[str, Any] | None = None) -> SavepointDetails:
+    """What a savepoint says of itself.
+
+    Args:
+        location: its directory, with or without a slash, or its ``_metadata`` file.
+
+    Raises:
+        StateLocationError, CorruptStateError, IncompatibleStateError: as for opening it.
+    """
+    savepoint = open_savepoint_at(location, dict(storage_options or {}))
+    metadata, document = savepoint.metadata, savepoint.document
+    owner = mark_of(savepoint.store, savepoint.folder)
+    ledger = document.raw.ledger
+    return SavepointDetails(
+        directory=savepoint.location,
+        checkpoint_id=savepoint.name.checkpoint_id,
+        digest=savepoint.name.digest,
+        checkpoint_at=timestamp(document.timestamp_ms),
+        created_at=timestamp(metadata.created_ms),
+        lineage=metadata.lineage,
+        source=document.source,
+        live=len(ledger.live),
+        finished=ledger.finished,
+        quarantined=len(ledger.quarantined),
+        segments=len(document.segments),
+        reports=len(metadata.reports),
+        query_batch=None if metadata.query is None else metadata.query.batch,
+        claimed_by=None if owner is None else owner.lineage,
+    )
+
+
+def verify(location: str, storage_options: Mapping[str, Any] | None = None) -> Verification:
+    """Read every file of a savepoint, and check each against its digest.
+
+    Raises:
+        StateLocationError: there is no savepoint.
+    """
+    try:
+        savepoint = open_savepoint_at(location, dict(storage_options or {}))
+    except (CorruptStateError, IncompatibleStateError) as error:
+        broken = VerifiedFile(name=METADATA, problem=error.what)
+        return Verification(directory=redacted(location), files=(broken,))
+    return Verification(directory=savepoint.location, files=tuple(_verified(savepoint)))
+
+
+def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> DeletedSavepoint:
+    """Delete a savepoint; ``_metadata`` first, so what is half deleted is no savepoint any more.
+
+    Files in its directory that are not of it stay, and the directory with them.
+
+    Raises:
+        StateLocationError, CorruptStateError, IncompatibleStateError: it is not a savepoint that this
+            library can read, a query owns it, or it or a folder in it is a link; nothing was deleted.
+    """
+    savepoint = open_savepoint_at(location, dict(storage_options or {}))
+    store, folder = savepoint.store, savepoint.folder
+    owner = mark_of(store, folder)
+    if owner is not None:
+        raise StateLocationError(
+            f"the savepoint {savepoint.location} is claimed by the query whose source {owner.uid} has its "
+            f"state in {owner.state}/{owner.lineage}",
+            remedy="leave it: that query deletes it when it needs it no more; where the query is gone for "
+            f"good, delete the file {CLAIM} first",
+        )
+    names = [METADATA, *files_of(savepoint)]
+    for inside in {f"{folder}/{name}".rpartition("/")[0] for name in names}:
+        store.check_inside(f"{inside}/")
+    for name in names:
+        store.delete(f"{folder}/{name}")
+    store.remove_empty(folder)
+    return DeletedSavepoint(directory=savepoint.location, files=len(names))
+
+
+def _entry(location: str, storage_options: Mapping[str, Any] | None) -> SavepointEntry:
+    try:
+        found = describe(location, storage_options)
+    except Flip27Error as error:
+        return SavepointEntry(directory=redacted(location), status=DAMAGED, problem=error.what)
+    return SavepointEntry(
+        directory=found.directory,
+        status=READABLE,
+        created_at=found.created_at,
+        checkpoint_id=found.checkpoint_id,
+        lineage=found.lineage,
+        uid=found.source.uid,
+    )
+
+
+def _inside(store: Store, folder: str) -> list[str]:
+    try:
+        return store.list(folder)
+    except StateLocationError:
+        return []  # a file
+
+
+def _verified(savepoint: Savepoint) -> Iterator[VerifiedFile]:
+    yield _looked_at(METADATA, partial(_metadata_bytes, savepoint))
+    for name in sorted(savepoint.document.segments):
+        yield _looked_at(f"{file_names.SEGMENTS}/{name}", partial(_segment_bytes, savepoint, name))
+    for name in savepoint.metadata.reports:
+        file = f"{file_names.REPORTS}/{file_names.checked_report_name(name)}"
+        yield _looked_at(file, partial(_report_bytes, savepoint, file))
+    query = savepoint.metadata.query
+    further = ((READERS, savepoint.metadata.readers), (QUERY, {} if query is None else query.files))
+    for folder, digests in further:
+        for name, digest in sorted(digests.items()):
+            file = f"{folder}/{file_names.checked_relative(name)}"
+            yield _looked_at(file, partial(_file_bytes, savepoint, file, digest))
+    for folder in savepoint.source_folders:
+        yield from _verified_source(savepoint, folder)
+
+
+def _verified_source(savepoint: Savepoint, folder: str) -> Iterator[VerifiedFile]:
+    """The files of the savepoint of a further source of the query."""
+    inside = folder.removeprefix(f"{savepoint.folder}/")
+    try:
+        further = read_savepoint(savepoint.store, folder)
+    except Flip27Error as error:
+        yield VerifiedFile(name=f"{inside}/{METADATA}", problem=error.what)
+        return
+    for file in _verified(further):
+        yield replace(file, name=f"{inside}/{file.name}")
+
+
+def _looked_at(name: str, content_bytes: Callable[[], int]) -> VerifiedFile:
+    try:
+        return VerifiedFile(name=name, bytes=content_bytes())
+    except (CorruptStateError, MissingStateError, IncompatibleStateError) as error:
+        return VerifiedFile(name=name, problem=error.what)
+
+
+def _metadata_bytes(savepoint: Savepoint) -> int:
+    for milliseconds in (savepoint.metadata.created_ms, savepoint.document.timestamp_ms):
+        timestamp(milliseconds)
+    return len(savepoint.store.read(f"{savepoint.folder}/{METADATA}", MOST_METADATA_BYTES))
+
+
+def _segment_bytes(savepoint: Savepoint, name: str) -> int:
+    return check_packed(name, savepoint.stored_segment(name), savepoint.document.segment_bytes.get(name))
+
+
+def _file_bytes(savepoint: Savepoint, file: str, digest: str) -> int:
+    data = savepoint.store.read(f"{savepoint.folder}/{file}")
+    if content_digest(data) != digest:
+        raise CorruptStateError(f"{file} is not what its digest promises ({len(data)} bytes)")
+    return len(data)
+
+
+def _report_bytes(savepoint: Savepoint, file: str) -> int:
+    data = savepoint.store.read(f"{savepoint.folder}/{file}")
+    decode_stored_report(file, data)
+    return len(data)

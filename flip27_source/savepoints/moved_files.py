@@ -1,0 +1,89 @@
+"""Rewriting a savepoint's snapshot and reports: the files that they name were moved. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..coordination.checkpoints import LedgerState, QuarantinedSplit, Snapshot
+from ..coordination.packing import Assignment, Plan
+from ..coordination.subtask_reports import SplitResult, SubtaskReport
+from ..errors import OptionError
+from ..file_systems.moved_paths import PathRewrite, RewritesPaths
+from ..source import Source
+from ..source_options import PATH_REWRITE
+from ..values.stored_values import stored_splits
+
+
+class MovedFiles:
+    """Changes what names files to where they are now.
+
+    Args:
+        snapshot: of the savepoint, as it was stored.
+
+    Raises:
+        OptionError: the source's enumerator names no paths.
+    """
+
+    def __init__(self, source: Source, rewrite: PathRewrite, snapshot: Snapshot[Any]) -> None:
+        kind: Any = source.enumerator_type
+        if not issubclass(kind, RewritesPaths):
+            raise OptionError(
+                f"option {PATH_REWRITE.name} is set, and {kind.__name__} does not know how to rewrite paths",
+                remedy=f"leave it out, or write class {kind.__name__}(RewritesPaths[YourSplit], ...) with a "
+                "method rewrite_split",
+            )
+        self._kind: type[RewritesPaths[Any]] = kind
+        self._stored = stored_splits(kind)
+        self._source = source
+        self._rewrite = rewrite
+        self._before = snapshot
+        planned = [split for item in snapshot.plan.assignments for split in item.splits]
+        self._ids = {
+            split.split_id: self._split(split).split_id for split in (*snapshot.ledger.live, *planned)
+        }
+
+    def snapshot(self) -> Snapshot[Any]:
+        """The snapshot with everything at its new place."""
+        before = self._before
+        return replace(
+            before,
+            enumerator_state=self._kind.rewrite_state(
+                before.enumerator_state, self._rewrite, self._source.options
+            ),
+            ledger=self._ledger(before.ledger),
+            plan=self._plan(before.plan),
+        )
+
+    def report(self, report: SubtaskReport[Any]) -> SubtaskReport[Any]:
+        """A report on the plan as it was, as one on the plan as it is now."""
+        return replace(report, results=tuple(self._result(result) for result in report.results))
+
+    def _ledger(self, ledger: LedgerState[Any]) -> LedgerState[Any]:
+        return replace(
+            ledger,
+            live=tuple(self._split(split) for split in ledger.live),
+            pins={self._ids.get(name, name): subtask for name, subtask in ledger.pins.items()},
+            waiting=tuple(replace(item, split=self._split(item.split)) for item in ledger.waiting),
+            quarantined=tuple(self._set_aside(item) for item in ledger.quarantined),
+            ignored=tuple(self._set_aside(item) for item in ledger.ignored),
+        )
+
+    def _plan(self, plan: Plan[Any]) -> Plan[Any]:
+        assignments = tuple(self._assignment(item) for item in plan.assignments)
+        return replace(plan, assignments=assignments)
+
+    def _assignment(self, item: Assignment[Any]) -> Assignment[Any]:
+        return replace(item, splits=tuple(self._split(split) for split in item.splits))
+
+    def _set_aside(self, item: QuarantinedSplit[Any]) -> QuarantinedSplit[Any]:
+        return replace(item, split=self._split(item.split))
+
+    def _result(self, result: SplitResult[Any]) -> SplitResult[Any]:
+        position = None if result.position is None else self._split(result.position)
+        return replace(result, split_id=self._ids.get(result.split_id, result.split_id), position=position)
+
+    def _split(self, split: Any) -> Any:
+        moved = self._kind.rewrite_split(split, self._rewrite)
+        self._stored.check_split(moved)
+        return moved

@@ -1,0 +1,71 @@
+"""RequestedSavepoints: where savepoints of a running query go, and the copying of a checkpoint to there."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..errors import StateLocationError
+from ..snapshots.documents import CheckpointDocument
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.offsets import Offset
+from ..snapshots.planned_subtask import SavepointPlace
+from ..snapshots.store import Store
+from .additions import failed_additions
+from .format import METADATA, savepoint_folder, write_savepoint
+
+_log = logging.getLogger("flip27_source")
+
+OpenStore = Callable[[str, Mapping[str, Any]], Store]
+
+
+class RequestedSavepoints:
+    """The targets of savepoints, with the options by which they are opened."""
+
+    def __init__(
+        self, store: Store | None, storage_options: Mapping[str, Any], open_store: OpenStore
+    ) -> None:
+        self._store = store
+        self._storage_options = storage_options
+        self._open_store = open_store
+
+    def problem_with(self, target: str) -> Exception | None:
+        """Why nothing can be written to a target; asked before the batch that is to become a savepoint."""
+        probe = f".flip27-{uuid.uuid4().hex}"
+        try:
+            place = self._open_store(target, self._storage_options)
+            place.replace(probe, b"flip27 looks whether it can write here")
+            place.delete(probe)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the query goes on
+            return error
+        return None
+
+    def make(self, target: str, lineage: str, name: CheckpointName, created_ms: int) -> None:
+        """Copy a complete checkpoint to its target.
+
+        Raises:
+            StateLocationError: a reader could not add its part to the savepoint, or the target fails.
+        """
+        if self._store is None:
+            return
+        missing = failed_additions(self._store, lineage, name)
+        if missing is not None:
+            raise StateLocationError(missing)
+        place = self._open_store(target, self._storage_options)
+        folder = savepoint_folder(name)
+        # A restart completes the newest checkpoint once more.
+        if METADATA in place.list(folder):
+            return
+        write_savepoint(self._store, lineage, name, place, created_ms=created_ms)
+        _log.info("savepoint %s/%s was made, as asked for", place.location, folder)
+
+
+def savepoint_of(offset: Offset, document: CheckpointDocument) -> SavepointPlace | None:
+    """The savepoint that a checkpoint is to become."""
+    target = document.target_directory
+    if target is None or offset.lineage is None or offset.name is None:
+        return None
+    directory = f"{target}/{savepoint_folder(offset.name)}"
+    return SavepointPlace(directory=directory, lineage=offset.lineage, name=offset.name)

@@ -1,0 +1,189 @@
+"""Savepoints of whole queries: Spark's checkpoint beside the state of the sources, and forks made of it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..errors import CorruptStateError, MissingStateError, StateLocationError
+from ..file_systems.paths import redacted
+from ..segment import content_digest
+from ..snapshots import file_names
+from ..snapshots.documents import encode_source
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.spark_checkpoint import COMMITS, METADATA_FILE, OFFSETS, files_of_batch, is_spark_checkpoint
+from ..snapshots.store import Store, open_store
+from .format import (
+    QUERY,
+    SOURCES,
+    Savepoint,
+    StoredQuery,
+    open_savepoint_at,
+    read_savepoint,
+    savepoint_folder,
+    write_savepoint,
+)
+from .values import NewestBatch
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredQuery:
+    """A query that can be started where a savepoint stands.
+
+    Attributes:
+        checkpoint_location: for ``.option("checkpointLocation", ...)`` of the sink.
+        state_location: for ``.option("stateLocation", ...)`` of every flip27 source.
+        batch_id: Spark's batch that the query goes on after.
+    """
+
+    checkpoint_location: str
+    state_location: str
+    batch_id: int
+
+
+def copy_query(
+    batch: NewestBatch,
+    others: Sequence[tuple[str, CheckpointName]],
+    state: Store,
+    directory: str,
+    storage_options: Mapping[str, Any],
+) -> StoredQuery:
+    """Copy Spark's checkpoint after a batch, and the state of the query's other sources, into a savepoint.
+
+    The query may run: what belongs to the batch does not change any more. Spark deletes what old
+    batches had meanwhile; such files are not needed.
+
+    Raises:
+        MissingStateError: Spark has deleted the batch itself meanwhile.
+    """
+    target = open_store(directory, storage_options)
+    for _ in range(_TRIES):
+        files = _copied(batch, target, storage_options)
+        if files is not None:
+            break
+    else:
+        raise MissingStateError(
+            f"files of batch {batch.batch_id} in {redacted(batch.checkpoint)} vanished during the copy",
+            remedy="try again: the query goes on fast; or raise spark.sql.streaming.minBatchesToRetain",
+        )
+    beside = open_store(f"{directory}/{SOURCES}", storage_options)
+    for lineage, name in others:
+        write_savepoint(state, lineage, name, beside, created_ms=now_ms())
+    folders = [savepoint_folder(name) for _, name in others]
+    return StoredQuery(batch=batch.batch_id, files=files, sources=folders)
+
+
+def restore_query(
+    savepoint: str,
+    checkpoint_location: str,
+    *,
+    state: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> RestoredQuery:
+    """Make a checkpoint location with which the query of a savepoint can be started, as a fork of it.
+
+    To Spark the fork is another query: it gets an id of its own. May be called again where it was killed.
+
+    Args:
+        savepoint: one that was created with ``query=True``.
+        checkpoint_location: a new directory.
+        state: where the sources' state goes; ``<checkpoint_location>/flip27`` when not given.
+        storage_options: for the file systems, as the source's ``storage.*`` options.
+
+    Raises:
+        StateLocationError: the savepoint is of a source alone, or there is a query already.
+        CorruptStateError, MissingStateError: the savepoint is damaged; nothing can be started.
+    """
+    options = dict(storage_options or {})
+    found = open_savepoint_at(savepoint, options)
+    query = found.metadata.query
+    if query is None:
+        raise StateLocationError(
+            f"savepoint {found.location} is of a source and not of a whole query",
+            remedy='begin a new query with it, .option("savepoint", ...); or make one with --query',
+        )
+    state = state or f"{checkpoint_location.rstrip('/')}/flip27"
+    target, state_store = open_store(checkpoint_location, options), open_store(state, options)
+    sources = [found, *(read_savepoint(found.store, folder) for folder in found.source_folders)]
+    _check_free(target, state_store, sources)
+    # Not what Spark expects there: a query that is started before all is there fails.
+    target.replace(METADATA_FILE, _under_way(found))
+    for source in sources:
+        _write_lineage(source, state_store)
+    for name in sorted(query.files, key=_offsets_last):
+        if name != METADATA_FILE:
+            target.replace(file_names.checked_relative(name), _checked(found, name, query.files[name]))
+    target.replace(METADATA_FILE, msgspec.json.encode({"id": str(uuid.uuid4())}))
+    return RestoredQuery(checkpoint_location=checkpoint_location, state_location=state, batch_id=query.batch)
+
+
+def now_ms() -> int:
+    """The time, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def _copied(batch: NewestBatch, target: Store, storage_options: Mapping[str, Any]) -> dict[str, str] | None:
+    """The digests of all files, by name; None when one was deleted before it was copied."""
+    source = open_store(batch.checkpoint, storage_options)
+    digests = {}
+    try:
+        for name in files_of_batch(batch.checkpoint, storage_options, batch.batch_id):
+            data = source.read(name)
+            target.replace(f"{QUERY}/{name}", data)
+            digests[name] = content_digest(data)
+        # As long as Spark keeps a batch it keeps the state that it needs.
+        source.read(f"{COMMITS}/{batch.batch_id}")
+    except MissingStateError:
+        return None
+    return digests
+
+
+def _check_free(target: Store, state: Store, sources: Sequence[Savepoint]) -> None:
+    has_metadata = METADATA_FILE in target.list("")
+    if has_metadata and target.read(METADATA_FILE) == _under_way(sources[0]):
+        return
+    if has_metadata or is_spark_checkpoint(target):
+        raise StateLocationError(
+            f"{target.location} is the checkpoint location of a query", remedy="give a new directory"
+        )
+    taken = [item.metadata.lineage for item in sources if state.list(item.metadata.lineage)]
+    if taken:
+        raise StateLocationError(
+            f"{state.location} holds state of the query that the savepoint was made of: {', '.join(taken)}",
+            remedy="give the fork a state location of its own",
+        )
+
+
+def _write_lineage(savepoint: Savepoint, state: Store) -> None:
+    lineage = file_names.checked_lineage_name(savepoint.metadata.lineage)
+    for name in savepoint.files():
+        folder, _, _ = name.partition("/")
+        if folder in (file_names.SEGMENTS, file_names.REPORTS):
+            state.replace(f"{lineage}/{name}", savepoint.store.read(f"{savepoint.folder}/{name}"))
+    state.replace(file_names.source_file(lineage), encode_source(savepoint.document.source))
+    state.replace(file_names.checkpoint_file(lineage, savepoint.name), savepoint.data)
+
+
+def _under_way(savepoint: Savepoint) -> bytes:
+    return f"a query is being restored from {savepoint.folder}\n".encode()
+
+
+def _offsets_last(name: str) -> tuple[bool, str]:
+    return name.startswith((f"{OFFSETS}/", f"{COMMITS}/")), name
+
+
+def _checked(savepoint: Savepoint, name: str, digest: str) -> bytes:
+    data = savepoint.store.read(f"{savepoint.folder}/{QUERY}/{name}")
+    if content_digest(data) != digest:
+        raise CorruptStateError(
+            f"{QUERY}/{name} of savepoint {savepoint.location} is not what was written",
+            remedy="copy the savepoint again; it has to be whole",
+        )
+    return data

@@ -1,0 +1,103 @@
+"""Finding out a schema where the user gives none: optional powers of an enumerator and of a reader.
+
+Asked in a planning process, before there is a coordinator. What was found is recorded in the state
+location, so that a restart has the same schema. Pure: no pyspark, no I/O.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Generic
+
+import pyarrow as pa
+from pyarrow import types
+
+from ..options import Options
+from ..split import SplitT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitSample(Generic[SplitT]):
+    """Some splits of a source, to find out a schema from.
+
+    Attributes:
+        splits: those to look into.
+        folders: of files, every directory that holds some, sampled or not.
+    """
+
+    splits: tuple[SplitT, ...]
+    folders: tuple[str, ...] = ()
+
+
+class SamplesSplits(ABC, Generic[SplitT]):
+    """Optional power of an enumerator: it finds splits to look into without being started."""
+
+    @classmethod
+    @abstractmethod
+    def sample_splits(cls, options: Options, count: int) -> SplitSample[SplitT]:
+        """At most ``count`` splits; the same ones as long as the source is the same.
+
+        Raises:
+            OptionError, DiscoveryError: the source cannot be looked at.
+        """
+
+
+class InfersSchema(ABC, Generic[SplitT]):
+    """Optional power of a reader: it tells the schema of some splits."""
+
+    @classmethod
+    @abstractmethod
+    def sample_size(cls, options: Options) -> int:
+        """How many splits it wants to look into."""
+
+    @classmethod
+    @abstractmethod
+    def infer_schema(cls, sample: SplitSample[SplitT], options: Options) -> pa.Schema | None:
+        """The schema of the sample; None where it tells nothing.
+
+        Raises:
+            SplitReadError, SchemaError: a split cannot be read, or two do not go together.
+        """
+
+    @classmethod
+    def complete_schema(cls, inferred: pa.Schema | None, options: Options) -> pa.Schema | None:
+        """The schema of the DataFrame: ``inferred`` with what the options add; None where that is nothing."""
+        return inferred
+
+
+def additions(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """What ``found`` has and ``schema`` has not: columns, and columns whose structs have more fields.
+
+    Names are compared without regard to case; the types of what both have do not matter.
+    """
+    known = {field.name.lower(): field for field in schema}
+    new = []
+    for field in found:
+        held = known.get(field.name.lower())
+        kind = field.type if held is None else _grown(held.type, field.type)
+        if held is None or kind != held.type:
+            new.append(pa.field(field.name if held is None else held.name, kind))
+    return pa.schema(new)
+
+
+def evolved(schema: pa.Schema, new: pa.Schema) -> pa.Schema:
+    """``schema`` with ``additions``: what it has stays in its place, new columns come last."""
+    fields = {field.name.lower(): field for field in schema}
+    for field in additions(schema, new):
+        fields[field.name.lower()] = field
+    return pa.schema(list(fields.values()))
+
+
+def _grown(held: pa.DataType, found: pa.DataType) -> pa.DataType:
+    """``held`` with the fields that only ``found`` has."""
+    if types.is_struct(held) and types.is_struct(found):
+        grown = evolved(pa.schema(list(held)), pa.schema(list(found)))
+        return held if grown == pa.schema(list(held)) else pa.struct(list(grown))
+    if types.is_list(held) and types.is_list(found):
+        value = _grown(held.value_type, found.value_type)
+        return held if value == held.value_type else pa.list_(value)
+    if types.is_map(held) and types.is_map(found):
+        item = _grown(held.item_type, found.item_type)
+        return held if item == held.item_type else pa.map_(held.key_type, item)
+    return held

@@ -1,0 +1,133 @@
+"""The schema of a source whose user gives none: the reader's own, the recorded one, or one found out.
+
+Runs in a planning process, and on executors that find new columns. Where nothing can be recorded, for
+want of a ``stateLocation``, the schema is found out anew at each start.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from ..coordination.split_errors import SplitErrorPolicy
+from ..errors import NewColumnsError, SchemaError, SplitReadError
+from ..snapshots.store import Store, open_store
+from ..source import Source
+from ..source_options import STATE_LOCATION
+from .ddl import columns_text, parse_columns
+from .inference import InfersSchema, SamplesSplits, SplitSample, evolved
+from .recorded_schemas import SchemaStorage
+
+_log = logging.getLogger("flip27_source")
+
+
+def schema_of(source: Source) -> pa.Schema:
+    """The schema of the DataFrame, found out and recorded where that was not done before.
+
+    Raises:
+        SchemaError: there is nothing to find it out from; says what to do.
+        Flip27Error: the source or the state location cannot be read.
+    """
+    own = source.reader_type.default_schema(source.options)
+    if own is not None:
+        return own
+    reader: Any = source.reader_type
+    if not (issubclass(reader, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)):
+        raise SchemaError(
+            f"reader {source.reader_name} needs a schema and none was given",
+            remedy='add .schema("id long, name string, ...") before .load()',
+        )
+    storage = schema_storage(source)
+    recorded = None if storage is None else storage.newest()
+    inferred = _inferred(source, storage) if recorded is None else recorded.schema
+    schema = reader.complete_schema(inferred, source.options)
+    if schema is None:
+        raise SchemaError(
+            "no schema was given, and there is no file yet to find it out from",
+            remedy='add .schema("id long, name string, ...") before .load(), or '
+            '.option("schemaHints", ...) with what is known of it, or start when the first files are there',
+        )
+    return schema
+
+
+def evolution_of_inferred(source: Source) -> dict[str, str]:
+    """What an option that is not set means where the schema was found out: a sample may miss columns."""
+    name = "schemaEvolutionMode"
+    return {name: "addNewColumns"} if source.options.get(name, "none") is None else {}
+
+
+def schema_storage(source: Source, store: Store | None = None) -> SchemaStorage | None:
+    """Where the schemas of a source are recorded; None where it has no state location."""
+    location = source.options[STATE_LOCATION]
+    if store is None and location is not None:
+        store = open_store(location, source.options.with_prefix("storage."))
+    return None if store is None else SchemaStorage(store, source.uid)
+
+
+def with_new_columns(source: Source, error: NewColumnsError, store: Store | None = None) -> NewColumnsError:
+    """The error for the user, once the wider schema is recorded where the mode is addNewColumns.
+
+    Tasks of one batch may find different columns: each adds its own to what the others have recorded.
+    """
+    if source.options.get("schemaEvolutionMode") != "addNewColumns":
+        return error
+    storage = schema_storage(source, store)
+    if storage is None:
+        remedy = (
+            f'set .option("schemaHints", "{error.columns}"), or a stateLocation, where they are recorded by '
+            "themselves; then start the query again"
+        )
+        return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
+    version = _record_new(storage, parse_columns(error.columns))
+    remedy = (
+        f"load the source and start the query again: they are recorded as version {version} of its schema. "
+        "No row of the batch was delivered, and the batch is read again with them"
+    )
+    return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
+
+
+def _record_new(storage: SchemaStorage, new: pa.Schema) -> int:
+    while True:
+        recorded = storage.newest()
+        wider = new if recorded is None else evolved(recorded.schema, new)
+        if recorded is not None and wider == recorded.schema:
+            return recorded.version
+        storage.record(wider, after=recorded)  # unless another task was first: then once more
+
+
+def _inferred(source: Source, storage: SchemaStorage | None) -> pa.Schema | None:
+    reader: Any = source.reader_type
+    enumerator: Any = source.enumerator_type
+    options = source.options
+    sample = enumerator.sample_splits(options, reader.sample_size(options))
+    try:
+        found: pa.Schema | None = reader.infer_schema(sample, options)
+    except SplitReadError as error:
+        if SplitErrorPolicy.of(source).outcome(error) is None:
+            raise
+        sample = replace(sample, splits=tuple(_readable(source, sample.splits)))
+        found = reader.infer_schema(sample, options)
+    if found is None or storage is None:
+        return found
+    recorded = storage.record(found)
+    _log.info("schema of source %s, found out from %d splits and recorded as version %d: %s",
+              source.uid, len(sample.splits), recorded.version, columns_text(recorded.schema))  # fmt: skip
+    return recorded.schema
+
+
+def _readable(source: Source, splits: Iterable[Any]) -> Iterator[Any]:
+    """Those that can be looked into; the others are left out or set aside when their batch is read, too."""
+    reader: Any = source.reader_type
+    for split in splits:
+        try:
+            reader.infer_schema(SplitSample(splits=(split,)), source.options)
+        except SplitReadError as error:
+            if SplitErrorPolicy.of(source).outcome(error) is None:
+                raise
+            _log.warning("split %s is not looked into for the schema: %s", split.split_id, error)
+        else:
+            yield split

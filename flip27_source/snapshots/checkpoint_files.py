@@ -1,0 +1,337 @@
+"""CheckpointStorage: where checkpoints of one source go, and how they are found again.
+
+With a state location: documents and segments in files of one lineage. Without: the whole
+document inside the offset (Flink's memory state back end). A document is durable before its
+offset is told (R2); segments are durable before their document.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..coordination.checkpoints import PendingCheckpoint, Snapshot
+from ..coordination.subtask_reports import ReportDemand
+from ..errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    MissingStateError,
+    StateLocationError,
+)
+from . import file_names
+from .codec import EncodedDocument, SnapshotCodec
+from .documents import (
+    MOST_DOCUMENT_BYTES,
+    CheckpointDocument,
+    SourceIdentity,
+    decode_document,
+    encode_source,
+)
+from .file_names import CheckpointName
+from .offsets import INITIAL_OFFSET, Offset
+from .segment_files import most_packed_bytes, pack_segment, unpack_segment
+from .source_identity import as_lines, differences
+from .store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Newest:
+    """The checkpoint written last, and the bytes of its plan's segments."""
+
+    offset: Offset
+    document: CheckpointDocument
+    plan: dict[str, bytes]
+
+
+class CheckpointStorage:
+    """Stores and finds the checkpoints of one source.
+
+    Args:
+        store: the state location; None to keep all state inside the offsets.
+        inline_limit_bytes: largest document that may live inside an offset.
+        new_random: makes the 16 hex digits of a new lineage's name.
+    """
+
+    def __init__(
+        self,
+        codec: SnapshotCodec,
+        source: SourceIdentity,
+        *,
+        store: Store | None,
+        inline_limit_bytes: int,
+        new_random: Callable[[], str],
+    ) -> None:
+        self.store = store
+        self._codec = codec
+        self._source = source
+        self._inline_limit_bytes = inline_limit_bytes
+        self._new_random = new_random
+        self._newest: _Newest | None = None
+        self._durable: frozenset[str] = frozenset()
+        self._durable_in: str | None = None
+        self.in_use = InUse()
+
+    def write(
+        self, pending: PendingCheckpoint[Any], parent: Offset, *, restored_from: CheckpointName | None = None
+    ) -> Offset:
+        """Make a checkpoint durable; its offset. Nothing is visible before all of it is.
+
+        ``restored_from``: the savepoint that the first checkpoint of a lineage goes on from.
+        """
+        encoded = self._codec.encode(
+            pending.snapshot,
+            source=self._source,
+            parent=parent.name,
+            inline_all=self.store is None,
+            savepoint=restored_from,
+        )
+        summary = _summary(pending)
+        if self.store is None:
+            return self._inline(encoded, summary)
+        lineage = parent.lineage or self._new_lineage(self.store)
+        offset = Offset(
+            checkpoint_id=encoded.name.checkpoint_id,
+            lineage=lineage,
+            name=encoded.name,
+            summary=summary,
+        )
+        if len(encoded.data) > MOST_DOCUMENT_BYTES:
+            raise StateLocationError(
+                f"the document of checkpoint {encoded.name.checkpoint_id} has {len(encoded.data)} bytes, "
+                f"more than {MOST_DOCUMENT_BYTES}",
+                remedy="have the enumerator keep bulk state in Segments, and have fewer splits at once that "
+                "go on from batch to batch",
+            )
+        self._write_segments(self.store, offset, encoded)
+        self.store.ensure(file_names.checkpoint_file(lineage, encoded.name), encoded.data)
+        self._remember(offset, encoded)
+        return offset
+
+    def read(self, offset: Offset) -> CheckpointDocument:
+        """The document that an offset names.
+
+        Raises:
+            MissingStateError, CorruptStateError, IncompatibleStateError: with the remedy.
+        """
+        if self._newest is not None and self._newest.offset.name == offset.name is not None:
+            return self._newest.document
+        if offset.name is None or offset.lineage is None:
+            # Spark's JSON text has passed through Python's json: this gives our own form again.
+            document = decode_document(msgspec.json.encode(offset.inline))
+        else:
+            file = file_names.checkpoint_file(offset.lineage, offset.name)
+            data = self._required_store(offset).read(file, MOST_DOCUMENT_BYTES)
+            document = decode_document(data, offset.name)
+        if document.checkpoint_id != offset.checkpoint_id:
+            raise CorruptStateError(
+                f"the offset is of checkpoint {offset.checkpoint_id} but its document is of "
+                f"{document.checkpoint_id}"
+            )
+        self._check_source(document.source)
+        return document
+
+    def restore(self, offset: Offset, *, with_plan: bool = False) -> Snapshot[Any] | None:
+        """The snapshot at an offset; None for the initial one.
+
+        Its plan is only read ``with_plan``, or where it says that subtasks report.
+        """
+        if offset.is_initial:
+            return None
+        document = self.read(offset)
+        self.in_use.add(document.segments)
+        self._durable, self._durable_in = document.segments, offset.lineage
+        return self._codec.decode(
+            document,
+            self.segment_loader(offset, document),
+            with_plan=with_plan or document.reports is not ReportDemand.NONE,
+        )
+
+    def restore_document(
+        self, document: CheckpointDocument, load_segment: Callable[[str], bytes]
+    ) -> Snapshot[Any]:
+        """The snapshot in a savepoint, plan included: its reports are still to be folded in.
+
+        Whether it is of this source is for the caller to know (``savepoint_differences``).
+        """
+        return self._codec.decode(document, load_segment, with_plan=True)
+
+    def check_storable(self, snapshot: Snapshot[Any]) -> None:
+        """Refuse a snapshot that could not be stored and restored; writes nothing.
+
+        Raises:
+            ContractError, CorruptStateError: naming what is wrong in it.
+        """
+        encoded = self._codec.encode(snapshot, source=self._source, parent=None, inline_all=False)
+        self._codec.decode(
+            decode_document(encoded.data), lambda name: encoded.segments[name].data, with_plan=True
+        )
+
+    def plans_between(self, start: Offset, end: Offset) -> Iterator[tuple[Offset, CheckpointDocument]]:
+        """The documents whose plans make up ``(start, end]``, oldest first (R3).
+
+        Raises:
+            CorruptStateError: ``start`` is not an ancestor of ``end``.
+        """
+        chain: list[tuple[Offset, CheckpointDocument]] = []
+        at = end
+        while at.checkpoint_id > start.checkpoint_id:
+            document = self.read(at)
+            chain.append((at, document))
+            parent = document.parent
+            if parent is None:
+                at = INITIAL_OFFSET
+                break
+            at = Offset(checkpoint_id=parent.checkpoint_id, lineage=end.lineage, name=parent)
+        if not chain:
+            reached = start.name == end.name
+        elif chain[-1][1].parent is None:
+            # Inline documents have no name to be found by: the id has to be the next one, or the
+            # first after a savepoint.
+            first = chain[-1][1]
+            follows = first.checkpoint_id == start.checkpoint_id + 1
+            restored = start.is_initial and first.restored_from is not None
+            reached = start.name is None and (follows or restored)
+        else:
+            reached = at.name == start.name
+        if not reached:
+            raise CorruptStateError(
+                f"checkpoint {start.checkpoint_id} is not an ancestor of {end.checkpoint_id}: "
+                "the offsets in the query's checkpoint do not belong together",
+                remedy="restore the query's checkpoint and the state location from one backup",
+            )
+        yield from reversed(chain)
+
+    def segment_loader(self, offset: Offset, document: CheckpointDocument) -> Callable[[str], bytes]:
+        """Fetches segments of the lineage that ``offset`` names, and that a document of it names."""
+        return self._loader(offset.lineage, document.segment_bytes)
+
+    def _loader(self, lineage: str | None, sizes: Mapping[str, int]) -> Callable[[str], bytes]:
+
+        def load(name: str) -> bytes:
+            if self._newest is not None and name in self._newest.plan:
+                return self._newest.plan[name]
+            if lineage is None:
+                raise MissingStateError(f"segment {name} is not inside the offset")
+            file, size = (
+                file_names.segment_file(lineage, file_names.checked_segment_name(name)),
+                sizes.get(name),
+            )
+            stored = self._store_of(lineage).read(file, most_packed_bytes(size))
+            return unpack_segment(name, stored, size)
+
+        return load
+
+    def _write_segments(self, store: Store, offset: Offset, encoded: EncodedDocument) -> None:
+        """Write the segments that the checkpoint before did not have."""
+        self.in_use.add(frozenset(encoded.segments))
+        durable = self._durable if self._durable_in == offset.lineage else frozenset()
+        sizes = {name: segment.size for name, segment in encoded.segments.items() if segment.size is not None}
+        load = self._loader(offset.lineage, sizes)
+        for name, segment in encoded.segments.items():
+            if name not in durable:
+                store.ensure(file_names.segment_file(str(offset.lineage), name), pack_segment(segment.data))
+                segment.stored_by(load)
+
+    def _remember(self, offset: Offset, encoded: EncodedDocument) -> None:
+        """Keep what Spark asks for next, the plan; the bytes of other segments can be fetched again."""
+        document = decode_document(encoded.data)
+        plan = {item.splits for item in document.raw.plan}
+        self._newest = _Newest(
+            offset=offset,
+            document=document,
+            plan={name: segment.data for name, segment in encoded.segments.items() if name in plan},
+        )
+        for segment in encoded.segments.values():
+            segment.forget()
+        self.in_use.keep_only(self._durable | document.segments)
+        self._durable, self._durable_in = document.segments, offset.lineage
+
+    def _inline(self, encoded: EncodedDocument, summary: dict[str, int | float]) -> Offset:
+        if len(encoded.data) > self._inline_limit_bytes:
+            raise StateLocationError(
+                f"the state of source {self._source.uid} has {len(encoded.data)} bytes; without a "
+                f"state location at most {self._inline_limit_bytes} may live in Spark's offset "
+                "log",
+                remedy='set .option("stateLocation", "<checkpointLocation>/flip27") to a '
+                "directory that the driver and the executors can write to",
+            )
+        return Offset(
+            checkpoint_id=encoded.name.checkpoint_id,
+            inline=msgspec.json.decode(encoded.data),
+            summary=summary,
+        )
+
+    def _new_lineage(self, store: Store) -> str:
+        lineage = file_names.lineage_name(self._source.uid, self._new_random())
+        if not store.create(file_names.source_file(lineage), encode_source(self._source)):
+            raise StateLocationError(f"the new lineage {lineage} exists already", remedy="restart")
+        return lineage
+
+    def _required_store(self, offset: Offset) -> Store:
+        return self._store_of(offset.lineage)
+
+    def _store_of(self, lineage: str | None) -> Store:
+        if self.store is None:
+            raise StateLocationError(
+                f"the query's checkpoint refers to {lineage} in a state location, and "
+                "option stateLocation is not set",
+                remedy="set stateLocation to the directory that the query was started with "
+                "(or to where that directory was moved)",
+            )
+        return self.store
+
+    def _check_source(self, found: SourceIdentity) -> None:
+        changed = differences(found, self._source)
+        if changed:
+            raise IncompatibleStateError(
+                "the query's checkpoint was written with other settings:" + as_lines(changed),
+                remedy="set them back, or start afresh with a new checkpoint location",
+            )
+
+
+class InUse:
+    """Segments that the living coordinator may refer to: never to be cleaned up.
+
+    The one thing that the clean-up thread shares with the coordinator, hence its lock.
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self.lock = threading.Lock()
+
+    def add(self, names: frozenset[str]) -> None:
+        """From now on these are in use; on return no deletion of them is under way."""
+        with self.lock:
+            self._names |= names
+
+    def keep_only(self, names: frozenset[str]) -> None:
+        """Everything else is no longer in use."""
+        with self.lock:
+            self._names &= names
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+
+def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
+    metrics = pending.summary
+    numbers: dict[str, int | float] = {
+        "splits": metrics.splits,
+        "files": metrics.files,
+        "rows": metrics.rows,
+        "bytes": metrics.bytes,
+        "liveSplits": metrics.live_splits,
+        "waitingSplits": metrics.waiting_splits,
+        "finishedSplits": metrics.finished_splits,
+        "quarantinedSplits": metrics.quarantined_splits,
+        "ignoredSplits": metrics.ignored_splits,
+    }
+    known = {name: value for name, value in numbers.items() if value or name == "splits"}
+    # Few and short: the offset stays under 4 KiB whatever an enumerator publishes. Spark's JSON
+    # writes a character that is not ASCII as six or twelve.
+    gauges = sorted(pending.summary.gauges.items())[:20]
+    return known | {ascii(name)[1:-1][:60]: value for name, value in gauges}

@@ -1,0 +1,129 @@
+"""Clean-up: what of a lineage can never be reached again (R10). Plans first, deletes second.
+
+Kept are the newest ``retained`` checkpoints on the way from the committed one to the root,
+everything younger than the oldest of those, and every segment that a kept document names.
+A segment that no document names is deleted only after two clean-ups in a row have found it so:
+its document may be about to be written. Reports and failures go with their documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from . import file_names
+from .checkpoint_files import InUse
+from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
+from .file_names import CheckpointName
+from .linked_folders import Deletion
+from .store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPlan:
+    """What to delete: documents youngest first, then segments. ``suspects`` are for next time."""
+
+    documents: tuple[CheckpointName, ...] = ()
+    segments: tuple[str, ...] = ()
+    suspects: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownDocument:
+    """What clean-up needs to know of a document."""
+
+    parent: CheckpointName | None
+    segments: frozenset[str] = field(default_factory=frozenset)
+
+    @classmethod
+    def of(cls, document: CheckpointDocument) -> KnownDocument:
+        """The same, without the rest."""
+        return cls(parent=document.parent, segments=document.segments)
+
+
+def plan_cleanup(
+    *,
+    committed: CheckpointName,
+    documents: Mapping[CheckpointName, KnownDocument],
+    segments: Iterable[str],
+    retained: int,
+    suspects: frozenset[str] = frozenset(),
+) -> CleanupPlan:
+    """What can go, given everything that is there. Pure."""
+    kept_line: list[CheckpointName] = []
+    at: CheckpointName | None = committed
+    while at is not None and at in documents and len(kept_line) < retained:
+        kept_line.append(at)
+        at = documents[at].parent
+    if not kept_line:
+        return CleanupPlan(suspects=suspects)
+    oldest = kept_line[-1].checkpoint_id
+    doomed = [name for name in documents if name.checkpoint_id < oldest]
+    kept = [known for name, known in documents.items() if name.checkpoint_id >= oldest]
+    reachable = frozenset[str]().union(*(known.segments for known in kept))
+    named = frozenset[str]().union(*(known.segments for known in documents.values()))
+    there = frozenset(segments)
+    unnamed = there - named
+    # A name that only doomed documents use goes now; one that nobody uses, the second time.
+    gone = ((there & named) | (unnamed & suspects)) - reachable
+    return CleanupPlan(
+        documents=tuple(sorted(doomed, reverse=True)),
+        segments=tuple(sorted(gone)),
+        suspects=unnamed - gone,
+    )
+
+
+class Cleaner:
+    """Cleans one lineage, off the batch path: one call at a time, on any one thread."""
+
+    def __init__(self, store: Store, lineage: str, retained: int, in_use: InUse) -> None:
+        self.store = store
+        self.lineage = lineage
+        self.retained = retained
+        self._in_use = in_use
+        self._deletion = Deletion(store)
+        self._known: dict[CheckpointName, KnownDocument] = {}
+        self._suspects: frozenset[str] = frozenset()
+
+    def clean(self, committed: CheckpointName) -> CleanupPlan:
+        """Delete what the retained checkpoints cannot reach; what was deleted."""
+        segments = self.store.list(f"{self.lineage}/{file_names.SEGMENTS}")
+        plan = plan_cleanup(
+            committed=committed,
+            documents=self._documents(),
+            segments=segments,
+            retained=self.retained,
+            suspects=self._suspects,
+        )
+        self._suspects = plan.suspects
+        for name in plan.documents:
+            if not self._deletion.delete(file_names.checkpoint_file(self.lineage, name)):
+                return CleanupPlan()  # what a document names that stays, stays too
+            self._known.pop(name, None)
+        for segment in plan.segments:
+            with self._in_use.lock:
+                if segment not in self._in_use:
+                    self._deletion.delete(file_names.segment_file(self.lineage, segment))
+        self._clean_reports(committed.checkpoint_id)
+        for folder in file_names.FOLDERS:
+            self.store.remove_abandoned(f"{self.lineage}/{folder}")
+        return plan
+
+    def _clean_reports(self, committed_id: int) -> None:
+        """Reports and failures go after the document that they belong to."""
+        oldest = min((name.checkpoint_id for name in self._known), default=committed_id)
+        for folder in (file_names.REPORTS, file_names.FAILURES):
+            for file_name in self.store.list(f"{self.lineage}/{folder}"):
+                name = file_names.belongs_to(file_name)
+                if name is not None and name.checkpoint_id < min(oldest, committed_id):
+                    self._deletion.delete(f"{self.lineage}/{folder}/{file_name}")
+
+    def _documents(self) -> dict[CheckpointName, KnownDocument]:
+        found = self.store.list(f"{self.lineage}/{file_names.CHECKPOINTS}")
+        names = [name for text in found if (name := CheckpointName.parse(text)) is not None]
+        for name in names:
+            if name not in self._known:
+                data = self.store.read(file_names.checkpoint_file(self.lineage, name), MOST_DOCUMENT_BYTES)
+                self._known[name] = KnownDocument.of(decode_document(data, name))
+        self._known = {name: self._known[name] for name in names}
+        return dict(self._known)

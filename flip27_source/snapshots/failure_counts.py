@@ -1,0 +1,51 @@
+"""Failures: how often reading a split of one document has failed, across attempts and restarts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from . import file_names
+from .file_names import CheckpointName
+from .store import Store
+
+
+class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One failure; for people, and counted."""
+
+    split: str
+    error: str
+    subtask: int
+    attempt: int
+    host: str
+
+
+class FailureLog:
+    """The failures to read splits of one document."""
+
+    def __init__(self, store: Store, lineage: str, name: CheckpointName) -> None:
+        self._store = store
+        self._lineage = lineage
+        self._name = name
+        self._counts: Counter[str] = Counter()
+        for text in store.list(f"{lineage}/{file_names.FAILURES}"):
+            found = file_names.parse_failure(text)
+            if found is not None and found[0] == name:
+                _, digest, number = found
+                self._counts[digest] = max(self._counts[digest], number)
+
+    def count(self, split_id: str) -> int:
+        """How often reading a split has failed."""
+        return self._counts[file_names.split_digest(split_id)]
+
+    def add(self, record: FailureRecord) -> int:
+        """One more failure of a split; how many there are with it."""
+        digest = file_names.split_digest(record.split)
+        data = msgspec.json.encode(record, order="sorted")
+        while True:
+            self._counts[digest] += 1
+            number = self._counts[digest]
+            file = file_names.failure_file(self._lineage, self._name, record.split, number)
+            if self._store.create(file, data, exclusive=True):
+                return number

@@ -1,0 +1,161 @@
+"""Rows of the views ``checkpoints``, ``reports``, ``actions`` and ``source``. Only reads."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..coordination.subtask_reports import CheckpointMetrics
+from ..snapshots.action_codec import StoredAction
+from ..snapshots.documents import CheckpointDocument, timestamp
+from ..snapshots.file_names import CheckpointName
+from .history import History, canonical, canonical_text
+from .predicates import Asked
+from .split_rows import Row
+
+
+def checkpoint_rows(history: History, asked: Asked) -> Iterator[Row]:
+    """One row for each retained checkpoint, those that a query went back from included."""
+    line = history.line()
+    counts: dict[str, tuple[int, int]] = {}
+    for name in sorted(line.status):
+        document = history.document(name) if asked.checkpoint(name.checkpoint_id) else None
+        row = None if document is None else _checkpoint_row(history, name, document, counts)
+        if row is not None:
+            yield row | {"status": line.status[name]}
+
+
+def report_rows(history: History, asked: Asked) -> Iterator[Row]:
+    """One row for each subtask that has reported."""
+    for name in history.line().names:
+        if not asked.checkpoint(name.checkpoint_id):
+            continue
+        for subtask in history.reports.get(name, ()):
+            report = history.report(name, subtask)
+            if report is not None:
+                yield {
+                    "lineage": history.lineage.name,
+                    "checkpoint_id": name.checkpoint_id,
+                    "batch_id": history.batch_id(name),
+                    "subtask": subtask,
+                    **_metrics(report.metrics),
+                    "events": len(report.events),
+                    "results": canonical(report.results),
+                }
+
+
+def action_rows(history: History, _asked: Asked) -> Iterator[Row]:
+    """One row for each side effect that the newest checkpoint says is still to be done."""
+    line = history.line()
+    document = history.document(line.names[-1]) if line.names else None
+    if document is None or document.raw.actions is None:
+        return
+    name = line.names[-1]
+    for item in history.values(name, document, document.raw.actions, StoredAction) or ():
+        yield {
+            "lineage": history.lineage.name,
+            "checkpoint_id": name.checkpoint_id,
+            "due_checkpoint": item.due,
+            "action": canonical_text(item.action),
+            "attempts": item.attempts,
+            "error": item.error,
+        }
+
+
+def source_rows(history: History, _asked: Asked) -> Iterator[Row]:
+    """One row: what the lineage belongs to, who drives it, how far it has come."""
+    line = history.line()
+    source = history.source()
+    if source is None:
+        return
+    epoch, driver = history.driver() or (None, None)
+    yield {
+        "lineage": history.lineage.name,
+        "uid": source.uid,
+        "enumerator": source.enumerator,
+        "reader": source.reader,
+        "state_version": source.state_version,
+        "split_version": source.split_version,
+        "library": source.library,
+        "start_options": source.start_options,
+        "checkpoints": len(line.status),
+        "newest_checkpoint": line.names[-1].checkpoint_id if line.names else None,
+        "epoch": epoch,
+        "driver_host": None if driver is None else driver.host,
+        "driver_process": None if driver is None else driver.process,
+        "driver_started_at": None if driver is None else timestamp(driver.started_ms),
+    }
+
+
+def _checkpoint_row(
+    history: History, name: CheckpointName, document: CheckpointDocument, counts: dict[str, tuple[int, int]]
+) -> Row | None:
+    raw = document.raw
+
+    def counted(segments: list[str]) -> tuple[int, int] | None:
+        for segment in segments:
+            if segment not in counts:
+                splits = history.splits(name, document, segment)
+                if splits is None:
+                    return None  # clean-up was here
+                files = sum("path" in item.fields and item.fields.get("start", 0) == 0 for item in splits)
+                counts[segment] = (len(splits), files)
+        found = [counts[segment] for segment in segments]
+        return sum(splits for splits, _ in found), sum(files for _, files in found)
+
+    plan = counted([item.splits for item in raw.plan])
+    waiting = counted([item.splits for item in raw.ledger.waiting])
+    actions: list[Any] | None = []
+    if raw.actions is not None:
+        actions = history.values(name, document, raw.actions, msgspec.Raw)
+    if plan is None or waiting is None or actions is None:
+        return None
+    return {
+        "lineage": history.lineage.name,
+        "checkpoint_id": name.checkpoint_id,
+        "batch_id": history.batch_id(name),
+        "created_at": timestamp(document.timestamp_ms),
+        "kind": raw.kind,
+        "splits": plan[0],
+        "files": plan[1],
+        "subtasks": len(raw.plan),
+        "live": len(raw.ledger.live),
+        "waiting": waiting[0],
+        "finished": raw.ledger.finished,
+        "quarantined": len(raw.ledger.quarantined),
+        "ignored": raw.ledger.ignored_count,
+        "actions": len(actions),
+        "report_demand": raw.reports,
+        "state": canonical_text(raw.enumerator.state),
+        "state_version": raw.enumerator.version,
+        "library": raw.source.library,
+        "document_bytes": len(msgspec.json.encode(raw)),
+        "segment_bytes": sum(item.bytes or 0 for item in raw.segments.values()),
+        "digest": name.digest,
+        "parent": raw.parent,
+        "edits": canonical(raw.edits) if raw.edits else None,
+        "restored_from": document.restored_from,
+    }
+
+
+def _metrics(metrics: CheckpointMetrics) -> Row:
+    return {
+        "attempt": metrics.attempt_number,
+        "host": metrics.host,
+        "rows": metrics.rows,
+        "bytes": metrics.bytes,
+        "splits": metrics.splits,
+        "duration_ms": metrics.duration_ms,
+        "max_event_time": _time(metrics.max_event_time),
+    }
+
+
+def _time(text: str | None) -> dt.datetime | None:
+    """A time of a report; one without a zone is taken as UTC."""
+    if text is None:
+        return None
+    found = dt.datetime.fromisoformat(text)
+    return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)

@@ -1,0 +1,300 @@
+"""Rows of the views ``splits``, ``files`` and ``quarantine``: what became of splits.
+
+A split's last word is in the newest checkpoint, in the reports on it, or in the last batch that read
+it. Only reads, through a History.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..coordination.subtask_reports import ReportDemand, SplitStatus
+from ..snapshots.documents import CheckpointDocument, StoredQuarantined, timestamp
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.report_files import StoredReport, StoredResult
+from .history import COMPLETE, History, Line, StoredSplit, canonical_text
+from .predicates import Asked
+
+WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
+LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignored"
+
+Row = dict[str, Any]
+
+_OUTCOMES = {
+    SplitStatus.LIVE.value: LIVE,
+    SplitStatus.RETURNED.value: RETURNED,
+    SplitStatus.FAILED.value: QUARANTINED,
+    SplitStatus.IGNORED.value: IGNORED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one subtask had to read in one batch.
+
+    Attributes:
+        splits: those that are wanted. alone: there was one split, so the report's numbers are its own.
+    """
+
+    name: CheckpointName
+    document: CheckpointDocument
+    subtask: int
+    splits: list[StoredSplit]
+    alone: bool
+    report: StoredReport | None
+
+    def result(self, split_id: str) -> StoredResult | None:
+        """What the report says of a split that did not simply finish."""
+        results = () if self.report is None else self.report.results
+        return next((item for item in results if item.split == split_id), None)
+
+    def outcome(self, result: StoredResult | None, *, is_complete: bool) -> str:
+        """What became of a split of this share, as far as it is known.
+
+        What a report says stands even while the batch is under way: each later attempt repeats it.
+        """
+        if result is not None and result.status in _OUTCOMES:
+            return _OUTCOMES[result.status]
+        if not is_complete:
+            return PLANNED
+        unknown = self.report is None and self.document.reports is ReportDemand.REQUIRED
+        return PLANNED if unknown else FINISHED
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of one split while the documents are read, oldest first."""
+
+    split: StoredSplit
+    status: str
+    first: int | None = None
+    last: int | None = None
+    subtask: int | None = None
+    position: str | None = None
+    attempts: int = 0
+    error: str | None = None
+    rows: int | None = 0
+    bytes: int | None = 0
+
+    def read_in(self, share: Share, split: StoredSplit, *, is_complete: bool) -> None:
+        """A further batch had it."""
+        result = share.result(split.split_id)
+        self.split = split
+        self.status = share.outcome(result, is_complete=is_complete)
+        self.first = share.name.checkpoint_id if self.first is None else self.first
+        self.last, self.subtask = share.name.checkpoint_id, share.subtask
+        metrics = share.report.metrics if share.report is not None and share.alone else None
+        self.rows = None if metrics is None or self.rows is None else self.rows + metrics.rows
+        self.bytes = None if metrics is None or self.bytes is None else self.bytes + metrics.bytes
+        self.position = None
+        if result is not None and bytes(result.position):
+            self.position = canonical_text(result.position)
+        if result is not None and result.error is not None:
+            self.attempts, self.error = result.attempts, result.error
+
+
+def split_rows(history: History, asked: Asked) -> Iterator[Row]:
+    """One row for each split that a retained checkpoint has planned or that is under way."""
+    line = history.line()
+    head = _head(history, line)
+    if head is None:
+        return
+    known: dict[str, _Known] = {}
+    for share in shares(history, line, asked):
+        is_complete = line.status[share.name] == COMPLETE
+        for split in share.splits:
+            entry = known.setdefault(split.split_id, _Known(split, PLANNED))
+            entry.read_in(share, split, is_complete=is_complete)
+    _look_at_head(history, line.names[-1], head, asked, known)
+    for split_id, entry in known.items():
+        if entry.error is None and entry.last is not None:
+            entry.attempts, entry.error = history.failure(split_id)
+        yield {
+            "lineage": history.lineage.name,
+            "split_id": split_id,
+            "status": entry.status,
+            "split": entry.split.text,
+            "position": entry.position if entry.status == LIVE else None,
+            "first_checkpoint": entry.first,
+            "last_checkpoint": entry.last,
+            "subtask": entry.subtask,
+            "attempts": entry.attempts,
+            "error": entry.error,
+            "rows": None if entry.last is None else entry.rows,
+            "bytes": None if entry.last is None else entry.bytes,
+        }
+
+
+def file_rows(history: History, asked: Asked) -> Iterator[Row]:
+    """One row for each batch that had a file or a range of one, and for each that waits."""
+    line = history.line()
+    for share in shares(history, line, asked):
+        is_complete = line.status[share.name] == COMPLETE
+        for split in share.splits:
+            if isinstance(split.fields.get("path"), str):
+                status = share.outcome(share.result(split.split_id), is_complete=is_complete)
+                yield _file_row(history, split, status) | {
+                    "checkpoint_id": share.name.checkpoint_id,
+                    "batch_id": history.batch_id(share.name),
+                    "planned_at": timestamp(share.document.timestamp_ms),
+                    "subtask": share.subtask,
+                }
+    head = _head(history, line)
+    if head is None or asked.bounds_checkpoints:
+        return
+    for split, _ in _waiting(history, line.names[-1], head, asked):
+        if isinstance(split.fields.get("path"), str):
+            yield _file_row(history, split, WAITING)
+
+
+def quarantine_rows(history: History, asked: Asked) -> Iterator[Row]:
+    """One row for each split that was set aside."""
+    line = history.line()
+    head = _head(history, line)
+    if head is None:
+        return
+    names = {name.checkpoint_id: name for name in line.names}
+    found: list[tuple[StoredSplit, int, int, str]] = [
+        (StoredSplit.of(item.split), item.checkpoint, item.attempts, item.error)
+        for item in head.raw.ledger.quarantined
+    ]
+    newest = line.names[-1].checkpoint_id
+    for share in shares(history, line, asked.narrowed("checkpoint_id", "=", [newest])):
+        for split in share.splits:
+            result = share.result(split.split_id)
+            if result is not None and result.status == SplitStatus.FAILED.value:
+                found.append((split, newest, result.attempts, result.error or ""))
+    for split, checkpoint_id, attempts, error in found:
+        if asked.split(split.split_id) and asked.checkpoint(checkpoint_id):
+            name = names.get(checkpoint_id)
+            path = split.fields.get("path")
+            yield {
+                "lineage": history.lineage.name,
+                "split_id": split.split_id,
+                "path": path if isinstance(path, str) else None,
+                "split": split.text,
+                "checkpoint_id": checkpoint_id,
+                "batch_id": None if name is None else history.batch_id(name),
+                "attempts": attempts,
+                "error": error,
+            }
+
+
+def shares(history: History, line: Line, asked: Asked) -> Iterator[Share]:
+    """What the batches on the line had to read, as far as it is wanted; oldest first."""
+    for name in line.names:
+        if asked.checkpoint(name.checkpoint_id):
+            document = history.document(name)
+            if document is not None:
+                yield from _shares_of(history, name, document, asked)
+
+
+def _shares_of(
+    history: History, name: CheckpointName, document: CheckpointDocument, asked: Asked
+) -> list[Share]:
+    found = []
+    for assignment in document.raw.plan:
+        splits = history.splits(name, document, assignment.splits)
+        if splits is None:
+            return []  # clean-up was here
+        wanted = [split for split in splits if asked.split(split.split_id)]
+        if wanted:
+            report = history.report(name, assignment.subtask)
+            share = Share(
+                name=name,
+                document=document,
+                subtask=assignment.subtask,
+                splits=wanted,
+                alone=len(splits) == 1,
+                report=report,
+            )
+            found.append(share)
+    return found
+
+
+def _head(history: History, line: Line) -> CheckpointDocument | None:
+    return history.document(line.names[-1]) if line.names else None
+
+
+def _look_at_head(
+    history: History,
+    name: CheckpointName,
+    head: CheckpointDocument,
+    asked: Asked,
+    known: dict[str, _Known],
+) -> None:
+    """What the newest checkpoint says goes over what older ones say, and its own reports over it."""
+    ledger = head.raw.ledger
+    live = {split.split_id: split for split in map(StoredSplit.of, ledger.live)}
+    for split_id, entry in known.items():
+        if entry.status == LIVE and entry.last != name.checkpoint_id and split_id not in live:
+            entry.status = FINISHED
+    for split, subtask in _waiting(history, name, head, asked):
+        entry = known.setdefault(split.split_id, _Known(split, WAITING))
+        entry.status, entry.split, entry.subtask = WAITING, split, subtask
+    for items, status in ((ledger.ignored, IGNORED), (ledger.quarantined, QUARANTINED)):
+        for item in items:
+            split = StoredSplit.of(item.split)
+            if asked.split(split.split_id):
+                _set_aside(known.setdefault(split.split_id, _Known(split, status)), item, name, status)
+    for split_id, split in live.items():
+        if asked.split(split_id):
+            entry = known.setdefault(split_id, _Known(split, LIVE))
+            _goes_on(entry, split, ledger.pins.get(split_id), name)
+
+
+def _set_aside(entry: _Known, item: StoredQuarantined, head: CheckpointName, status: str) -> None:
+    entry.attempts, entry.error = item.attempts, item.error
+    if entry.last is None:
+        entry.first = entry.last = item.checkpoint
+        entry.rows = entry.bytes = None
+    if entry.last != head.checkpoint_id and entry.status != WAITING:
+        entry.status = status
+
+
+def _goes_on(entry: _Known, split: StoredSplit, pin: int | None, head: CheckpointName) -> None:
+    """A split that the newest checkpoint calls live: where it stands now."""
+    if entry.last == head.checkpoint_id:
+        if entry.status == LIVE and entry.position is not None:
+            return  # its report says how far the batch has come
+        # The reader ends the split's share, so its plan is the split itself, and the report's word is the
+        # last one. Where the enumerator has cut a range off, the live split is what follows the range.
+        if entry.status in (RETURNED, QUARANTINED, IGNORED) and entry.split.text == split.text:
+            return
+        if entry.status == FINISHED and entry.split.text == split.text:
+            return
+    entry.status, entry.position = LIVE, split.text
+    if entry.subtask is None:
+        entry.subtask = pin
+
+
+def _waiting(
+    history: History, name: CheckpointName, head: CheckpointDocument, asked: Asked
+) -> Iterator[tuple[StoredSplit, int | None]]:
+    for block in head.raw.ledger.waiting:
+        for split in history.splits(name, head, block.splits) or ():
+            if asked.split(split.split_id):
+                yield split, block.subtask
+
+
+def _file_row(history: History, split: StoredSplit, status: str) -> Row:
+    modified = split.fields.get("modified_us")
+    return {
+        "lineage": history.lineage.name,
+        "path": split.fields["path"],
+        "split_id": split.split_id,
+        "status": status,
+        "start": split.fields.get("start"),
+        "end": split.fields.get("end"),
+        "length": split.fields.get("length"),
+        "modified_at": timestamp(0) + dt.timedelta(microseconds=modified)
+        if isinstance(modified, int)
+        else None,
+        "checkpoint_id": None,
+        "batch_id": None,
+        "planned_at": None,
+        "subtask": None,
+    }

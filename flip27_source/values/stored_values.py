@@ -1,0 +1,239 @@
+"""StoredValues: the values that authors hand over, and whether they come back from their stored form.
+
+A value is stored as JSON through its declared type. JSON has no form for NaN, knows no difference between
+a tuple and a list, and says nothing of classes: so a value is accepted only where its JSON, read through
+the declared type, gives an equal value. Everything else is refused at the call that hands it over, before
+anything is written. Pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from ..errors import ContractError
+from ..segment import Segment
+from .differences import SCALARS, difference, shown, unstorable
+
+if TYPE_CHECKING:
+    from ..enumerator import SplitEnumerator
+    from ..events import SourceEvent
+    from ..reader import SplitReader
+
+_REMEDY = (
+    "use the types that the annotations declare, and only types that JSON can carry (str, int, float, bool, "
+    "bytes, datetime, list, tuple, dict with str keys, dataclass), or a Segment for bulk data; text has to "
+    "be Unicode, and JSON has no form for NaN and infinity"
+)
+
+_LONGEST_INT_BITS = 63
+
+
+class StoredValues:
+    """Values of one declared type.
+
+    Args:
+        declared: the type, as it is annotated.
+        what: what a value is called in messages, such as "a split of Orders".
+        holds_segments: whether a value may have a :class:`Segment` anywhere inside.
+
+    Attributes:
+        declared: as given.
+
+    Raises:
+        ContractError: no value of the declared type can be stored.
+    """
+
+    def __init__(self, declared: Any, what: str, *, holds_segments: bool = False) -> None:
+        self.declared = declared
+        self._what = what
+        self._holds_segments = holds_segments
+        self._flat = _FlatClass.of(declared)
+        try:
+            self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(declared)
+        except (TypeError, NameError, RecursionError) as error:
+            raise ContractError(
+                f"{what} has a type that cannot be stored as JSON: {error} ({declared})", remedy=_REMEDY
+            ) from error
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that would not come back as it is.
+
+        Raises:
+            ContractError: naming the field.
+        """
+        if self._flat is None or not self._flat.has(value):
+            self.encode(value, {})
+
+    def check_split(self, split: Any) -> None:
+        """:meth:`check` of a split, and of its id.
+
+        Raises:
+            ContractError: naming the field.
+        """
+        self.check(split)
+        split_id = getattr(split, "split_id", None)
+        if not isinstance(split_id, str):
+            raise self._refused(split, f"$.split_id is {split_id!r:.200}, and the id of a split is a str")
+        if not is_unicode(split_id):
+            raise self._refused(split, f"$.split_id is {split_id!r:.200}, which is not Unicode")
+
+    def encode(self, value: Any, segments: dict[str, Segment]) -> bytes:
+        """The JSON of a value that comes back as it is; the segments inside are added to ``segments``.
+
+        Raises:
+            ContractError: it would not come back; the message names the field.
+        """
+        try:
+            data = self._encoded(value, segments)
+        except Exception as error:
+            raise self._refused(value, unstorable(value) or f"$: {error}") from error
+        try:
+            problem = difference(value, self._decoded(data, segments))
+        except Exception as error:
+            raise self._refused(value, unstorable(value) or str(error)) from error
+        if problem is not None:
+            raise self._refused(value, unstorable(value) or problem)
+        return data
+
+    def _encoded(self, value: Any, segments: dict[str, Segment]) -> bytes:
+        def collect(item: Any) -> Any:
+            if self._holds_segments and isinstance(item, Segment):
+                segments[item.name] = item
+                return item.name
+            raise NotImplementedError(f"no form in JSON for a {type(item).__name__}")
+
+        return msgspec.json.encode(value, enc_hook=collect, order="sorted")
+
+    def _decoded(self, data: bytes, segments: Mapping[str, Segment]) -> Any:
+        if not self._holds_segments:
+            return self._decoder.decode(data)
+
+        def find(_kind: type, name: Any) -> Segment:
+            return segments[name]
+
+        return msgspec.json.decode(data, type=self.declared, dec_hook=find)
+
+    def _refused(self, value: Any, problem: str) -> ContractError:
+        return ContractError(
+            f"{self._what} cannot be stored as JSON: {problem} ({shown(value)})", remedy=_REMEDY
+        )
+
+
+def stored_splits(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
+    """The splits that an enumerator hands out."""
+    return StoredValues(enumerator_type.resolve_split_type(), f"a split of {enumerator_type.__qualname__}")
+
+
+def stored_states(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
+    """What ``snapshot_state`` of an enumerator returns."""
+    what = f"the state of {enumerator_type.__qualname__}"
+    return StoredValues(enumerator_type.resolve_state_type(), what, holds_segments=True)
+
+
+def stored_actions(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
+    """The actions of an enumerator.
+
+    Raises:
+        ContractError: the enumerator performs none.
+    """
+    from ..enumerator import PerformsActions
+
+    if not issubclass(enumerator_type, PerformsActions):
+        raise ContractError(
+            f"{enumerator_type.__qualname__} has actions and no method to perform them",
+            remedy=f"write class {enumerator_type.__name__}(PerformsActions[YourAction], ...) "
+            "with a method perform",
+        )
+    return StoredValues(enumerator_type.resolve_action_type(), f"an action of {enumerator_type.__qualname__}")
+
+
+def stored_events(
+    receiver: type[SplitEnumerator[Any] | SplitReader[Any]],
+) -> dict[type[SourceEvent], StoredValues]:
+    """The events that an enumerator or a reader takes, by their types."""
+    return {
+        kind: StoredValues(kind, f"a {kind.__name__} to {receiver.__qualname__}")
+        for kind in receiver.resolve_event_types()
+    }
+
+
+class _FlatClass:
+    """A dataclass whose fields are all scalars: what its values hold decides whether they can be stored.
+
+    Most splits are of this kind, there may be millions, and to look at one costs less than its JSON.
+    """
+
+    def __init__(self, kind: type, allowed: Mapping[str, frozenset[type]]) -> None:
+        self._kind = kind
+        self._values: Callable[[Any], Any] = attrgetter(*allowed)
+        self._allowed = tuple(allowed.values())
+        self._places: dict[tuple[type, ...], tuple[tuple[int, ...], ...]] = {}
+
+    @classmethod
+    def of(cls, declared: Any) -> _FlatClass | None:
+        """None where the declared type is another one."""
+        if not isinstance(declared, type) or not dataclasses.is_dataclass(declared):
+            return None
+        fields = dataclasses.fields(declared)
+        # attrgetter gives a tuple for two names or more.
+        if len(fields) < 2 or hasattr(declared, "__post_init__") or not all(item.init for item in fields):
+            return None
+        try:
+            hints = get_type_hints(declared, include_extras=True)
+        except NameError:
+            return None
+        allowed = {item.name: _scalars_of(hints[item.name]) for item in fields}
+        return cls(declared, allowed) if all(allowed.values()) else None
+
+    def has(self, value: Any) -> bool:
+        """Whether it surely comes back from JSON; False says nothing."""
+        if type(value) is not self._kind:
+            return False
+        items = self._values(value)
+        kinds = tuple(map(type, items))
+        places = self._places.get(kinds)
+        if places is None:
+            if not all(kind in allowed for kind, allowed in zip(kinds, self._allowed, strict=True)):
+                return False
+            places = self._places[kinds] = (
+                _places_of(str, kinds),
+                _places_of(int, kinds),
+                _places_of(float, kinds),
+            )
+        texts, integers, floats = places
+        for place in texts:
+            text = items[place]
+            if not (text.isascii() or is_unicode(text)):
+                return False
+        for place in integers:
+            if items[place].bit_length() > _LONGEST_INT_BITS:
+                return False
+        return all(math.isfinite(items[place]) for place in floats) if floats else True
+
+
+def _places_of(kind: type, kinds: tuple[type, ...]) -> tuple[int, ...]:
+    return tuple(place for place, found in enumerate(kinds) if found is kind)
+
+
+def _scalars_of(hint: Any) -> frozenset[type]:
+    """The scalar types that an annotation allows; empty where it allows anything else."""
+    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return frozenset(parts) if SCALARS.issuperset(parts) else frozenset()
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text has no surrogate that stands alone, which no encoding of Unicode can hold."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

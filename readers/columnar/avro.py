@@ -1,0 +1,180 @@
+"""The avro reader: records of Avro object container files.
+
+Blocks are found in ``avro_blocks``, types in ``avro_types``, records are decoded by fastavro, and how a
+column of a file becomes the column of the schema is in ``named_columns``.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import RegistryError, SchemaError
+from flip27_source.options import Option, Options
+from flip27_source.reader import ReadsRanges
+from flip27_source.readers.columnar.avro_blocks import AvroBlock, blocks_of, read_header
+from flip27_source.readers.columnar.avro_types import AvroTypes
+from flip27_source.readers.columnar.named_columns import NamedColumns, rows_without_columns
+from flip27_source.readers.columnar.parquet_columns import MismatchError
+from flip27_source.readers.columnar.rescued_columns import columns_of
+from flip27_source.readers.files.input import Fetched, check_length, damaged, open_raw, reading
+from flip27_source.readers.files.read_ahead import fetched_ahead
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.spark_options import SPARK_AVRO
+from flip27_source.readers.schemas.evolution import SchemaEvolution
+from flip27_source.readers.schemas.inference import InfersFromFooters, refuse_new_columns
+from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
+
+_BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 16 << 20
+
+Decode = Callable[[AvroBlock], list[dict[str, Any]]]
+
+
+class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
+    """Gives the records of Avro files as rows; columns as with Parquet.
+
+    A block belongs to the range of its file in which its first byte lies.
+    """
+
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_AVRO,
+    )  # fmt: skip
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Always: by blocks."""
+        return True
+
+    @classmethod
+    def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
+        """From the header."""
+        fastavro, path = _fastavro(), split.path
+        with reading(path, options), open_raw(path, options) as raw:
+            stream: Any = io.BufferedReader(raw, 1 << 16) if isinstance(raw, io.FileIO) else raw
+            schema = _parsed(fastavro, read_header(stream, path).schema, path)
+        return _schema_of(AvroTypes(schema), schema, path)
+
+    def prepare(self) -> None:
+        """Find fastavro, and what becomes of columns that the schema does not have."""
+        self._fastavro = _fastavro()
+        self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
+
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of the splits' blocks."""
+        for split, fetched in fetched_ahead(splits, self.context.options):
+            if split.length:
+                yield from self._rows(split, fetched)
+
+    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
+        path, options = split.path, self.context.options
+        with reading(path, options), open_raw(path, options, fetched) as raw:
+            check_length(split, raw.seek(0, 2))
+            raw.seek(0)
+            stream: Any = io.BufferedReader(raw, 1 << 20) if isinstance(raw, io.FileIO) else raw
+            header = read_header(stream, path)
+            schema = _parsed(self._fastavro, header.schema, path)
+            avro_types = AvroTypes(schema)
+            fields = {field["name"]: field["type"] for field in schema["fields"]}
+            columns = self._columns(avro_types, schema, path)
+            kinds = {name: _type_of(avro_types, name, fields[name], path) for name in columns.wanted}
+            decode = self._decoder(avro_types.decoded_by(schema), path)
+            for rows in _gathered(blocks_of(stream, header, split), decode):
+                if not kinds:
+                    yield from map(columns.batch, rows_without_columns(len(rows)))
+                    continue
+                yield columns.batch(_columns(rows, kinds, path))
+
+    def _columns(self, avro_types: AvroTypes, schema: Any, path: str) -> NamedColumns:
+        if not self._evolution.is_strict:
+            return NamedColumns(path, self.context.schema, [field["name"] for field in schema["fields"]])
+        stored = _schema_of(avro_types, schema, path)
+        refuse_new_columns(self._evolution, path, stored)
+        return columns_of(path, self.context.schema, self._evolution, stored)
+
+    def _decoder(self, schema: Any, path: str) -> Decode:
+        parsed = self._fastavro.parse_schema(schema)
+        read_record = self._fastavro.schemaless_reader
+
+        def decode(block: AvroBlock) -> list[dict[str, Any]]:
+            data = io.BytesIO(block.data)
+            rows: list[dict[str, Any]] = []
+            try:
+                for _ in range(block.records):
+                    rows.append(read_record(data, parsed))  # noqa: PERF401 - errors say how many there are
+            except Exception as error:  # noqa: BLE001 - fastavro raises what its decoding runs into
+                told = f"{type(error).__name__}: {error}"
+                raise damaged(
+                    path, f"block at byte {block.position}, record {len(rows)} in it: {told}"
+                ) from None
+            if data.tell() != len(block.data):
+                raise damaged(path, f"block at byte {block.position}: bytes follow its last record")
+            return rows
+
+        return decode
+
+
+def _fastavro() -> Any:
+    try:
+        import fastavro
+    except ImportError:
+        raise RegistryError(
+            "the avro reader needs the package fastavro, which is not installed here",
+            remedy="pip install 'flip27-source[avro]' on the driver and on every executor node",
+        ) from None
+    return fastavro
+
+
+def _parsed(fastavro: Any, schema: Any, path: str) -> Any:
+    try:
+        parsed = fastavro.parse_schema(schema, _write_hint=False)
+    except Exception as error:  # noqa: BLE001 - fastavro raises what its parsing runs into
+        raise damaged(path, f"its schema: {type(error).__name__}: {error}") from None
+    if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):
+        raise SchemaError(
+            f"{path} holds values of type {str(parsed)[:200]}, not records",
+            remedy="have it written with a record around the value",
+        )
+    return parsed
+
+
+def _schema_of(avro_types: AvroTypes, schema: Any, path: str) -> pa.Schema:
+    fields = ((field["name"], field["type"]) for field in schema["fields"])
+    return pa.schema([(name, _type_of(avro_types, name, kind, path)) for name, kind in fields])
+
+
+def _type_of(avro_types: AvroTypes, name: str, schema: Any, path: str) -> pa.DataType:
+    try:
+        return avro_types.arrow_type(schema)
+    except MismatchError as mismatch:
+        raise SchemaError(
+            f"{path}: column {name}: {mismatch}", remedy="leave the column out of the schema"
+        ) from None
+
+
+def _gathered(blocks: Iterator[AvroBlock], decode: Decode) -> Iterator[list[dict[str, Any]]]:
+    """The records of some blocks at a time."""
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for block in blocks:
+        rows += decode(block)
+        size += len(block.data)
+        if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
+
+
+def _columns(rows: list[dict[str, Any]], kinds: dict[str, pa.DataType], path: str) -> pa.RecordBatch:
+    arrays = []
+    for name, kind in kinds.items():
+        try:
+            arrays.append(pa.array([row[name] for row in rows], kind))
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            raise damaged(path, f"column {name} of type {kind}: {error}") from None
+    return pa.RecordBatch.from_arrays(arrays, names=list(kinds))

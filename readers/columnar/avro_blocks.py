@@ -1,0 +1,184 @@
+"""The blocks of an Avro object container file, with the position of each: header, framing, compression.
+
+What is in a block is not known here.
+"""
+
+from __future__ import annotations
+
+import bz2
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.readers.files.input import damaged
+
+_MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_SEARCH_BYTES = 1 << 20
+_MOST_VARINT_BYTES = 10
+_MOST_HEADER_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroHeader:
+    """What a file says of itself.
+
+    Attributes:
+        schema: the writer's schema, as JSON.
+        sync: what follows each block.
+        end: position of the first block.
+    """
+
+    schema: Any
+    codec: str
+    sync: bytes
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroBlock:
+    """Some records.
+
+    Attributes:
+        position: of the block in the file.
+        records: how many there are in ``data``.
+    """
+
+    position: int
+    records: int
+    data: bytes
+
+
+class _EndOfFileError(Exception):
+    """The file is over in the middle of something."""
+
+
+def read_header(stream: BinaryIO, path: str) -> AvroHeader:
+    """The header of the file, at whose start ``stream`` stands; it stands at the first block afterwards.
+
+    Raises:
+        CorruptFileError: there is none, or it is cut off.
+    """
+    if stream.read(len(_MAGIC)) != _MAGIC:
+        raise damaged(path, "byte 0: it does not begin as an Avro file does")
+    try:
+        meta: dict[str, bytes] = {}
+        while count := _varint(stream):
+            if count < 0:  # followed by the size of the map's block
+                _varint(stream)
+            for _ in range(abs(count)):
+                name = _sized(stream).decode()
+                meta[name] = _sized(stream)
+        sync = _exactly(stream, _SYNC_BYTES)
+        schema = json.loads(meta["avro.schema"])
+    except (_EndOfFileError, KeyError, ValueError, RecursionError) as error:
+        raise damaged(path, f"its header, up to byte {stream.tell()}: {error!r}") from None
+    codec = meta.get("avro.codec", b"null").decode(errors="replace")
+    if codec not in _CODECS:
+        raise damaged(path, f"its codec is {codec!r}; known are {', '.join(_CODECS)}")
+    return AvroHeader(schema=schema, codec=codec, sync=sync, end=stream.tell())
+
+
+def blocks_of(stream: BinaryIO, header: AvroHeader, split: FileSplit) -> Iterator[AvroBlock]:
+    """The blocks that start in the range of ``split``.
+
+    Raises:
+        CorruptFileError: a block is cut off or damaged.
+    """
+    decompress = _CODECS[header.codec]
+    position = header.end
+    if split.start > header.end:
+        found = _first_block(stream, header, split.start)
+        if found is None:
+            return
+        position = found
+    stream.seek(position)
+    while position < split.length and (split.end is None or position < split.end):
+        try:
+            records = _varint(stream)
+            size = _varint(stream)
+            if records < 0 or not 0 <= size <= split.length - position:
+                raise ValueError(f"a block of {records} records in {size} bytes")
+            stored = _exactly(stream, size)
+            if _exactly(stream, _SYNC_BYTES) != header.sync:
+                raise ValueError("the block does not end with the mark of this file")
+            data = decompress(stored)
+        except (_EndOfFileError, ValueError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            raise damaged(split.path, f"block at byte {position}: {error}") from None
+        yield AvroBlock(position=position, records=records, data=data)
+        position = stream.tell()
+
+
+def _first_block(stream: BinaryIO, header: AvroHeader, start: int) -> int | None:
+    """Where the first block at or after ``start`` is: a mark comes before it."""
+    position = start - _SYNC_BYTES
+    stream.seek(position)
+    carried = b""
+    while chunk := stream.read(_SEARCH_BYTES):
+        window = carried + chunk
+        at = window.find(header.sync)
+        if at >= 0:
+            return position - len(carried) + at + _SYNC_BYTES
+        position += len(chunk)
+        carried = window[1 - _SYNC_BYTES :]
+    return None
+
+
+def _varint(stream: BinaryIO) -> int:
+    number = shift = 0
+    while True:
+        byte = _exactly(stream, 1)[0]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1)
+        shift += 7
+        if shift >= 7 * _MOST_VARINT_BYTES:
+            raise ValueError("a number has more than 10 bytes")
+
+
+def _sized(stream: BinaryIO) -> bytes:
+    size = _varint(stream)
+    if not 0 <= size <= _MOST_HEADER_BYTES:
+        raise ValueError(f"{size} bytes of header")
+    return _exactly(stream, size)
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise _EndOfFileError(f"the file ends after {len(data)} of {size} bytes")
+    return data
+
+
+def _snappy(stored: bytes) -> bytes:
+    size = shift = 0
+    for byte in stored[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    data = bytes(pa.decompress(stored[:-4], size, codec="snappy", asbytes=True))
+    if zlib.crc32(data) != int.from_bytes(stored[-4:], "big"):
+        raise ValueError("its checksum is another one")
+    return data
+
+
+def _zstandard(stored: bytes) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(stored), "zstd") as stream:
+        return bytes(stream.read())
+
+
+_CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "null": lambda stored: stored,
+    "deflate": lambda stored: zlib.decompress(stored, -15),
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": bz2.decompress,
+    "xz": lzma.decompress,
+}

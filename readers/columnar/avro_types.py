@@ -1,0 +1,165 @@
+"""From an Avro schema to Arrow types, and to the schema by which records are decoded.
+
+Types are those of Spark's Avro source: enum and uuid are text, fixed is binary, a union with null is its
+other type, a union of several types a struct of ``member0``, ``member1``, ... of which one is set. Dates and
+timestamps are decoded as the numbers they are stored as, which Arrow takes over. No I/O.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.readers.columnar.parquet_columns import MismatchError
+
+_PRIMITIVES = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_LOGICAL = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
+}
+_WIDER = {frozenset(("int", "long")): "long", frozenset(("float", "double")): "double"}
+_NAMED = ("record", "error", "enum", "fixed")
+
+
+class AvroTypes:
+    """The types of one file.
+
+    Args:
+        schema: the writer's schema, with full names (``fastavro.parse_schema``).
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._named: dict[str, Any] = {}
+        self._branches = 0
+        self._collect(schema)
+
+    def arrow_type(self, schema: Any, inside: tuple[str, ...] = ()) -> pa.DataType:
+        """The Arrow type of what is decoded by ``decoded_by(schema)``.
+
+        Raises:
+            MismatchError: a record contains itself.
+        """
+        if isinstance(schema, list):
+            return self._type_of_union(schema, inside)
+        if isinstance(schema, str):
+            return _PRIMITIVES.get(schema) or self._type_of_name(schema, inside)
+        kind = schema["type"]
+        if not isinstance(kind, str):
+            return self.arrow_type(kind, inside)
+        return _type_of_leaf(schema) or self._type_of_nested(schema, inside)
+
+    def decoded_by(self, schema: Any) -> Any:
+        """The schema, equal in bytes, by which values come as ``arrow_type`` takes them."""
+        if isinstance(schema, list):
+            return self._decoded_union(schema)
+        if isinstance(schema, str):
+            return schema
+        kind = schema["type"]
+        if not isinstance(kind, str):
+            return self.decoded_by(kind)
+        found = {key: value for key, value in schema.items() if not key.startswith("__")}
+        if found.get("logicalType") != "decimal":
+            found.pop("logicalType", None)
+        if kind in ("record", "error"):
+            found["fields"] = [
+                {"name": field["name"], "type": self.decoded_by(field["type"])} for field in schema["fields"]
+            ]
+        for inner in ("items", "values"):
+            if inner in found:
+                found[inner] = self.decoded_by(schema[inner])
+        return found
+
+    def _collect(self, schema: Any) -> None:
+        if isinstance(schema, list):
+            for branch in schema:
+                self._collect(branch)
+        elif isinstance(schema, dict):
+            if schema["type"] in _NAMED:
+                self._named[schema["name"]] = schema
+            for field in schema.get("fields", ()):
+                self._collect(field["type"])
+            for inner in ("items", "values", "type"):
+                if isinstance(schema.get(inner), dict | list):
+                    self._collect(schema[inner])
+
+    def _type_of_name(self, name: str, inside: tuple[str, ...]) -> pa.DataType:
+        if name in inside:
+            raise MismatchError(f"it has the type {name}, which contains itself")
+        return self.arrow_type(self._named[name], inside)
+
+    def _type_of_nested(self, schema: Any, inside: tuple[str, ...]) -> pa.DataType:
+        kind = schema["type"]
+        if kind == "array":
+            return pa.list_(self.arrow_type(schema["items"], inside))
+        if kind == "map":
+            return pa.map_(pa.string(), self.arrow_type(schema["values"], inside))
+        if kind not in ("record", "error"):
+            return self._type_of_name(kind, inside)
+        inside = (*inside, schema["name"])
+        fields = [(field["name"], self.arrow_type(field["type"], inside)) for field in schema["fields"]]
+        return pa.struct([pa.field(name, field_type) for name, field_type in fields])
+
+    def _type_of_union(self, branches: list[Any], inside: tuple[str, ...]) -> pa.DataType:
+        others = [branch for branch in branches if not _is_null(branch)]
+        if not others:
+            return pa.null()
+        wider = _wider(others)
+        if len(others) == 1 or wider is not None:
+            return self.arrow_type(wider or others[0], inside)
+        members = [
+            pa.field(f"member{at}", self.arrow_type(branch, inside)) for at, branch in enumerate(others)
+        ]
+        return pa.struct(members)
+
+    def _decoded_union(self, branches: list[Any]) -> list[Any]:
+        others = [branch for branch in branches if not _is_null(branch)]
+        if len(others) < 2 or _wider(others) is not None:
+            return [self.decoded_by(branch) for branch in branches]
+        # A record of one field has the bytes of that field, and says which branch it was.
+        decoded: list[Any] = []
+        member = 0
+        for branch in branches:
+            if _is_null(branch):
+                decoded.append(branch)
+                continue
+            field = {"name": f"member{member}", "type": self.decoded_by(branch)}
+            self._branches += 1
+            decoded.append({"type": "record", "name": f"flip27.branch{self._branches}", "fields": [field]})
+            member += 1
+        return decoded
+
+
+def _type_of_leaf(schema: Any) -> pa.DataType | None:
+    kind, logical = schema["type"], schema.get("logicalType")
+    if logical == "decimal":
+        decimal = pa.decimal128 if schema["precision"] <= 38 else pa.decimal256
+        return decimal(schema["precision"], schema.get("scale", 0))
+    if kind == "enum":
+        return pa.string()
+    if kind == "fixed":
+        return pa.binary(schema["size"])
+    return _LOGICAL.get((kind, logical)) or _PRIMITIVES.get(kind)
+
+
+def _is_null(branch: Any) -> bool:
+    return branch == "null" or (isinstance(branch, dict) and branch["type"] == "null")
+
+
+def _wider(others: list[Any]) -> str | None:
+    names = [branch for branch in others if isinstance(branch, str)]
+    return _WIDER.get(frozenset(names)) if len(names) == len(others) == 2 else None

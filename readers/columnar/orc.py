@@ -1,0 +1,194 @@
+"""The orc reader: stripes of ORC files as Arrow batches.
+
+Which stripes a split holds and what ORC has of its own (calendar, time zones) is decided here; how a column
+of a file becomes the column of the schema is in ``named_columns``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Option, Options
+from flip27_source.reader import ReadsRanges
+from flip27_source.readers.columnar.named_columns import middle_of_part, rows_without_columns
+from flip27_source.readers.columnar.orc_columns import ORC_CONVERSIONS
+from flip27_source.readers.columnar.parquet_columns import MismatchError
+from flip27_source.readers.columnar.rescued_columns import columns_of
+from flip27_source.readers.files.input import Fetched, opened_by_arrow, reading
+from flip27_source.readers.files.read_ahead import fetched_ahead
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.spark_options import SPARK_ORC
+from flip27_source.readers.schemas.evolution import SchemaEvolution
+from flip27_source.readers.schemas.inference import InfersFromFooters, refuse_new_columns
+from flip27_source.readers.schemas.merging import spark_type
+from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
+from flip27_source.source_options import TIME_ZONE
+
+_BATCH_ROWS = 1 << 18
+_GREGORIAN_SINCE = dt.date(1582, 10, 15)
+_ZONES_SINCE = dt.datetime(1900, 1, 1)
+_SPARK_TYPE = b"spark.sql.catalyst.type"
+
+
+class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
+    """Gives the rows of ORC files, as Spark's own source does for a given schema.
+
+    Columns are found by name without regard to case, by position where all names are those of old Hive
+    (``_col0``); missing ones are null, others are not read. A stripe belongs to one range of its file.
+    """
+
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        TIME_ZONE, *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_ORC,
+    )  # fmt: skip
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Always: by stripes."""
+        return True
+
+    @classmethod
+    def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
+        """From the footer. Timestamps are instants to Spark, unless it says otherwise beside them."""
+        from pyarrow import orc
+
+        with reading(split.path, options), opened_by_arrow(split, options) as source:
+            return _schema_of_spark(orc.ORCFile(source).schema)
+
+    def prepare(self) -> None:
+        """Timestamps are stored without a zone."""
+        self._zone = self.context.options[TIME_ZONE] or self.context.time_zone
+        self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
+
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the splits' stripes."""
+        for split, fetched in fetched_ahead(splits, self.context.options):
+            if split.length:
+                yield from self._rows(split, fetched)
+
+    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
+        from pyarrow import orc  # as large as all the rest of a reader
+
+        options = self.context.options
+        with reading(split.path, options), opened_by_arrow(split, options, fetched) as source:
+            file = orc.ORCFile(source)
+            stored = file.schema
+            of_spark = _schema_of_spark(stored)
+            refuse_new_columns(self._evolution, split.path, of_spark)
+            named = self._named(of_spark)
+            names = named.names
+            columns = columns_of(split.path, self.context.schema, self._evolution, named, ORC_CONVERSIONS)
+            positions = [names.index(name) for name in columns.wanted]
+            if not positions:
+                if split.start == 0:
+                    for empty in rows_without_columns(file.nrows):
+                        yield columns.batch(empty)
+                return
+            stored_as_micros = {names[at] for at, field in enumerate(stored) if _is_local_time(field)}
+            for number in _stripes(file.nstripes, split):
+                stripe = _stripe(file, number, [stored.names[at] for at in positions], split.path)
+                arrays = [
+                    _of_spark(stripe.column(stored.names[at]), names[at] in stored_as_micros)
+                    for at in positions
+                ]
+                batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
+                for start in range(0, batch.num_rows, _BATCH_ROWS):
+                    yield columns.batch(batch.slice(start, _BATCH_ROWS), self._prepared)
+
+    def _named(self, stored: pa.Schema) -> pa.Schema:
+        """The columns of a file, called as in the schema where they go by position."""
+        own = self._evolution.schema.names[: len(stored)]
+        by_position = stored.names and all(name.startswith("_col") for name in stored.names)
+        names = [*own, *stored.names[len(own) :]] if by_position else stored.names
+        return pa.schema([field.with_name(name) for field, name in zip(stored, names, strict=True)])
+
+    def _prepared(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        _refuse_old_calendar(column)
+        return self._with_zone(column, field.type)
+
+    def _with_zone(self, column: pa.Array, wanted: pa.DataType) -> pa.Array:
+        """A timestamp without a zone is local time where it is read, on every level."""
+        if types.is_timestamp(column.type) and types.is_timestamp(wanted) and wanted.tz is not None:
+            if column.type.tz is None and self._zone != "UTC":
+                return pc.assume_timezone(column, self._zone, ambiguous="earliest", nonexistent="latest")
+            return column
+        if (
+            wanted.num_fields
+            and self._zone != "UTC"
+            and _has_timestamp(column.type, zoned=False)
+            and _has_timestamp(wanted, zoned=True)
+        ):
+            raise MismatchError(
+                f"timestamps inside {wanted} are stored without a time zone and are only read with "
+                "timeZone=UTC, or as timestamp_ntz"
+            )
+        return column
+
+
+def _schema_of_spark(stored: pa.Schema) -> pa.Schema:
+    return pa.schema([_field_of_spark(field) for field in stored])
+
+
+def _field_of_spark(field: pa.Field) -> pa.Field:
+    if _is_local_time(field):
+        return field.with_type(pa.timestamp("us"))
+    return field.with_type(spark_type(field.type, naive_is_utc=True))
+
+
+def _is_local_time(field: pa.Field) -> bool:
+    return (field.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz"
+
+
+def _stripe(file: Any, number: int, names: list[str], path: str) -> pa.RecordBatch:
+    try:
+        return file.read_stripe(number, names)
+    except pa.ArrowInvalid as error:
+        if "out of range for nanosecond" not in str(error):
+            raise
+        # The file is whole: not damage, which a policy may pass over.
+        raise SplitReadError(
+            f"{path}: Arrow reads no timestamps of ORC before 1677 and after 2262: {error}",
+            remedy="leave the column out of the schema, or write the file as Parquet",
+        ) from None
+
+
+def _stripes(count: int, split: FileSplit) -> Iterator[int]:
+    for number in range(count):
+        middle = middle_of_part(number, count, split.length)
+        if split.start <= middle and (split.end is None or middle < split.end):
+            yield number
+
+
+def _of_spark(column: pa.Array, is_micros: bool) -> pa.Array:
+    """Spark stores timestamp_ntz as a number of microseconds, and says so beside the column."""
+    return column.view(pa.timestamp("us")) if is_micros and types.is_int64(column.type) else column
+
+
+def _has_timestamp(kind: pa.DataType, *, zoned: bool) -> bool:
+    if types.is_timestamp(kind):
+        return (kind.tz is not None) == zoned
+    return any(_has_timestamp(kind.field(at).type, zoned=zoned) for at in range(kind.num_fields))
+
+
+def _refuse_old_calendar(column: pa.Array) -> None:
+    """Refuse dates that ORC may have stored in another calendar than today's: which one is not told."""
+    kind = column.type
+    if types.is_date(kind) or types.is_timestamp(kind):
+        limit = _GREGORIAN_SINCE if types.is_date(kind) else _ZONES_SINCE
+        if pc.less(pc.min(column), pa.scalar(limit, kind)).as_py():
+            raise MismatchError(f"it holds dates before {limit.year} in the calendar of Hive, not read here")
+    elif types.is_struct(kind):
+        for child in column.flatten():
+            _refuse_old_calendar(child)
+    elif types.is_map(kind):
+        _refuse_old_calendar(column.keys)
+        _refuse_old_calendar(column.items)
+    elif types.is_list(kind):
+        _refuse_old_calendar(column.flatten())

@@ -1,0 +1,190 @@
+"""The parquet reader: row groups of Parquet files as Arrow batches.
+
+Which row groups a split holds and which columns are wanted is decided here; how a column of a file
+becomes the column of the schema is in ``parquet_columns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.file_systems.paths import local_path
+from flip27_source.options import Option, Options
+from flip27_source.reader import ReadsRanges
+from flip27_source.readers.columnar.named_columns import NamedColumns, rows_without_columns
+from flip27_source.readers.columnar.parquet_columns import PARQUET_CONVERSIONS, refuse_old_calendar
+from flip27_source.readers.columnar.parquet_footer import with_plain_lists
+from flip27_source.readers.columnar.rescued_columns import columns_of
+from flip27_source.readers.files.input import Fetched, check_length, open_raw, opened_by_arrow, reading
+from flip27_source.readers.files.read_ahead import fetched_ahead
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.spark_options import SPARK_PARQUET
+from flip27_source.readers.schemas.evolution import SchemaEvolution
+from flip27_source.readers.schemas.inference import InfersFromFooters, refuse_new_columns
+from flip27_source.readers.schemas.merging import spark_type
+from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
+
+_BATCH_ROWS = 1 << 18
+_BATCH_BYTES = 32 << 20
+_LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+
+
+class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
+    """Gives the rows of Parquet files, as Spark's own source does for a given schema.
+
+    Columns are found by name without regard to case; missing ones are null, others are not read.
+    A range of a file holds the row groups whose middle lies in it, as in parquet-mr.
+    """
+
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_PARQUET,
+    )  # fmt: skip
+    null_type = pa.int32()  # as in Spark, which goes by how such a column is stored
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Always: by row groups."""
+        return True
+
+    @classmethod
+    def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
+        """From the footer."""
+        with reading(split.path, options), _opened(split, options) as parquet:
+            return _stored(parquet)
+
+    def prepare(self) -> None:
+        """What becomes of columns that the schema does not have."""
+        context = self.context
+        self._evolution = SchemaEvolution.of(context.schema, context.options, self.constant_names)
+
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the splits' row groups."""
+        for split, fetched in fetched_ahead(splits, self.context.options):
+            if split.length:
+                yield from self._rows(split, fetched)
+
+    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
+        options = self.context.options
+        with reading(split.path, options), _opened(split, options, fetched) as parquet:
+            columns = self._columns(split.path, parquet)
+            metadata = parquet.metadata.metadata or {}
+            has_old_calendar = any(key in metadata for key in _LEGACY_KEYS)
+            prepare = _refusing_old_calendar if has_old_calendar else None
+            for group in _row_groups(parquet.metadata, split):
+                for stored in _batches(parquet, columns, group):
+                    yield columns.batch(stored, prepare)
+
+    def _columns(self, path: str, parquet: pq.ParquetFile) -> NamedColumns:
+        schema, evolution = self.context.schema, self._evolution
+        if evolution.looks_for_columns:
+            refuse_new_columns(evolution, path, _stored(parquet), self.null_type)
+        return columns_of(path, schema, evolution, parquet.schema_arrow, PARQUET_CONVERSIONS)
+
+
+def _stored(parquet: pq.ParquetFile) -> pa.Schema:
+    """The schema in the footer; INT96 are instants."""
+    stored = parquet.schema
+    leaves = [stored.column(number) for number in range(len(stored))]
+    instants = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+    return pa.schema(
+        [
+            field.with_type(spark_type(field.type, naive_is_utc=True)) if field.name in instants else field
+            for field in parquet.schema_arrow
+        ]
+    )
+
+
+def _refusing_old_calendar(column: pa.Array, _field: pa.Field) -> pa.Array:
+    refuse_old_calendar(column)
+    return column
+
+
+@contextmanager
+def _opened(split: FileSplit, options: Options, fetched: Fetched | None = None) -> Iterator[pq.ParquetFile]:
+    how: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+    if fetched is not None or local_path(split.path) is not None:
+        with (
+            opened_by_arrow(split, options, fetched) as source,
+            _parquet_file(split.path, source, pre_buffer=False, **how) as parquet,
+        ):
+            yield parquet
+        return
+    with (
+        open_raw(split.path, options) as stream,
+        _parquet_file(split.path, stream, pre_buffer=True, **how) as parquet,
+    ):
+        check_length(split, stream.seek(0, 2))
+        yield parquet
+
+
+def _parquet_file(path: str, source: Any, **how: Any) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(source, **how)
+    except pa.ArrowInvalid:
+        footer = with_plain_lists(source)
+        if footer is None:
+            raise
+    try:
+        return pq.ParquetFile(source, metadata=pq.read_metadata(pa.BufferReader(footer)), **how)
+    except pa.ArrowException as error:
+        # The footer is whole: not damage, which a policy may pass over.
+        raise SplitReadError(
+            f"{path}: Arrow does not read the schema in its footer: {error}",
+            remedy="write the file with another schema or by another library; or move it out of the "
+            "source's path",
+        ) from None
+
+
+def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
+    """The row groups whose middle lies in the range of the split; an empty one may tell no offset."""
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        if row_group.num_columns == 0:
+            continue
+        columns = [row_group.column(index) for index in range(row_group.num_columns)]
+        first = columns[0]
+        offsets = (first.dictionary_page_offset, first.data_page_offset)
+        start = min((offset for offset in offsets if offset), default=0)
+        middle = start + sum(column.total_compressed_size for column in columns) // 2
+        if split.start <= middle and (split.end is None or middle < split.end):
+            yield group
+
+
+def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iterator[pa.RecordBatch]:
+    """The wanted columns of one row group."""
+    row_group = parquet.metadata.row_group(group)
+    if not columns.wanted:
+        yield from rows_without_columns(row_group.num_rows)
+        return
+    row_bytes = row_group.total_byte_size // max(row_group.num_rows, 1) + 1
+    rows = max(min(_BATCH_ROWS, _BATCH_BYTES // row_bytes), 1)
+    found = 0
+    try:
+        for batch in parquet.iter_batches(
+            rows, row_groups=[group], columns=columns.wanted, use_threads=False
+        ):
+            found += batch.num_rows
+            yield batch
+    except pa.ArrowInvalid as error:
+        if "child array invalid" not in str(error):
+            raise
+        raise _rows_lost(columns.path, f"Arrow reads no row of row group {group}: {error}") from None
+    if found != row_group.num_rows:
+        told = f"Arrow reads {found} of the {row_group.num_rows} rows of row group {group}"
+        raise _rows_lost(columns.path, told)
+
+
+def _rows_lost(path: str, told: str) -> SplitReadError:
+    """Behind an empty page Arrow loses rows; the file is whole, so no policy passes over it."""
+    return SplitReadError(
+        f"{path}: {told}",
+        remedy="write the file anew with larger pages, or by another library; or move it out of the "
+        "source's path",
+    )

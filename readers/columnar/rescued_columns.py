@@ -1,0 +1,102 @@
+"""RescuedColumns: columns of a file with a column of rescued data, for formats that know names and types.
+
+Rescued are columns that the schema does not have, columns that do not fit its type, and structs that
+have more fields than it; each as a whole, in the rows where it is not null.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.readers.columnar.named_columns import NamedColumns
+from flip27_source.readers.columnar.parquet_columns import WIDENING, Conversions, MismatchError, nulls
+from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
+from flip27_source.schemas.inference import additions
+
+
+class RescuedColumns(NamedColumns):
+    """As NamedColumns, for a schema whose column of rescued data is filled here.
+
+    Args:
+        stored: the schema of the file.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        schema: pa.Schema,
+        evolution: SchemaEvolution,
+        stored: pa.Schema,
+        conversions: Conversions = WIDENING,
+    ) -> None:
+        super().__init__(path, evolution.schema, stored.names, conversions)
+        self._whole = schema
+        self._evolution = evolution
+        known = {name for name in self.names if name is not None}
+        elsewhere = {name.lower() for name in evolution.elsewhere}
+        self._others = [n for n in stored.names if n not in known and n.lower() not in elsewhere]
+        self._grown = [
+            name
+            for field, name in zip(evolution.schema, self.names, strict=True)
+            if name is not None and len(additions(pa.schema([field]), pa.schema([stored.field(name)])))
+        ]
+        self._misfits: list[str] = []
+
+    @property
+    def wanted(self) -> list[str]:
+        """The file's names of all columns that are read."""
+        return [*super().wanted, *self._others]
+
+    def batch(
+        self, stored: pa.RecordBatch, prepare: Callable[[pa.Array, pa.Field], pa.Array] | None = None
+    ) -> pa.RecordBatch:
+        """The rows of ``stored`` in the schema, with what is left over."""
+        self._misfits = []
+        fitting = super().batch(stored, prepare)
+        left = dict.fromkeys((*self._others, *self._grown, *self._misfits))
+        rescued = None
+        if left:
+            rescued = _as_json({name: stored.column(name).to_pylist() for name in left}, self.path)
+        arrays = self._evolution.with_rescued(list(fitting.columns), rescued)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._whole)
+
+    def misfit(
+        self, stored: pa.RecordBatch, field: pa.Field, name: str | None, mismatch: MismatchError
+    ) -> pa.Array:
+        """Nulls; the values are rescued."""
+        if name is None or not field.nullable:
+            return super().misfit(stored, field, name, mismatch)
+        self._misfits.append(name)
+        return nulls(stored.num_rows, field)
+
+
+def columns_of(
+    path: str,
+    schema: pa.Schema,
+    evolution: SchemaEvolution,
+    stored: pa.Schema,
+    conversions: Conversions = WIDENING,
+) -> NamedColumns:
+    """The columns of a file, with what is left over where somebody asks for that."""
+    if evolution.rescued_at is None:
+        return NamedColumns(path, schema, stored.names, conversions)
+    return RescuedColumns(path, schema, evolution, stored, conversions)
+
+
+def _as_json(columns: dict[str, list[Any]], path: str) -> pa.Array:
+    rows = zip(*columns.values(), strict=True)
+    found = ({name: v for name, v in zip(columns, row, strict=True) if v is not None} for row in rows)
+    texts = [
+        json.dumps(row | {FILE_PATH: path}, default=_plain, ensure_ascii=False) if row else None
+        for row in found
+    ]
+    return pa.array(texts, pa.string())
+
+
+def _plain(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

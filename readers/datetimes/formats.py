@@ -1,0 +1,168 @@
+"""How a reader turns texts into dates and timestamps: by patterns that were given, or as Spark does without.
+
+A text that is not as its pattern says is malformed. ``enableDateTimeParsingFallback`` gives it the second try
+that texts have without a pattern, and without it they have none then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.options import Option, Options, boolean, optional
+from flip27_source.readers.datetimes.columns import local_times
+from flip27_source.readers.datetimes.fields import days_by_pattern, micros_by_pattern
+from flip27_source.readers.datetimes.patterns import DateTimePattern, datetime_pattern
+from flip27_source.readers.datetimes.spark_texts import (
+    date_days,
+    java_zone,
+    localised,
+    lost,
+    parse_dates,
+    parse_timestamps,
+    timestamp_us,
+)
+
+_DAY_US = 86_400_000_000
+
+DATE_FORMAT: Option[DateTimePattern | None] = Option(
+    name="dateFormat",
+    parse=optional(datetime_pattern),
+    default=None,
+    default_text="the spellings of a cast",
+    doc="Pattern of dates, such as dd/MM/yyyy. A text that is not like it is malformed.",
+)
+TIMESTAMP_FORMAT: Option[DateTimePattern | None] = Option(
+    name="timestampFormat",
+    parse=optional(datetime_pattern),
+    default=None,
+    default_text="the spellings of a cast",
+    doc="Pattern of timestamps, such as dd.MM.yyyy HH:mm[:ss][XXX]. A text that is not like it is malformed.",
+)
+TIMESTAMP_NTZ_FORMAT: Option[DateTimePattern | None] = Option(
+    name="timestampNTZFormat",
+    parse=optional(datetime_pattern),
+    default=None,
+    default_text="the spellings of a cast",
+    doc="Pattern of timestamps without a time zone. A text that is not like it is malformed.",
+)
+DATETIME_FALLBACK: Option[bool | None] = Option(
+    name="enableDateTimeParsingFallback",
+    parse=optional(boolean),
+    default=None,
+    default_text="true where no pattern is given",
+    doc="Read dates and timestamps that are not as their pattern says as a cast to date or timestamp would.",
+)
+DATETIME_OPTIONS: tuple[Option[Any], ...] = (
+    DATE_FORMAT, TIMESTAMP_FORMAT, TIMESTAMP_NTZ_FORMAT, DATETIME_FALLBACK,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DateTimeFormats:
+    """The patterns of one reader, None where there is none.
+
+    Attributes:
+        fallback: whether what is malformed is tried as a cast; None: where there is no pattern.
+        day_numbers: that try takes days since the epoch for a date, as Spark's JSON reader does.
+    """
+
+    date: DateTimePattern | None = None
+    timestamp: DateTimePattern | None = None
+    timestamp_ntz: DateTimePattern | None = None
+    fallback: bool | None = None
+    day_numbers: bool = False
+
+    @classmethod
+    def of(cls, options: Options, *, day_numbers: bool = False) -> DateTimeFormats:
+        """As the options say."""
+        return cls(
+            date=options[DATE_FORMAT],
+            timestamp=options[TIMESTAMP_FORMAT],
+            timestamp_ntz=options[TIMESTAMP_NTZ_FORMAT],
+            fallback=options[DATETIME_FALLBACK],
+            day_numbers=day_numbers,
+        )
+
+    def dates(self, strings: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Texts as ``date32``, and a mask of those that are malformed; nulls stay null and are not."""
+        if self.date is None and self.fallback is not False:
+            return parse_dates(strings, from_day_numbers=self.day_numbers)
+        if self.date is None:
+            return _one_by_one(strings, self.date_days, pa.date32())
+        found = local_times(strings, self.date)
+        good = pa.array(found.is_read & ~found.has_offset)
+        days = pa.array((found.micros // _DAY_US).astype("int32")).cast(pa.date32())
+        return _completed(strings, days, good, self.date_days)
+
+    def timestamps(self, strings: pa.Array, time_zone: str | None) -> tuple[pa.Array, pa.Array]:
+        """Texts as timestamps, and a mask of those that are malformed.
+
+        Args:
+            time_zone: where texts without an offset are local; None for ``timestamp_ntz``.
+        """
+        pattern = self.timestamp_ntz if time_zone is None else self.timestamp
+        if pattern is None and (self.fallback is not False or time_zone is None):
+            return parse_timestamps(strings, time_zone)
+        zone = None if time_zone is None else java_zone(time_zone)
+        kind = pa.timestamp("us") if zone is None else pa.timestamp("us", "UTC")
+
+        def read(text: str) -> int | None:
+            return self.timestamp_us(text, zone)
+
+        if pattern is None:
+            return _one_by_one(strings, read, kind)
+        found = local_times(strings, pattern)
+        is_local = pa.array(found.is_read & ~found.has_offset)
+        times = pa.array(found.micros).cast(pa.timestamp("us"))
+        if zone is None:
+            return _completed(strings, times, is_local, read)
+        instants = times.cast(kind)
+        if is_local.true_count:
+            instants = pc.replace_with_mask(instants, is_local, localised(times.filter(is_local), zone))
+        return _completed(strings, instants, pa.array(found.is_read), read)
+
+    def date_days(self, text: str) -> int | None:
+        """One text of ``dates``, in days; None when it is malformed."""
+        if self.date is None and self.fallback is False:
+            return date_days(text, has_second_try=False)
+        days = None if self.date is None else days_by_pattern(text, self.date)
+        if days is None and (self.fallback or (self.fallback is None and self.date is None)):
+            days = date_days(text, from_day_numbers=self.day_numbers)
+        return days
+
+    def timestamp_us(self, text: str, zone: tzinfo | None) -> int | None:
+        """One text of ``timestamps``, in microseconds; None when it is malformed."""
+        pattern = self.timestamp_ntz if zone is None else self.timestamp
+        if pattern is None:
+            return timestamp_us(text, zone, has_second_try=self.fallback is not False)
+        micros = micros_by_pattern(text, pattern, zone)
+        if micros is None and zone is not None and self.fallback:
+            micros = timestamp_us(text.replace("GMT", ""), zone)
+        return micros
+
+
+def _one_by_one(
+    strings: pa.Array, read: Callable[[str], int | None], kind: pa.DataType
+) -> tuple[pa.Array, pa.Array]:
+    nothing = pa.nulls(len(strings), kind)
+    return _completed(strings, nothing, pa.repeat(pa.scalar(False), len(strings)), read)
+
+
+def _completed(
+    strings: pa.Array, values: pa.Array, good: pa.Array, read: Callable[[str], int | None]
+) -> tuple[pa.Array, pa.Array]:
+    """``values`` where they are good, and elsewhere what is read of each text."""
+    odd = pc.and_not(strings.is_valid(), good)
+    values = pc.if_else(good, values, pa.scalar(None, values.type))
+    if odd.true_count:
+        texts = strings.filter(odd).dictionary_encode()
+        stored = pa.int32() if values.type == pa.date32() else pa.int64()
+        read_once = pa.array([read(text) for text in texts.dictionary.to_pylist()], stored)
+        values = pc.replace_with_mask(values, odd, read_once.take(texts.indices).cast(values.type))
+    return values, lost(strings, values)

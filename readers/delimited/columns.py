@@ -1,0 +1,218 @@
+"""From a block of CSV lines to columns of texts.
+
+Arrow's CSV parser does the work for all lines that it reads exactly as Spark does, which is proved here
+line by line or for the whole block at once; the other lines go through ``delimited_tokens``. What the texts
+mean is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from flip27_source.readers.delimited.byte_proofs import is_line_count, quotes_pair_up
+from flip27_source.readers.delimited.dialect import NONE, Dialect
+from flip27_source.readers.delimited.records import BLANKS, records_of, split_line
+from flip27_source.readers.files.line_blocks import as_array, lines_of
+
+_BOM = b"\xef\xbb\xbf"
+_FIRST_TEXT = re.compile(rb"[^\x00-\x20][^\n]*")
+_BLANK_LINE = r"(?:\A|\n)[\x00-\x09\x0b-\x20]+\n"
+_NOT_BLANK = r"[^\x00-\x20]"
+_MOST_FIELDS_IN_PATTERN = 300
+_FIRST_RECORD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumns:
+    """The lines of a block that are not blank, as columns of texts.
+
+    Attributes:
+        columns: one array of strings per wanted column; null where the field stands for null.
+        wrong_count: true for the lines that have more or fewer fields; None when none has.
+        rows: number of lines that are not blank.
+    """
+
+    columns: list[pa.Array]
+    wrong_count: pa.Array | None
+    rows: int
+
+
+def text_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns:
+    """The first ``wanted`` fields of each line of ``data``, which is UTF-8 and ends with a newline."""
+    first = _FIRST_TEXT.search(data)
+    if first is None:
+        return TextColumns([pa.array([], pa.string())] * wanted, None, 0)
+    start = data.rfind(b"\n", 0, first.start()) + 1
+    fields = len(split_line(data[start : first.end()].decode(), dialect))
+    columns = _parsed_whole(data, dialect, fields, wanted)
+    if columns is not None:
+        return _of_one_count(columns, fields, wanted)
+    return _line_by_line(data, dialect, fields, wanted)
+
+
+def document_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns | None:
+    """The first ``wanted`` fields of each record of a document, as Arrow reads them.
+
+    None where that may not be as Spark does it, which looks at each character.
+
+    Args:
+        data: UTF-8 without comments, its line ends of one kind, the last one included.
+    """
+    if not dialect.is_for_arrow or b"\r" in data:
+        return None
+    if dialect.quote.encode() in data and not quotes_pair_up(data, dialect):
+        return None
+    first = next(records_of(data[:_FIRST_RECORD_BYTES].decode(errors="replace"), dialect), None)
+    if first is None or len(first.fields) == 1 or first.end == _FIRST_RECORD_BYTES:
+        return None
+    columns = _parsed(data, dialect, len(first.fields), wanted, newlines_in_values=True)
+    return None if columns is None else _of_one_count(columns, len(first.fields), wanted)
+
+
+def columns_of_rows(rows: Iterable[list[str]], dialect: Dialect, wanted: int) -> TextColumns:
+    """The first ``wanted`` fields of each row."""
+    columns: list[list[str | None]] = [[] for _ in range(wanted)]
+    wrong_count: list[bool] = []
+    for fields in rows:
+        wrong_count.append(len(fields) != wanted)
+        for number, column in enumerate(columns):
+            text = fields[number] if number < len(fields) else dialect.null_value
+            column.append(None if text == dialect.null_value else text)
+    arrays = [pa.array(column, pa.string()) for column in columns]
+    return TextColumns(arrays, pa.array(wrong_count, pa.bool_()), len(wrong_count))
+
+
+def nonblank_lines(data: bytes) -> pa.Array:
+    """The lines of a block that are rows, as binary values, without their newlines."""
+    lines = lines_of(data)
+    return lines.filter(pc.match_substring_regex(lines, _NOT_BLANK))
+
+
+def _parsed_whole(data: bytes, dialect: Dialect, fields: int, wanted: int) -> list[pa.Array] | None:
+    """The columns when Arrow's parser and Spark's cut every line alike into ``fields`` fields, or None."""
+    # Lines of white space are no rows to Spark. With several fields Arrow stumbles over them anyhow.
+    if (fields == 1 or dialect.sep <= " ") and _matches(data, _BLANK_LINE):
+        return None
+    if dialect.quote.encode() not in data:
+        return _parsed(data, dialect, fields, wanted) if _may_trim(dialect) else None
+    if not dialect.is_for_arrow:
+        return None
+    if quotes_pair_up(data, dialect):
+        columns = _parsed(data, dialect, fields, wanted)
+        # Otherwise some pair of quotes has a newline inside.
+        return columns if columns is not None and is_line_count(len(columns[0]), data) else None
+    return _parsed(data, dialect, fields, wanted) if _matches(data, dialect.clean_lines) else None
+
+
+def _matches(data: bytes, pattern: str) -> bool:
+    return bool(pc.match_substring_regex(as_array(data), pattern)[0].as_py())
+
+
+def _may_trim(dialect: Dialect) -> bool:
+    """True when nothing is left of a field of white space either way: a null."""
+    return dialect.keeps_blanks or dialect.null_value == dialect.empty_value
+
+
+def _trimmed(texts: pa.Array, dialect: Dialect) -> pa.Array:
+    if dialect.skips_leading:
+        texts = pc.utf8_ltrim(texts, BLANKS)
+    if dialect.skips_trailing:
+        texts = pc.utf8_rtrim(texts, BLANKS)
+    nulls = pc.is_in(texts, pa.array(["", dialect.null_value]))
+    return pc.if_else(nulls, pa.scalar(None, pa.string()), texts)
+
+
+def _parsed(
+    data: bytes | pa.Buffer,
+    dialect: Dialect,
+    fields: int,
+    wanted: int,
+    *,
+    newlines_in_values: bool = False,
+) -> list[pa.Array] | None:
+    """The columns as Arrow reads them; None when some line has another number of fields."""
+    names = [str(number) for number in range(fields)]
+    if bytes(data[:3]) == _BOM:  # not at the start of a file, so it is text, but Arrow would drop it
+        data = _BOM + bytes(data)
+    nulls = {dialect.null_value, ""}
+    try:
+        table = pacsv.read_csv(
+            pa.BufferReader(data),
+            pacsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+            pacsv.ParseOptions(
+                delimiter=dialect.sep,
+                quote_char=False if dialect.quote == NONE else dialect.quote,
+                double_quote=dialect.doubles_quotes,
+                newlines_in_values=newlines_in_values,
+            ),
+            pacsv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=sorted(nulls),
+                strings_can_be_null=True,
+                include_columns=names[:wanted],
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    columns = [_one_array(column) for column in table.columns]
+    return columns if dialect.keeps_blanks else [_trimmed(column, dialect) for column in columns]
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _of_one_count(columns: list[pa.Array], fields: int, wanted: int) -> TextColumns:
+    rows = len(columns[0])
+    columns += [pa.nulls(rows, pa.string())] * (wanted - len(columns))
+    return TextColumns(columns, None if fields == wanted else pa.repeat(pa.scalar(True), rows), rows)
+
+
+def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> TextColumns:
+    """Clean lines through Arrow, the others one by one, and the rows back in their order."""
+    lines = nonblank_lines(data)
+    clean = _clean_lines(lines, dialect, fields)
+    clean_lines = lines.filter(clean)
+    parts: list[TextColumns] = []
+    if len(clean_lines):
+        columns = _parsed(_joined(clean_lines), dialect, fields, wanted)
+        if columns is None or len(columns[0]) != len(clean_lines):
+            # The proof was wrong; read it all the slow way rather than anything wrong.
+            clean = pa.repeat(pa.scalar(False), len(lines))
+        else:
+            parts.append(_of_one_count(columns, fields, wanted))
+    odd = pc.invert(clean)
+    odd_lines = (split_line(line.decode(), dialect) for line in lines.filter(odd).to_pylist())
+    parts.append(columns_of_rows(odd_lines, dialect, wanted))
+    order = pc.array_sort_indices(pa.concat_arrays([pc.indices_nonzero(clean), pc.indices_nonzero(odd)]))
+    columns = [
+        pa.concat_arrays([part.columns[number] for part in parts]).take(order) for number in range(wanted)
+    ]
+    counts = [
+        pa.repeat(pa.scalar(False), part.rows) if part.wrong_count is None else part.wrong_count
+        for part in parts
+    ]
+    return TextColumns(columns, pa.concat_arrays(counts).take(order), len(lines))
+
+
+def _clean_lines(lines: pa.Array, dialect: Dialect, fields: int) -> pa.Array:
+    """True for the lines with ``fields`` fields that Arrow's parser reads as Spark does."""
+    if not _may_trim(dialect):
+        return pa.repeat(pa.scalar(False), len(lines))
+    if fields <= _MOST_FIELDS_IN_PATTERN and dialect.is_for_arrow:
+        return pc.match_substring_regex(lines, dialect.clean_line(fields))
+    # The pattern for so many fields would be too large, or there is none: lines with a quote count as odd.
+    of_count = pc.equal(pc.count_substring(lines, dialect.sep), fields - 1)
+    return pc.and_not(of_count, pc.match_substring(lines, dialect.quote))
+
+
+def _joined(lines: pa.Array) -> pa.Buffer:
+    as_list = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+    return pc.binary_join(as_list, pa.scalar(b"\n"))[0].as_buffer()

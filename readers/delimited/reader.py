@@ -1,0 +1,275 @@
+"""The csv reader: rows of delimited text files, as ``spark.read.schema(...).csv`` gives them.
+
+What happens to malformed lines is decided here. What the rows are is in ``delimited_rows``, texts to values
+in ``text_values``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Option, Options
+from flip27_source.reader import ReadsRanges
+from flip27_source.readers.datetimes.formats import DATETIME_OPTIONS
+from flip27_source.readers.delimited.options import (
+    CORRUPT_RECORD,
+    DIALECT_OPTIONS,
+    ENFORCE_SCHEMA,
+    HEADER,
+    MODE,
+    MULTI_LINE,
+    NULL_VALUE,
+    comment_of,
+    dialect_of,
+    encoding_of,
+)
+from flip27_source.readers.delimited.rescue import CsvRescue, Misfits, rows_of_interest
+from flip27_source.readers.delimited.rows import CsvRows, DocumentRows, LineRows, malformed_records
+from flip27_source.readers.delimited.schema import (
+    CSV_INFERENCE_OPTIONS,
+    FLOAT_WORD_OPTIONS,
+    csv_formats,
+    csv_schema,
+    float_words,
+)
+from flip27_source.readers.files.input import is_splittable
+from flip27_source.readers.files.line_blocks import (
+    MAX_LINE_BYTES,
+    LineBlock,
+    LinePart,
+    first_lines,
+    line_blocks,
+)
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.separated_text import whole_text
+from flip27_source.readers.files.spark_options import SPARK_CSV
+from flip27_source.readers.scalars.texts import converter
+from flip27_source.readers.schemas.evolution import SchemaEvolution
+from flip27_source.readers.schemas.inference import InfersFileSchema
+from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
+from flip27_source.source_options import TIME_ZONE
+
+_BATCH_ROWS = 1 << 18
+_BLOCK_BYTES = 8 << 20
+_SHOWN = 200
+
+
+class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
+    """Gives each line of a CSV file that is not blank as a row; columns go by position."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        *DIALECT_OPTIONS, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *INFERENCE_OPTIONS,
+        *CSV_INFERENCE_OPTIONS, RESCUED_DATA_COLUMN,
+        *FLOAT_WORD_OPTIONS, *DATETIME_OPTIONS, *SPARK_CSV,
+    )  # fmt: skip
+
+    @classmethod
+    def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
+        """As Spark finds it in the first lines of each file."""
+        samples = [(split.path, _sample(split, options)) for split in splits]
+        return csv_schema(samples, options, null_value=options[NULL_VALUE], has_header=options[HEADER])
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Unless it is compressed: a range is found by its bytes; and not where records have line ends."""
+        return is_splittable(path) and not options[MULTI_LINE]
+
+    def prepare(self) -> None:
+        """Check options and schema, and choose how each column is converted."""
+        context = self.context
+        options = context.options
+        self._dialect = dialect_of(options)
+        self._mode = options[MODE]
+        self._corrupt_at = _corrupt_record_column(context.schema, options)
+        corrupt = () if self._corrupt_at is None else (options[CORRUPT_RECORD],)
+        elsewhere = (*self.constant_names, *corrupt)
+        self._evolution = SchemaEvolution.of(context.schema, options, elsewhere).without(corrupt)
+        self._rescue = CsvRescue(self._evolution, self._dialect) if self._evolution.is_strict else None
+        self._headers: dict[str, list[str]] = {}
+        self._fields = list(self._evolution.schema)
+        if not self._fields:
+            raise SchemaError(
+                "the schema has no column that a CSV file could fill",
+                remedy='give the columns of the files in their order, as in .schema("id long, name string")',
+            )
+        self._blocks: dict[str, Any] = {
+            "block_bytes": _BLOCK_BYTES,
+            "drop_header": options[HEADER],
+            "comment": comment_of(options),
+        }
+        zone = options[TIME_ZONE] or context.time_zone
+        words, formats = float_words(options), csv_formats(options)
+        self._converters = [converter(field, zone, words, formats) for field in self._fields]
+
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of many splits; small files share batches."""
+        options = self.context.options
+        if options[HEADER] and (self._evolution.mode != "none" or not options[ENFORCE_SCHEMA]):
+            for split in splits:
+                self._check_header(split)
+        for rows in self._all_rows(splits):
+            batch = self._rows(rows)
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                yield batch[start : start + _BATCH_ROWS]
+
+    def _all_rows(self, splits: Sequence[FileSplit]) -> Iterator[CsvRows]:
+        options = self.context.options
+        if options[MULTI_LINE]:
+            return (
+                _document(split, options, drop_header=options[HEADER]) for split in splits if split.length
+            )
+        comment, encoding = comment_of(options), encoding_of(options)
+        blocks = line_blocks(splits, options, **self._blocks)
+        return (LineRows(block, self._dialect, comment, encoding) for block in blocks)
+
+    def _rows(self, rows: CsvRows) -> pa.RecordBatch:
+        texts = rows.columns(len(self._fields))
+        malformed = texts.wrong_count
+        misfits: dict[str, tuple[pa.Array, pa.Array]] = {}
+        rescues = self._evolution.rescued_at is not None
+        arrays = []
+        for field, convert, column in zip(self._fields, self._converters, texts.columns, strict=True):
+            values, bad = convert(column)
+            arrays.append(values)
+            if bad is None:
+                continue
+            if rescues:
+                misfits[field.name] = bad, column
+                continue
+            malformed = bad if malformed is None else pc.or_(malformed, bad)
+            if self._mode == "FAILFAST":
+                self._fail(rows, bad, f"column {field.name} of type {field.type} cannot be", column)
+        malformed, rescued = self._left_over(rows, texts.rows, malformed, misfits)
+        if malformed is not None and self._mode == "FAILFAST":
+            self._fail(rows, malformed, f"the line does not have {len(self._fields)} fields", None)
+        added = {}
+        if self._evolution.rescued_at is not None:
+            added[self._evolution.rescued_at] = rescued
+        if self._corrupt_at is not None:
+            added[self._corrupt_at] = malformed_records(rows, texts.rows, malformed)
+        for at in sorted(added):
+            arrays.insert(at, pa.nulls(texts.rows, pa.string()) if added[at] is None else added[at])
+        if malformed is not None and self._mode == "DROPMALFORMED":
+            arrays = [array.filter(pc.invert(malformed)) for array in arrays]
+        return self._batch(arrays, rows)
+
+    def _left_over(
+        self,
+        rows: CsvRows,
+        count: int,
+        malformed: pa.Array | None,
+        misfits: dict[str, tuple[pa.Array, pa.Array]],
+    ) -> tuple[pa.Array | None, pa.Array | None]:
+        """Which rows are malformed, and the column of rescued data; None where there are none."""
+        if malformed is not None and not malformed.true_count:
+            malformed = None
+        if self._rescue is None or (malformed is None and not misfits):
+            return malformed, None
+        long_rows = self._rescue.long_rows(rows, malformed)
+        if long_rows and not self.context.options[HEADER]:
+            self._rescue.check(long_rows, rows.place(min(long_rows)))
+        origin = self._origin(rows, long_rows, misfits)
+        if not origin or self._evolution.rescued_at is None:
+            return malformed, None
+        if malformed is not None and long_rows:
+            is_long = pa.array([row in long_rows for row in range(count)], pa.bool_())
+            malformed = pc.and_not(malformed, is_long)
+            malformed = malformed if malformed.true_count else None
+        return malformed, self._rescue.rescued(count, long_rows, misfits, origin)
+
+    def _origin(
+        self, rows: CsvRows, long_rows: Mapping[int, Sequence[str]], misfits: Misfits
+    ) -> dict[int, tuple[FileSplit, list[str]]]:
+        """For each row of which something is left over: its file, and the names of its columns there."""
+        found = rows_of_interest(long_rows, misfits)
+        return {
+            row: (split, self._header_of(split) if row in long_rows else [])
+            for row, split in zip(found, rows.splits(found), strict=True)
+        }
+
+    def _header_of(self, split: FileSplit) -> list[str]:
+        """The names that a file gives to its columns; none where it has no header."""
+        options = self.context.options
+        if options[HEADER] and split.path not in self._headers:
+            found = self.schema_of_files([replace(split, start=0, end=None)], options)
+            self._headers[split.path] = [] if found is None else found.names
+        return self._headers.get(split.path, [])
+
+    def _check_header(self, split: FileSplit) -> None:
+        """Refuse names that are not those of the schema: its columns would be mixed up; then new columns."""
+        options = self.context.options
+        found = self.schema_of_files([split], options) if split.start == 0 else None
+        if found is None:
+            return
+        count = len(self._fields)
+        names, wanted = found.names, [field.name for field in self._fields]
+        compared = min(count, len(names)) if options[ENFORCE_SCHEMA] else max(count, len(names))
+        by_position = options[ENFORCE_SCHEMA] and options.is_set(ENFORCE_SCHEMA)
+        if not by_position and _lowered(names[:compared]) != _lowered(wanted[:compared]):
+            raise SchemaError(
+                f"{split.path}: its columns are called {', '.join(names)}, and those of the schema "
+                + ", ".join(wanted),
+                remedy="give the schema that the file has, or set enforceSchema=true to go by position",
+            )
+        self._evolution.check(pa.schema(list(found)[count:]), split.path)
+
+    def _batch(self, arrays: list[pa.Array], rows: CsvRows) -> pa.RecordBatch:
+        schema = self.context.schema
+        for field, array in zip(schema, arrays, strict=True):
+            if not field.nullable and array.null_count:
+                raise SchemaError(
+                    f"column {field.name} holds a null in {_files(rows.paths)}, and the schema says NOT NULL",
+                    remedy="leave NOT NULL out of the schema",
+                )
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _fail(self, rows: CsvRows, bad: pa.Array, what: str, column: pa.Array | None) -> None:
+        row = bad.index(True).as_py()
+        value = "" if column is None else f" {column[row].as_py()[:_SHOWN]!r}"
+        raise SplitReadError(
+            f"{rows.place(row)}: {what}{value}: {rows.records()[row].as_py()[:_SHOWN]!r}",
+            remedy='mend the file, or use .option("mode", "PERMISSIVE") or "DROPMALFORMED"',
+        )
+
+
+def _corrupt_record_column(schema: pa.Schema, options: Options) -> int | None:
+    name = options[CORRUPT_RECORD]
+    at = int(schema.get_field_index(name))
+    if at < 0:
+        return None
+    if not types.is_string(schema.field(at).type) or not schema.field(at).nullable:
+        raise SchemaError(
+            f"column {name} is for malformed lines and has the type {schema.field(at).type}",
+            remedy=f"declare it as {name} string, or set columnNameOfCorruptRecord to another name",
+        )
+    return at
+
+
+def _document(split: FileSplit, options: Options, *, drop_header: bool) -> DocumentRows:
+    data = whole_text(split, options)
+    dialect, comment = dialect_of(options), comment_of(options)
+    return DocumentRows(split, data, dialect, comment, encoding_of(options), drop_header=drop_header)
+
+
+def _sample(split: FileSplit, options: Options) -> CsvRows:
+    """What is looked at of a file to find out its schema, its header too."""
+    if options[MULTI_LINE]:
+        return _document(split, options, drop_header=False)
+    block = LineBlock(first_lines(split, options), (LinePart(0, split, 0),))
+    return LineRows(block, dialect_of(options), comment_of(options), encoding_of(options))
+
+
+def _lowered(names: Sequence[str]) -> list[str]:
+    return [name.lower() for name in names]
+
+
+def _files(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"one of {len(paths)} files, {paths[0]} to {paths[-1]}"

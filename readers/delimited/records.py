@@ -1,0 +1,380 @@
+"""How records of a CSV file are cut into fields: Spark's rules, for what is too odd for Arrow's parser.
+
+Spark's tokenizer (univocity) is forgiving: it hardly ever refuses a record, so what it makes of broken quotes
+is part of the format here. A line is a document of one record. What the fields mean is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flip27_source.readers.delimited.dialect import NONE, Dialect
+
+_END = "\n"
+"""What a line end is to the tokenizer, however it is written."""
+_NOT_BLANK = re.compile(r"[^\x00-\x20]")
+_FIRST_LINE_END = re.compile("\r\n|\n|\r")
+BLANKS = "".join(map(chr, range(0x21)))
+"""White space to Java's String.trim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a document.
+
+    Attributes:
+        fields: those equal to the dialect's ``null_value`` are nulls.
+        start, end: where it is in the text, with its line end.
+    """
+
+    fields: list[str]
+    start: int
+    end: int
+
+
+def split_line(line: str, dialect: Dialect) -> list[str]:
+    """The fields of one line that is not blank. Fields equal to ``dialect.null_value`` are nulls."""
+    if dialect.keeps_blanks and dialect.quote not in line:
+        return [field or dialect.null_value for field in line.split(dialect.sep)]
+    return _Tokenizer(line, dialect, _END).record()
+
+
+def records_of(text: str, dialect: Dialect, comment: str = NONE) -> Iterator[Record]:
+    """The records of a document, which may have line ends in quotes; empty lines are none.
+
+    Line ends are written as the first one is, also if that is in quotes.
+
+    Args:
+        comment: lines that start with it are no records.
+    """
+    first = _FIRST_LINE_END.search(text)
+    return _Tokenizer(text, dialect, first[0] if first else _END).records(comment)
+
+
+class _EndOfTextError(Exception):
+    """The text is over in the middle of a field."""
+
+
+class _Tokenizer:
+    """Reads character by character where it has to; whole fields where nothing in them needs a closer look.
+
+    What a character does depends on the one before it (``before``): a quote may be the closing one, an
+    escape may be just itself. ``NONE`` as ``before`` means that nothing special came before.
+    """
+
+    def __init__(self, text: str, dialect: Dialect, line_end: str) -> None:
+        self._text = text
+        self._dialect = dialect
+        self._sep, self._quote, self._escape = dialect.sep, dialect.quote, dialect.escape
+        self._line_end = line_end
+        self._escape_of_escape = dialect.escape_of_escape
+        self._escaped_escape = dialect.escaped_escape
+        self._stops = dialect.stops
+        self._is_simple = dialect.keeps_blanks
+        self._no_simple = (dialect.quote,) if line_end == _END else (dialect.quote, _END)
+        self._line_stop = -1
+        self._next_at = 0
+        self._char = self._before = NONE
+        self._field: list[str] = []
+        self._fields: list[str] = []
+        self._trims = self._has_stray_quote = False
+
+    def records(self, comment: str = NONE) -> Iterator[Record]:
+        """All records, in their order."""
+        while self._next_at < len(self._text):
+            start = self._next_at
+            if comment != NONE and self._text.startswith(comment, start):
+                self._skip_line()
+            elif fields := self.record():
+                yield Record(fields, start, self._next_at)
+
+    def record(self) -> list[str]:
+        """The fields of the next record; none where the line is empty."""
+        self._fields = []
+        try:
+            self._next()
+            self._record()
+        except _EndOfTextError:
+            self._at_end_of_text()
+        return self._fields
+
+    def _next(self) -> None:
+        if self._next_at >= len(self._text):
+            raise _EndOfTextError
+        self._char = self._text[self._next_at]
+        self._next_at += 1
+        if self._char == self._line_end[0] and self._text.startswith(self._line_end, self._next_at - 1):
+            self._next_at += len(self._line_end) - 1
+            self._char = _END
+
+    def _line_stop_from(self, at: int) -> int:
+        """Where the line ends that ``at`` is in; kept, so that a text is looked through for that once."""
+        if self._line_stop < at:
+            found = self._text.find(self._line_end, at)
+            self._line_stop = len(self._text) if found < 0 else found
+        return self._line_stop
+
+    def _skip_line(self) -> None:
+        stop = self._line_stop_from(self._next_at)
+        self._next_at = min(stop + len(self._line_end), len(self._text))
+
+    def _is_at_end(self) -> bool:
+        return self._char in (self._sep, _END)
+
+    def _record(self) -> None:
+        self._skip_leading()
+        while self._char != _END:
+            if self._is_simple:
+                self._take_simple_fields()
+                if self._char == _END:
+                    return
+            else:
+                self._skip_leading()
+            if self._is_at_end():
+                self._fields.append(self._dialect.null_value)
+            elif self._value():
+                continue
+            if self._char != _END:
+                self._next()
+                if self._char == _END:
+                    self._fields.append(self._dialect.null_value)
+
+    def _take_simple_fields(self) -> None:
+        """Take fields without quotes, but for the last of the record unless it is empty."""
+        text, sep, at = self._text, self._sep, self._next_at - 1
+        line_stop = self._line_stop_from(at)
+        begun = at
+        while not text.startswith(self._no_simple, at):
+            end = text.find(sep, at, line_stop)
+            if end < 0:
+                break
+            self._fields.append(text[at:end] or self._dialect.null_value)
+            at = end + 1
+        if at == begun:
+            return
+        self._char, self._before, self._next_at = sep, NONE, at
+        self._next()
+        if self._char == _END:
+            self._fields.append(self._dialect.null_value)
+
+    def _skip_leading(self) -> None:
+        if self._dialect.skips_leading:
+            while self._char <= " " and not self._is_at_end() and self._char != self._quote:
+                self._next()
+
+    def _value(self) -> bool:
+        """Read a value; True when the next one has been begun already."""
+        self._has_stray_quote = False
+        self._before = NONE
+        if self._char == self._quote:
+            if self._read_plain_quoted():
+                return self._step_over_separator()
+            self._trims = False
+            self._inside_quotes()
+            self._close_field()
+        elif not self._read_plain():
+            self._trims = self._dialect.skips_trailing
+            self._take_rest()
+            self._close_field()
+        return False
+
+    def _read_plain(self) -> bool:
+        """Take a field without quotes, when it does not end with the text."""
+        start = self._next_at - 1
+        stop = self._line_stop_from(start)
+        end = self._text.find(self._sep, start, stop)
+        if end < 0:
+            if stop + 1 >= len(self._text):
+                return False
+            end = stop
+        value = self._text[start:end]
+        if self._dialect.skips_trailing:
+            value = value.rstrip(BLANKS)
+        self._fields.append(value or self._dialect.null_value)
+        self._next_at = end
+        self._next()
+        return True
+
+    def _read_plain_quoted(self) -> bool:
+        """Take a field in quotes, when nothing in it needs a closer look and something follows it."""
+        text, start, quote = self._text, self._next_at, self._quote
+        close = text.find(quote, start)
+        if close < 0 or text[close - 1] == self._escape:
+            return False
+        following = text[close + 1 : close + 2]
+        if not following or following not in (self._sep, _END):
+            return False
+        value = text[start:close]
+        if self._escaped_escape in value or self._line_end in value:
+            return False
+        self._fields.append(value or self._dialect.empty_value)
+        self._next_at = close + 1
+        return True
+
+    def _step_over_separator(self) -> bool:
+        if self._next_at >= len(self._text):
+            self._char = _END
+            return True
+        self._next()
+        if self._char == self._sep:
+            if self._next_at >= len(self._text):
+                self._fields.append(self._dialect.null_value)
+                self._char = _END
+                return True
+            self._next()
+            if self._char == _END:
+                self._fields.append(self._dialect.null_value)
+        return True
+
+    def _close_field(self) -> None:
+        value = "".join(self._field)
+        if self._trims:
+            value = value.rstrip(BLANKS)
+        self._fields.append(value or self._dialect.empty_value)
+        self._field = []
+
+    def _at_end_of_text(self) -> None:
+        closed = self._char == self._quote == self._before
+        if self._char == self._quote and not closed and not self._has_stray_quote:
+            self._field.append(self._quote)
+        has_value = closed or (self._before != NONE and not self._is_at_end())
+        self._char = self._before = NONE
+        if has_value or self._field:
+            self._close_field()
+        else:
+            self._fields.append(self._dialect.null_value)
+
+    def _take_rest(self) -> None:
+        """Everything up to the end of the field is text."""
+        text, start = self._text, self._next_at - 1
+        stop = self._line_stop_from(start)
+        end = text.find(self._sep, start, stop)
+        if end < 0:
+            end = stop
+        if self._line_end != _END and (found := text.find(_END, start, end)) >= 0:
+            end = found
+        if end == len(text):
+            self._field.append(text[start:])
+            self._next_at = len(text)
+            raise _EndOfTextError
+        self._field.append(text[start:end])
+        self._next_at = end
+        self._next()
+
+    def _inside_quotes(self) -> None:
+        while self._goes_on_inside_quotes():
+            pass
+
+    def _goes_on_inside_quotes(self) -> bool:
+        """Read on to what may end the field; True where it did not, and the field goes on in its quotes."""
+        self._next()
+        while not (self._before == self._quote and (self._char <= " " or self._is_at_end())):
+            if self._char in (self._quote, self._escape):
+                if self._is_escape_after_quote():
+                    self._escape_after_quote()
+                self._before = self._char
+                self._next()
+                if self._has_stray_quote and self._is_at_end():
+                    return False
+                continue
+            if self._before == self._quote:
+                self._has_stray_quote = True
+                self._field += (self._quote, self._char)
+                return self._goes_on_after_stray_quote()
+            if self._before == self._escape != NONE:
+                self._field.append(self._escape)
+            self._run()
+            self._before = self._char
+            self._next()
+        return not self._is_at_end() and self._goes_on_after_closing_quote()
+
+    def _goes_on_after_closing_quote(self) -> bool:
+        """White space after the closing quote counts for nothing, unless more than it follows."""
+        blanks: list[str] = []
+        while self._char <= " " and not self._is_at_end():
+            blanks.append(self._char)
+            self._next()
+        if not self._is_at_end():
+            self._field += (self._quote, *blanks)
+            if self._dialect.stops_at_delimiter or self._char not in (self._quote, self._escape):
+                self._field.append(self._char)
+            return self._goes_on_after_stray_quote()
+        return False
+
+    def _goes_on_after_stray_quote(self) -> bool:
+        """The quote was none that closes: the field goes on, to the delimiter or in its quotes."""
+        self._before = self._char
+        if self._dialect.stops_at_delimiter and self._before != NONE:
+            self._field.insert(0, self._quote)
+            self._next()
+            self._trims = self._dialect.skips_trailing
+            self._take_rest()
+            return False
+        return True
+
+    def _run(self) -> None:
+        """Ordinary characters, up to the next that may not be."""
+        start = self._next_at - 1
+        if self._char == _END:  # as it is to be written, and not as it is
+            self._field.append(_END)
+            start = self._next_at
+        stop = self._stops.search(self._text, start)
+        ordinary = self._text[start : stop.start() if stop else None]
+        if self._line_end != _END:
+            ordinary = ordinary.replace(self._line_end, _END)
+        self._field.append(ordinary)
+        if stop is None:
+            self._next_at = len(self._text)
+            raise _EndOfTextError
+        self._next_at = stop.end()
+        self._char = stop[0]
+
+    def _is_escape_after_quote(self) -> bool:
+        """Take a quote or an escape, which takes effect with the character before it or the one after.
+
+        True for an escape after a quote, which is not taken.
+        """
+        if self._char == self._escape and self._before == self._escape_of_escape != NONE:
+            self._field.append(self._escape)
+            self._char = NONE
+        elif self._before == self._escape:
+            if self._char == self._quote:
+                self._field.append(self._quote)
+                self._char = NONE
+            else:
+                self._field.append(self._before)
+        elif self._char == self._quote == self._before:
+            self._field.append(self._quote)
+        else:
+            return self._before == self._quote
+        return False
+
+    def _escape_after_quote(self) -> None:
+        """After a quote and an escape the field goes on to the delimiter, escapes still in force.
+
+        An escape after a quote in there does the same, and one delimiter more is text.
+        """
+        self._field.append(self._quote)
+        self._before = self._char
+        delimiters = 1
+        while True:
+            if self._is_at_end():
+                delimiters -= 1
+                if not delimiters:
+                    return
+            elif self._char in (self._quote, self._escape):
+                if self._is_escape_after_quote():
+                    delimiters += 1
+                    self._field.append(self._quote)
+                    self._before = self._char
+                    continue
+            elif self._before == self._quote:
+                self._field.append(self._quote)
+                self._before = self._char
+                continue
+            else:
+                self._field.append(self._char)
+            self._before = self._char
+            self._next()

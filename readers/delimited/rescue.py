@@ -1,0 +1,78 @@
+"""What lines of CSV hold that the schema does not: fields behind its columns, and values that do not fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.readers.delimited.dialect import Dialect
+from flip27_source.readers.delimited.rows import CsvRows
+from flip27_source.readers.files.line_blocks import Place
+from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
+
+Misfits = Mapping[str, tuple[pa.Array, pa.Array]]
+"""For columns with values that do not fit: which rows have one, and the texts."""
+
+
+class CsvRescue:
+    """Looks at the rows of a block that have more fields than the schema, or values that do not fit it."""
+
+    def __init__(self, evolution: SchemaEvolution, dialect: Dialect) -> None:
+        self._evolution = evolution
+        self._dialect = dialect
+        self._columns = len(evolution.schema)
+
+    def long_rows(self, rows: CsvRows, wrong_count: pa.Array | None) -> dict[int, list[str]]:
+        """The fields behind the last column of the rows that have some, by number of the row."""
+        found = {}
+        for row in [] if wrong_count is None else pc.indices_nonzero(wrong_count).to_pylist():
+            fields = rows.fields(row)
+            if len(fields) > self._columns:
+                found[row] = fields[self._columns :]
+        return found
+
+    def check(self, long_rows: Mapping[int, Sequence[str]], place_of_first: Place) -> None:
+        """Refuse fields behind the last column, where new columns are looked for.
+
+        Raises:
+            NewColumnsError: with these columns.
+        """
+        most = max(map(len, long_rows.values()))
+        names = (f"_c{self._columns + number}" for number in range(most))
+        self._evolution.check(pa.schema([(name, pa.string()) for name in names]), str(place_of_first))
+
+    def rescued(
+        self,
+        rows: int,
+        long_rows: Mapping[int, Sequence[str]],
+        misfits: Misfits,
+        origin: Mapping[int, tuple[FileSplit, Sequence[str]]],
+    ) -> pa.Array:
+        """The column of rescued data.
+
+        Args:
+            origin: the file of each row that is looked at, and the names of its columns where it tells them.
+        """
+        texts: list[str | None] = [None] * rows
+        for row, (split, names) in origin.items():
+            left = {name: column[row].as_py() for name, (bad, column) in misfits.items() if bad[row].as_py()}
+            left |= dict(self._named(long_rows.get(row, ()), names))
+            texts[row] = json.dumps(left | {FILE_PATH: split.path}, ensure_ascii=False)
+        return pa.array(texts, pa.string())
+
+    def _named(self, fields: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+        for number, text in enumerate(fields, self._columns):
+            name = names[number] if number < len(names) else f"_c{number}"
+            yield name, None if text == self._dialect.null_value else text
+
+
+def rows_of_interest(long_rows: Mapping[int, Sequence[str]], misfits: Misfits) -> list[int]:
+    """The numbers of the rows of which something is left over."""
+    found = set(long_rows)
+    for bad, _ in misfits.values():
+        found.update(pc.indices_nonzero(bad).to_pylist())
+    return sorted(found)

@@ -1,0 +1,206 @@
+"""The rows of CSV files: of lines, or of a document in which a record may go on after a line end.
+
+What they have in common is what the reader needs: their texts, and where each comes from. What the texts
+mean is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.readers.delimited.columns import (
+    TextColumns,
+    columns_of_rows,
+    document_columns,
+    nonblank_lines,
+    text_columns,
+)
+from flip27_source.readers.delimited.dialect import NONE, Dialect
+from flip27_source.readers.delimited.records import Record, records_of, split_line
+from flip27_source.readers.files.line_blocks import LineBlock, Place, as_array
+
+_BOM = b"\xef\xbb\xbf"
+_BLANKS = bytes(range(0x21))
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+class CsvRows(ABC):
+    """Some rows, as texts."""
+
+    @abstractmethod
+    def columns(self, wanted: int) -> TextColumns:
+        """The first ``wanted`` fields of each row."""
+
+    @abstractmethod
+    def fields(self, row: int) -> list[str]:
+        """All fields of a row; those equal to the dialect's ``null_value`` are nulls."""
+
+    @abstractmethod
+    def records(self) -> pa.Array:
+        """The rows as they are written, as strings, without their line ends."""
+
+    @abstractmethod
+    def place(self, row: int) -> Place:
+        """Where a row comes from."""
+
+    @abstractmethod
+    def splits(self, rows: Sequence[int]) -> list[FileSplit]:
+        """Which split each of these rows comes from."""
+
+    @property
+    @abstractmethod
+    def paths(self) -> list[str]:
+        """The files that they come from."""
+
+
+class LineRows(CsvRows):
+    """The lines of a block that are neither blank nor comments."""
+
+    def __init__(self, block: LineBlock, dialect: Dialect, comment: bytes, encoding: str) -> None:
+        self._block, self._dialect, self._comment = block, dialect, comment
+        self._data = without_comments(block.data, comment, encoding)
+
+    def columns(self, wanted: int) -> TextColumns:
+        """The first ``wanted`` fields of each row."""
+        return text_columns(self._data, self._dialect, wanted)
+
+    def fields(self, row: int) -> list[str]:
+        """All fields of a row."""
+        return split_line(self._lines[row].as_py(), self._dialect)
+
+    def records(self) -> pa.Array:
+        """The lines."""
+        return self._lines
+
+    def place(self, row: int) -> Place:
+        """Where a line comes from."""
+        return self._block.place_of_line(self._numbers[row])
+
+    def splits(self, rows: Sequence[int]) -> list[FileSplit]:
+        """Which split each of these lines comes from."""
+        return self._block.splits_of_lines(self._numbers[row] for row in rows)
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that they come from."""
+        return list(dict.fromkeys(part.split.path for part in self._block.parts))
+
+    @cached_property
+    def _lines(self) -> pa.Array:
+        return nonblank_lines(self._data).view(pa.string())
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        """The number of the line of each row: blank lines and comments are none."""
+        comment = self._comment
+        lines = enumerate(self._block.data.split(b"\n"))
+        return [n for n, line in lines if line.strip(_BLANKS) and not (comment and line.startswith(comment))]
+
+
+class DocumentRows(CsvRows):
+    """The records of a file."""
+
+    def __init__(
+        self,
+        split: FileSplit,
+        data: bytes,
+        dialect: Dialect,
+        comment: bytes,
+        encoding: str,
+        *,
+        drop_header: bool,
+    ) -> None:
+        self._split, self._dialect = split, dialect
+        self._comment = comment.decode() or NONE
+        self._first = int(drop_header)
+        self._data = in_utf8(data.removeprefix(_BOM), encoding)
+
+    def columns(self, wanted: int) -> TextColumns:
+        """The first ``wanted`` fields of each row."""
+        found = self._columns_by_arrow(wanted)
+        if found is None:
+            rows = (record.fields for record in self._records)
+            return columns_of_rows(rows, self._dialect, wanted)
+        columns = [column[self._first :] for column in found.columns]
+        wrong_count = None if found.wrong_count is None else found.wrong_count[self._first :]
+        return TextColumns(columns, wrong_count, max(found.rows - self._first, 0))
+
+    def fields(self, row: int) -> list[str]:
+        """All fields of a row."""
+        return self._records[row].fields
+
+    def records(self) -> pa.Array:
+        """The records, with the line ends inside them."""
+        text = self._text
+        found = [_without_line_end(text[record.start : record.end]) for record in self._records]
+        return pa.array(found, pa.string())
+
+    def place(self, row: int) -> Place:
+        """Where a record comes from; in other encodings than UTF-8 as if it were that one."""
+        start = self._records[row].start
+        return Place(self._split, len(self._text[:start].encode()))
+
+    def splits(self, rows: Sequence[int]) -> list[FileSplit]:
+        """The file, for each."""
+        return [self._split] * len(rows)
+
+    @property
+    def paths(self) -> list[str]:
+        """The file."""
+        return [self._split.path]
+
+    @cached_property
+    def _text(self) -> str:
+        return self._data.decode()
+
+    @cached_property
+    def _records(self) -> list[Record]:
+        return list(records_of(self._text, self._dialect, self._comment))[self._first :]
+
+    def _columns_by_arrow(self, wanted: int) -> TextColumns | None:
+        data = self._data
+        if self._comment != NONE and self._comment.encode() in data:
+            return None
+        if data.count(b"\r\n") == data.count(b"\r") == data.count(b"\n"):
+            data = data.replace(b"\r\n", b"\n")
+        return document_columns(data if data.endswith(b"\n") else data + b"\n", self._dialect, wanted)
+
+
+def without_comments(data: bytes, comment: bytes, encoding: str) -> bytes:
+    """The lines of a block that are no comments, as UTF-8."""
+    if comment and comment in data:
+        data = re.sub(rb"(?m)^" + re.escape(comment) + rb"[^\n]*\n", b"", data)
+    return in_utf8(data, encoding)
+
+
+def in_utf8(data: bytes, encoding: str) -> bytes:
+    """``data`` as UTF-8, with what is not of the encoding replaced, as Java does when it makes a string."""
+    if data.isascii():
+        return data
+    if encoding != "utf-8":
+        return data.decode(encoding, errors="replace").encode()
+    try:
+        as_array(data).view(pa.string()).validate(full=True)
+    except pa.ArrowInvalid:
+        # Half a surrogate pair in three bytes is one mistake to Java and three to Python.
+        return _SURROGATE.sub(b"\xff", data).decode(errors="replace").encode()
+    return data
+
+
+def malformed_records(rows: CsvRows, count: int, malformed: pa.Array | None) -> pa.Array:
+    """The rows that are malformed as they are written, and null for the others."""
+    if malformed is None:
+        return pa.nulls(count, pa.string())
+    return pc.if_else(malformed, rows.records(), pa.scalar(None, pa.string()))
+
+
+def _without_line_end(record: str) -> str:
+    end = next((end for end in ("\r\n", "\n", "\r") if record.endswith(end)), "")
+    return record.removesuffix(end)

@@ -1,0 +1,250 @@
+"""Columns that are the same for all rows of a file: partition values in its path, and ``_metadata``.
+
+Partition values are those of directories named ``key=value`` below the base path, for the columns of the
+schema that are called so; typed by the schema, as in Spark. Nothing here knows what is in a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types
+
+from flip27_source.enumerators.files.globs import expand_paths, split_glob
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.file_systems.paths import given_name, listed_name, local_path, location, with_percents
+from flip27_source.options import Option, Options, boolean, optional
+from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.scalars.decimals import exact_decimal
+from flip27_source.readers.scalars.texts import converter
+from flip27_source.source_options import PATH, TIME_ZONE
+
+INCLUDE_METADATA = Option(
+    name="includeMetadata",
+    parse=boolean,
+    default=False,
+    doc="The column _metadata of the schema tells of each row's file: file_path, file_name, file_size, "
+    "file_block_start, file_block_length, file_modification_time, as in Spark.",
+)
+BASE_PATH: Option[str | None] = Option(
+    name="basePath",
+    parse=optional(location),
+    default=None,
+    default_text="the path",
+    doc="Directories named key=value below it are partition columns.",
+)
+
+METADATA = "_metadata"
+METADATA_TYPE = pa.struct(
+    [
+        pa.field("file_path", pa.string()),
+        pa.field("file_name", pa.string()),
+        pa.field("file_size", pa.int64()),
+        pa.field("file_block_start", pa.int64()),
+        pa.field("file_block_length", pa.int64()),
+        pa.field("file_modification_time", pa.timestamp("us", "UTC")),
+    ]
+)
+_METADATA_DDL = (
+    "_metadata struct<file_path: string, file_name: string, file_size: long, file_block_start: long, "
+    "file_block_length: long, file_modification_time: timestamp>"
+)
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+_NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f]')
+
+
+def with_metadata(schema: pa.Schema, options: Options) -> pa.Schema:
+    """A default schema, with ``_metadata`` where it is asked for."""
+    return schema.append(pa.field(METADATA, METADATA_TYPE)) if options[INCLUDE_METADATA] else schema
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The columns of ``schema`` that are the same for all rows of some files; ``names`` says which."""
+
+    schema: pa.Schema
+    values: dict[str, pa.Scalar]
+    metadata: dict[str, Any] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the schema."""
+        has_metadata = self.metadata is not None
+        return tuple(
+            name for name in self.schema.names if name in self.values or (has_metadata and name == METADATA)
+        )
+
+    def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """``batch``, which has the other columns, with these."""
+        arrays = []
+        for field in self.schema:
+            if field.name in self.values:
+                arrays.append(pa.repeat(self.values[field.name], batch.num_rows))
+            elif self.metadata is not None and field.name == METADATA:
+                arrays.append(_metadata_column(self.metadata, field, batch.num_rows))
+            else:
+                arrays.append(batch.column(field.name))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+class FileColumns:
+    """Tells for each file which columns of the schema are constant, and their values."""
+
+    def __init__(self, context: SourceReaderContext) -> None:
+        self._schema = context.schema
+        self._options = context.options
+        self._zone = context.options.get(TIME_ZONE.name) or context.time_zone
+        self._fields = {field.name.lower(): field for field in context.schema if field.name != METADATA}
+        self._has_metadata = context.options[INCLUDE_METADATA]
+        if self._has_metadata:
+            _check_metadata(context.schema)
+        # With recursiveFileLookup the names of directories mean nothing, as in Spark.
+        self._looks_at_paths = not context.options.get("recursiveFileLookup", False)
+        self._base_depth: int | None = None
+
+    def groups(self, splits: Sequence[FileSplit]) -> Iterator[tuple[Constants, Sequence[FileSplit]]]:
+        """``splits`` in their order, those next to each other with the same constants together."""
+        looks_at_paths = self._looks_at_paths and any("=" in split.path for split in splits)
+        if not self._has_metadata and not looks_at_paths:
+            yield Constants(self._schema, {}, None), splits
+            return
+        for (folder, described), group in groupby(splits, self._key):
+            of_group = list(group)
+            values = self._values(of_group[0], folder) if looks_at_paths else {}
+            metadata = None if described is None else _metadata(described)
+            yield Constants(self._schema, values, metadata), of_group
+
+    def _key(self, split: FileSplit) -> tuple[str, FileSplit | None]:
+        return split.path.rpartition("/")[0], split if self._has_metadata else None
+
+    def _values(self, split: FileSplit, folder: str) -> dict[str, pa.Scalar]:
+        values: dict[str, pa.Scalar] = {}
+        for name in _parts_of_listed(folder)[self._depth_of_base() :]:
+            key, is_partition, raw = name.partition("=")
+            field = self._fields.get(_unescaped(key).lower()) if is_partition else None
+            if field is None:
+                continue
+            if field.name in values:
+                raise SplitReadError(
+                    f"{split.path}: two directories name a value of the partition column {field.name}",
+                    remedy="set basePath to the directory below which the partitions are",
+                )
+            values[field.name] = _partition_value(raw, field, self._zone, split.path)
+        return values
+
+    def _depth_of_base(self) -> int:
+        if self._base_depth is None:
+            self._base_depth = _depth_of_base(self._options)
+        return self._base_depth
+
+
+def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[str]]:
+    """The partition columns that the names of directories tell, in their order, with all of their values."""
+    found: dict[str, dict[str, None]] = {}
+    spelled: dict[str, str] = {}
+    if not options.get("recursiveFileLookup", False):
+        depth = _depth_of_base(options)
+        for folder in folders:
+            for name in _parts_of_listed(folder)[depth:]:
+                key, is_partition, raw = name.partition("=")
+                if is_partition:
+                    column = spelled.setdefault(_unescaped(key).lower(), _unescaped(key))
+                    found.setdefault(column, {})[_unescaped(raw)] = None
+    return {column: list(values) for column, values in found.items()}
+
+
+def _depth_of_base(options: Options) -> int:
+    base = options[BASE_PATH] or options.get(PATH.name)
+    # A glob stands for as many names as it is written with, unless its braces hold slashes.
+    if base is not None and expand_paths(base) != [base]:
+        base = split_glob(base)[0]
+    return 0 if base is None else len(_parts(given_name(base)))
+
+
+def _parts_of_listed(path: str) -> list[str]:
+    local = local_path(path)
+    return _parts(listed_name(path) if local is None else local)
+
+
+def _parts(name: str) -> list[str]:
+    """The names that a path is made of."""
+    return [part for part in name.split("/") if part]
+
+
+def _unescaped(name: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), name)
+
+
+def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scalar:
+    if raw == HIVE_NULL:
+        if not field.nullable:
+            raise SchemaError(
+                f"{path}: the partition column {field.name} is null there, and the schema says NOT NULL",
+                remedy="leave NOT NULL out of the schema",
+            )
+        return pa.scalar(None, field.type)
+    value = _typed(_unescaped(raw), field, zone)
+    if not raw or not value.is_valid:
+        raise SplitReadError(
+            f"{path}: {raw!r} in the name of the directory is no {field.type} for the column {field.name}",
+            remedy="give the column a type in the schema that holds it, such as string, or rename it",
+        )
+    return value
+
+
+def _typed(value: str, field: pa.Field, zone: str) -> pa.Scalar:
+    values, _ = converter(field, zone)(pa.array([value], pa.string()))
+    if types.is_decimal(field.type) and values[0].is_valid and values[0].as_py() != exact_decimal(value):
+        # A decimal that the type would round is none: as a name it may stand for another directory.
+        return pa.scalar(None, field.type)
+    return values[0]
+
+
+def _check_metadata(schema: pa.Schema) -> None:
+    at = schema.get_field_index(METADATA)
+    if at < 0:
+        raise SchemaError(
+            f"option includeMetadata is true and the schema has no column {METADATA}",
+            remedy=f"add it to the schema, with all of its fields or some: {_METADATA_DDL}",
+        )
+    kind = schema.field(at).type
+    fields: Iterable[pa.Field] = kind if types.is_struct(kind) else [pa.field(str(kind), kind)]
+    for field in fields:
+        known = METADATA_TYPE.get_field_index(field.name)
+        if known < 0 or METADATA_TYPE.field(known).type != field.type:
+            raise SchemaError(
+                f"the column {METADATA} has no field {field.name} of type {field.type}",
+                remedy=f"declare it with all of its fields or some: {_METADATA_DDL}",
+            )
+
+
+def _metadata(split: FileSplit) -> dict[str, Any]:
+    local = local_path(split.path)
+    path = with_percents(_NOT_IN_URIS.sub(_percent, split.path if local is None else f"file:{local}"))
+    end = split.length if split.end is None else split.end
+    return {
+        "file_path": path,
+        "file_name": path.rpartition("/")[2],
+        "file_size": split.length,
+        "file_block_start": split.start,
+        "file_block_length": end - split.start,
+        # Java's file systems know milliseconds, and Spark shows what they know.
+        "file_modification_time": split.modified_us // 1000 * 1000,
+    }
+
+
+def _percent(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
+
+
+def _metadata_column(values: dict[str, Any], field: pa.Field, rows: int) -> pa.Array:
+    fields = list(field.type)
+    children = [pa.repeat(pa.scalar(values[child.name], child.type), rows) for child in fields]
+    return pa.StructArray.from_arrays(children, fields=fields)

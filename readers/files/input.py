@@ -1,0 +1,339 @@
+"""Opening files for reading: local or remote, plain or compressed, with errors that name the file.
+
+What the file readers share: from a path to a stream of bytes. What is in the bytes is not known here.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Self, cast
+
+import pyarrow as pa
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.file_systems.paths import (
+    answer_text,
+    disk_path,
+    is_object_store,
+    is_web_server,
+    listed_name,
+    local_path,
+    open_listed,
+    says_gone,
+)
+from flip27_source.options import Options
+from flip27_source.readers.files.errors import CorruptFileError, FileMissingError
+from flip27_source.readers.files.web_files import downloaded, gives_parts
+
+_STORAGE = "storage."
+_SPLIT_REMEDY = (
+    "check that the file is what it should be; move it out of the source's path to go on without it"
+)
+_COMPRESSED = (".gz", ".bz2", ".zst")
+_NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z")
+"""Compressed files that would be taken for text: refused, where Spark reads some of them as rubbish."""
+
+Fetched = Future[bytes]
+"""The content of a file that is on its way; its result raises what ``read_whole`` raises."""
+
+_AHEAD_BYTES = 8 << 20
+
+_file_systems: dict[tuple[int, str, str, str], Any] = {}
+
+
+def is_compressed(path: str) -> bool:
+    """True when ``open_file`` decompresses the file: its name says so."""
+    return path.lower().endswith(_COMPRESSED)
+
+
+def is_splittable(path: str) -> bool:
+    """True when a range of the file's bytes can be read without the bytes before it."""
+    return not is_compressed(path)
+
+
+def refuse_unknown_compression(path: str) -> None:
+    """Raise SplitReadError for a file that is compressed, by its name, in a way that is not read here."""
+    if path.lower().endswith(_NOT_DECOMPRESSED):
+        raise SplitReadError(
+            f"{path} is compressed in a way that flip27 does not read",
+            remedy="compress with gzip, bzip2 or zstd (.gz, .bz2, .zst), or move it out of the source's path",
+        )
+
+
+def open_file(split: FileSplit, options: Options, fetched: Fetched | None = None) -> BinaryIO:
+    """The content of a file as a stream; ``.gz``, ``.bz2`` and ``.zst`` are decompressed as it is read.
+
+    ``fetched``: the stored bytes, where they are on their way already. Else a store that answers several
+    requests at once is asked for the next bytes while these are looked at.
+
+    Raises:
+        SplitReadError: the file cannot be opened, or is compressed and not as long as it was when it was
+            discovered. Reading raises what the file system raises: do it inside
+            ``reading(path, options)``, which makes a SplitReadError of it too.
+    """
+    path = split.path
+    refuse_unknown_compression(path)
+    lowered = path.lower()
+    raw = open_raw(path, options, fetched, reads_on=True)
+    if is_compressed(path):
+        # Of what was cut off at the right place, or at its beginning, the rest decompresses without an error.
+        with reading(path, options):
+            check_length(split, raw.seek(0, 2))
+            raw.seek(0)
+    if lowered.endswith(".gz"):
+        return _Owning(gzip.GzipFile(fileobj=raw), raw, path)  # type: ignore[return-value]
+    if lowered.endswith(".bz2"):
+        return _Owning(bz2.BZ2File(raw), raw, path)  # type: ignore[return-value]
+    if lowered.endswith(".zst"):
+        zstd = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
+        return _Owning(zstd, raw, path)  # type: ignore[return-value]
+    return raw
+
+
+def open_raw(
+    path: str, options: Options, fetched: Fetched | None = None, *, reads_on: bool = False
+) -> BinaryIO:
+    """The bytes of a file as they are stored, as an unbuffered seekable stream.
+
+    ``reads_on``: it will be read from some place on to the end, or nearly.
+
+    Raises:
+        SplitReadError: the file cannot be opened.
+    """
+    if fetched is not None:
+        return io.BytesIO(fetched.result())
+    with reading(path, options):
+        local = disk_path(path)
+        if local is not None:
+            return cast(BinaryIO, open(local, "rb", buffering=0))
+        fs, name = file_system(path, options)
+        how = _read_on() if reads_on and _has_caches(fs) and not _says_how(options) else {}
+        stream = fs.open(name, "rb", **how)
+        if is_web_server(fs) and not gives_parts(stream):
+            stream.close()
+            return downloaded(fs, name, stream.size)
+        return cast(BinaryIO, stream)
+
+
+def answers_many(fs: Any) -> bool:
+    """Whether a file system answers several requests at once, as most of those over a network do."""
+    return bool(getattr(fs, "async_impl", False))
+
+
+def _has_caches(fs: Any) -> bool:
+    """Whether its files are read through the caches of fsspec; those of sshfs are not, and limit requests."""
+    return answers_many(fs) and (is_object_store(fs) or is_web_server(fs))
+
+
+def _read_on() -> dict[str, Any]:
+    """For fsspec: while a block is looked at the next one is fetched, where closing a file ends that."""
+    from fsspec.caching import caches
+
+    if hasattr(caches.get("background"), "close"):
+        return {"cache_type": "background", "block_size": _AHEAD_BYTES, "cache_options": {"maxblocks": 4}}
+    # Before fsspec 2026.7 the blocks and the thread of a closed file stay until they are garbage collected.
+    return {"cache_type": "readahead", "block_size": _AHEAD_BYTES}
+
+
+def _says_how(options: Options) -> bool:
+    return any(name.startswith("default_") for name in options.with_prefix(_STORAGE))
+
+
+@contextmanager
+def opened_by_arrow(split: FileSplit, options: Options, fetched: Fetched | None = None) -> Iterator[Any]:
+    """The bytes of a file for Arrow's readers, which open a local file themselves: not through Python.
+
+    Raises:
+        SplitReadError: the file cannot be opened, or is not as long as it was when it was discovered.
+    """
+    local = disk_path(split.path)
+    if fetched is not None:
+        with pa.BufferReader(fetched.result()) as source:
+            yield source
+        return
+    if local is not None:
+        with pa.OSFile(os.fsencode(local), "rb") as source:
+            check_length(split, source.size())
+            yield source
+        return
+    with open_raw(split.path, options) as stream:
+        check_length(split, stream.seek(0, 2))
+        stream.seek(0)
+        with pa.PythonFile(stream, mode="r") as source:
+            yield source
+
+
+def read_whole(split: FileSplit, options: Options) -> bytes:
+    """The bytes of a file as they are stored, in as few calls as the file system allows.
+
+    Raises:
+        SplitReadError: the file cannot be read, or is not as long as it was when it was discovered.
+    """
+    path = split.path
+    local = disk_path(path)
+    with reading(path, options):
+        if local is None:
+            fs, name = file_system(path, options)
+            # A range: asked for a whole object, s3fs looks at its size first. One byte more shows growth.
+            wanted = {"start": 0, "end": split.length + 1} if split.length > 0 else {}
+            content = cast(bytes, fs.cat_file(name, **wanted))
+        else:
+            content = _read_local(local, split.length)
+    check_length(split, len(content))
+    return content
+
+
+def _read_local(path: str, expected_bytes: int) -> bytes:
+    # For many small files the calls are the cost: open, one read, close. A read that returns less
+    # than was asked for has seen the end of a regular file.
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        wanted = max(expected_bytes, 0) + 1
+        content = os.read(descriptor, wanted)
+        if len(content) == expected_bytes:
+            return content
+        pieces = [content]
+        while piece := os.read(descriptor, max(wanted, 1 << 16)):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(descriptor)
+
+
+def check_length(split: FileSplit, length: int) -> None:
+    """Refuse a file that has changed since it was discovered: its rows would be lost or differ on a retry."""
+    if 0 <= split.length != length:
+        raise SplitReadError(
+            f"{split.path} had {split.length} bytes when it was discovered and has {length} now",
+            remedy="write files elsewhere and move them into the source's path when they are complete, "
+            "and never change them there; a quarantined one that was mended is read once it is dropped and "
+            "forgotten (flip27 edit)",
+        )
+
+
+def file_system(path: str, options: Options) -> tuple[Any, str]:
+    """The fsspec file system of a path that is not local, and the path's name in it."""
+    protocol, _, rest = path.partition("://")
+    storage = options.with_prefix(_STORAGE)
+    key = (os.getpid(), protocol, rest.partition("/")[0], json.dumps(storage, sort_keys=True, default=str))
+    fs = _file_systems.get(key)
+    if fs is None:
+        fs, name = open_listed(path, storage)
+        _file_systems[key] = fs
+        return fs, name
+    return fs, listed_name(path)
+
+
+@contextmanager
+def reading(path: str, options: Options) -> Iterator[None]:
+    """Turns whatever goes wrong while ``path`` is read into a SplitReadError that names it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise _not_given(path, error, options) from None
+    except PermissionError:
+        raise SplitReadError(
+            f"{path} cannot be read: permission denied",
+            remedy="give the user that runs the Spark executors the right to read it",
+        ) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise damaged(path, str(error)) from None
+    except (OSError, pa.ArrowException) as error:
+        told = without_secrets(f"{type(error).__name__}: {error}", options)
+        if _is_damage(path, error):
+            raise damaged(path, told) from None
+        raise SplitReadError(f"{path} cannot be read: {told}", remedy=_SPLIT_REMEDY) from None
+    except ImportError as error:
+        raise SplitReadError(
+            f"{path} cannot be read: {error}", remedy="install the package on all nodes of the cluster"
+        ) from None
+    except SplitReadError:
+        raise
+    except Exception as error:
+        if local_path(path) is not None:
+            raise
+        raise _not_given(path, error, options) from None
+
+
+def _not_given(path: str, error: Exception, options: Options) -> SplitReadError:
+    if says_gone(error, path):
+        return FileMissingError(
+            f"{path} is not there any more",
+            remedy="files must stay until their batch is complete: do not move or delete them before that",
+        )
+    # The libraries of object stores have their own errors, and put credentials into some of them.
+    told = without_secrets(answer_text(error), options)
+    return SplitReadError(
+        f"{path} cannot be read: {told}", remedy="check the path, the server and the storage.* options"
+    )
+
+
+def damaged(path: str, how: str) -> CorruptFileError:
+    """The error for a file whose content is not what its format asks for."""
+    return CorruptFileError(
+        f"{path} is cut off or damaged: {how}", remedy=f"write the file again; {_SPLIT_REMEDY}"
+    )
+
+
+def without_secrets(message: str, options: Options) -> str:
+    """``message`` with the values of all ``storage.*`` options blotted out."""
+    for secret in sorted(set(_texts(options.with_prefix(_STORAGE))), key=len, reverse=True):
+        if len(secret) > 2:
+            message = message.replace(secret, "***")
+    return message
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif not isinstance(value, bool) and value is not None:
+        yield str(value)
+
+
+def _is_damage(path: str, error: Exception) -> bool:
+    # bz2 and pyarrow raise a plain OSError without an error number for broken data.
+    if isinstance(error, OSError):
+        by_itself = type(error) is OSError or (is_compressed(path) and not isinstance(error, TimeoutError))
+        return error.errno is None and by_itself
+    return isinstance(error, pa.ArrowInvalid)
+
+
+class _Owning:
+    """A decompressing stream that closes the file under it too."""
+
+    def __init__(self, stream: Any, raw: BinaryIO, path: str) -> None:
+        self._stream = stream
+        self._raw = raw
+        self._path = path
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return cast(bytes, self._stream.read() if size < 0 else self._stream.read(size))
+        except (EOFError, zlib.error, gzip.BadGzipFile, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            where = f"within its first {self._raw.tell()} bytes, as they are stored"
+            raise damaged(self._path, f"{error} ({where})") from None
+
+    def close(self) -> None:
+        self._stream.close()
+        self._raw.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

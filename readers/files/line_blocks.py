@@ -1,0 +1,399 @@
+"""From file splits to blocks of whole lines: what the JSON, CSV and text readers have in common.
+
+A block is about 16 MiB of lines, of one large file or of many small ones: parsing a thousand tiny
+files one by one costs far more than parsing them joined. Nothing here knows what is in a line.
+
+Lines are what Hadoop's LineRecordReader sees: ``\n``, ``\r\n`` and a lone ``\r`` end a line, a byte
+order mark at the start of a file is not part of it, and a line belongs to the range in which its
+first byte lies, so that the ranges of a file give every line once wherever they were cut.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from io import FileIO
+from itertools import accumulate, pairwise
+from typing import BinaryIO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Option, Options, size_bytes
+from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import (
+    Fetched,
+    check_length,
+    is_compressed,
+    open_file,
+    read_whole,
+    reading,
+    refuse_unknown_compression,
+)
+from flip27_source.readers.files.read_ahead import SMALL_BYTES, fetched_ahead
+
+BLOCK_BYTES = 16 << 20
+SAMPLE_BYTES = 1 << 20
+"""What is looked at of a file to find out its schema."""
+
+MAX_LINE_BYTES: Option[int] = Option(
+    name="maxLineBytes",
+    parse=size_bytes,
+    default=256 << 20,
+    default_text="256m",
+    doc="A longer line cannot be read: its file fails, or is quarantined, with the position of the line.",
+)
+
+_BOM = b"\xef\xbb\xbf"
+_SLACK_BYTES = 1 << 16
+_MOST_BYTES = (1 << 31) - 2
+"""What Arrow's parsers take at once."""
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BLANK_LINE = rb"[\x00-\x09\x0b-\x20]*\n"
+"""As Java's String.trim sees blanks."""
+
+
+class Place(NamedTuple):
+    """Where a line comes from: the file, and the position of its first byte in it (decompressed)."""
+
+    split: FileSplit
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.split.path}, byte {self.position}"
+
+
+class LinePart(NamedTuple):
+    """The part of a block that comes from one split.
+
+    Attributes:
+        offset: where the part starts in the block.
+        split: the split it comes from.
+        position: position in the file (decompressed) of the first byte of the part.
+        raw: the bytes of the part as they are in the file, when line ends had to be rewritten.
+        raw_offset: where in ``raw`` the part starts.
+    """
+
+    offset: int
+    split: FileSplit
+    position: int
+    raw: bytes | None = None
+    raw_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Whole lines, each ended by a single newline byte.
+
+    Attributes:
+        data: the lines. Their bytes are those of the file: not checked to be UTF-8.
+        parts: which split each stretch of ``data`` comes from, in order.
+    """
+
+    data: bytes
+    parts: tuple[LinePart, ...]
+
+    def place(self, offset: int) -> Place:
+        """Where the line that starts at ``offset`` in ``data`` comes from."""
+        part = self.parts[bisect_right(self.parts, offset, key=lambda part: part.offset) - 1]
+        distance = offset - part.offset
+        if part.raw is not None:
+            lines = self.data.count(b"\n", part.offset, offset)
+            distance = _end_of_lines(part.raw, part.raw_offset, lines) - part.raw_offset
+        return Place(part.split, part.position + distance)
+
+    def place_of_line(self, number: int) -> Place:
+        """Where line ``number`` of ``data``, counted from 0, comes from."""
+        return self.place(_end_of_lines(self.data, 0, number))
+
+    def splits_of_lines(self, numbers: Iterable[int]) -> list[FileSplit]:
+        """The split that each of these lines comes from, at the cost of one look through the block."""
+        starts = [part.offset for part in self.parts]
+        lines = (self.data.count(b"\n", *ends) for ends in pairwise(starts))
+        lines_before = [0, *accumulate(lines)]
+        return [self.parts[bisect_right(lines_before, number) - 1].split for number in numbers]
+
+
+def _end_of_lines(data: bytes, start: int, lines: int) -> int:
+    """Position just after the next ``lines`` lines of ``data`` from ``start`` on."""
+    position = start
+    for _, match in zip(range(lines), _LINE_END.finditer(data, start), strict=False):
+        position = match.end()
+    return position
+
+
+def as_array(data: bytes) -> pa.Array:
+    """``data`` as the only value of a binary array, not copied."""
+    offsets = pa.array([0, len(data)], pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(data)])
+
+
+def lines_of(data: bytes) -> pa.Array:
+    """The lines of a block as binary values, without their newlines."""
+    return pc.split_pattern(as_array(data), "\n").values[:-1]
+
+
+def line_blocks(
+    splits: Iterable[FileSplit],
+    options: Options,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    drop_header: bool = False,
+    comment: bytes = b"",
+) -> Generator[LineBlock]:
+    """All lines of ``splits``, in order, in blocks of about ``block_bytes``.
+
+    Args:
+        splits: the ranges to read.
+        options: for the ``storage.*`` options.
+        block_bytes: size to aim at; a longer line makes a larger block.
+        drop_header: leave out the first line of each file that is not blank, and the blank ones
+            before it, in whichever range of the file it is.
+        comment: how lines begin that are no header either; empty for none.
+
+    Raises:
+        SplitReadError: a file cannot be read, is damaged or has changed since it was discovered.
+    """
+    pieces: list[bytes] = []
+    parts: list[LinePart] = []
+    size = 0
+    header_pattern = _up_to_header(comment)
+    for split, fetched in fetched_ahead(splits, options, min(block_bytes, SMALL_BYTES)):
+        header_due = drop_header and not _has_header_before(split, options, header_pattern)
+        for position, raw in _aligned_chunks(split, options, block_bytes, fetched):
+            if len(raw) > options[MAX_LINE_BYTES]:
+                _check_lines(split, position, raw, options[MAX_LINE_BYTES])
+            start = 3 if position == 0 and raw.startswith(_BOM) else 0
+            if start == len(raw):
+                continue
+            lines = _normalised(raw)
+            end_of_header = start
+            if header_due:
+                header = header_pattern.match(lines, start)
+                header_due = header is None
+                end_of_header = len(lines) if header is None else header.end()
+            if end_of_header == len(lines):
+                continue
+            parts.append(_part(size, split, position, raw, lines, end_of_header))
+            piece = lines[end_of_header:] if end_of_header else lines
+            pieces.append(piece)
+            size += len(piece)
+            if size >= block_bytes // 2:  # a whole chunk of a large file is a block of its own
+                yield _block(pieces, parts)
+                pieces, parts, size = [], [], 0
+    if pieces:
+        yield _block(pieces, parts)
+
+
+def _up_to_header(comment: bytes) -> re.Pattern[bytes]:
+    """Up to the end of the first line that is neither blank nor a comment."""
+    passed = _BLANK_LINE if not comment else _BLANK_LINE + b"|" + re.escape(comment) + rb"[^\n]*\n"
+    return re.compile(rb"(?:" + passed + rb")*+[^\n]*\n")
+
+
+def _has_header_before(split: FileSplit, options: Options, header_pattern: re.Pattern[bytes]) -> bool:
+    """Whether the header of the file starts before the range."""
+    if split.start == 0:
+        return False
+    before = replace(split, start=0, end=split.start)
+    return any(
+        header_pattern.match(_normalised(raw), 3 if position == 0 and raw.startswith(_BOM) else 0)
+        for position, raw in _aligned_chunks(before, options, _SLACK_BYTES, None)
+    )
+
+
+def first_lines(split: FileSplit, options: Options) -> bytes:
+    """The first lines of a file, about 1 MiB of them, as they are in a block; empty where there are none."""
+    blocks = line_blocks([split], options, block_bytes=SAMPLE_BYTES)
+    block = next(blocks, None)
+    blocks.close()
+    return b"" if block is None else block.data
+
+
+def _part(offset: int, split: FileSplit, position: int, raw: bytes, lines: bytes, dropped: int) -> LinePart:
+    if b"\r" not in raw:
+        return LinePart(offset, split, position + dropped)
+    raw_start = _end_of_lines(raw, 0, lines.count(b"\n", 0, dropped)) or (3 if dropped else 0)
+    return LinePart(offset, split, position + raw_start, raw, raw_start)
+
+
+def _block(pieces: list[bytes], parts: list[LinePart]) -> LineBlock:
+    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    if len(data) > _MOST_BYTES:
+        raise SplitReadError(
+            f"{parts[-1].split.path} has a line of about {len(data)} bytes; a block holds {_MOST_BYTES}",
+            remedy="check that its lines end as they should",
+        )
+    return LineBlock(data, tuple(parts))
+
+
+def _normalised(raw: bytes) -> bytes:
+    """``raw`` with every line ended by a single newline byte, the last one too."""
+    lines = raw
+    if b"\r" in raw:
+        lines = raw.replace(b"\r\n", b"\n")
+        if b"\r" in lines:
+            lines = lines.replace(b"\r", b"\n")
+    return lines if lines.endswith(b"\n") else lines + b"\n"
+
+
+def _aligned_chunks(
+    split: FileSplit, options: Options, block_bytes: int, fetched: Fetched | None
+) -> Iterator[tuple[int, bytes]]:
+    """The lines of a split as they are in the file, with the position of each chunk; none is empty."""
+    refuse_unknown_compression(split.path)
+    compressed = is_compressed(split.path)
+    whole = split.start == 0 and split.end is None
+    if compressed and not whole:
+        raise SplitReadError(
+            f"{split.path} is compressed and cannot be read from byte {split.start} to {split.end}",
+            remedy="have the enumerator give compressed files out whole",
+        )
+    if whole and not compressed and 0 <= split.length <= block_bytes:
+        content = read_whole(split, options) if fetched is None else fetched.result()
+        if content:
+            yield 0, content
+        return
+    with open_file(split, options, fetched) as stream, reading(split.path, options):
+        first = max(split.start - 1, 0)
+        if first:
+            stream.seek(first)
+        pieces = _range_pieces(split, stream, first, block_bytes)
+        yield from _whole_lines(split, pieces, options[MAX_LINE_BYTES])
+
+
+def _whole_lines(
+    split: FileSplit, pieces: Iterable[tuple[int, memoryview]], max_line_bytes: int
+) -> Iterator[tuple[int, bytes]]:
+    """The same bytes, cut at line ends, as far as they have any."""
+    carried: list[memoryview | bytes] = []
+    line_position = 0
+    for position, piece in pieces:
+        if not carried:
+            line_position = position
+        cut = _after_last_line_end(piece)
+        if cut == len(piece) and not carried:
+            yield line_position, _as_bytes(piece)
+        elif cut:
+            carried.append(piece[:cut])
+            yield line_position, b"".join(carried)
+            carried = []
+            line_position = position + cut
+        if cut < len(piece):
+            carried.append(piece[cut:])
+            if position + len(piece) - line_position > max_line_bytes:
+                # More of it is not collected: it may be the rest of a large file.
+                raise _too_long(split, line_position, max_line_bytes)
+    if carried:
+        yield line_position, b"".join(carried)
+
+
+def _check_lines(split: FileSplit, position: int, raw: bytes, max_line_bytes: int) -> None:
+    start = 0
+    for end in _LINE_END.finditer(raw):
+        if end.start() - start > max_line_bytes:
+            break
+        start = end.end()
+    else:
+        if len(raw) - start <= max_line_bytes:
+            return
+    raise _too_long(split, position + start, max_line_bytes)
+
+
+def _too_long(split: FileSplit, position: int, max_line_bytes: int) -> CorruptFileError:
+    return CorruptFileError(
+        f"{split.path}, byte {position}: the line is longer than {max_line_bytes} bytes",
+        remedy="check that its lines end as they should; where they do, raise maxLineBytes",
+    )
+
+
+def _as_bytes(piece: memoryview) -> bytes:
+    whole = piece.obj
+    return whole if isinstance(whole, bytes) and len(whole) == len(piece) else bytes(piece)
+
+
+def _range_pieces(
+    split: FileSplit, stream: BinaryIO, position: int, block_bytes: int
+) -> Iterator[tuple[int, memoryview]]:
+    """The bytes of the lines of ``stream``, which stands at ``position``, that start in the range.
+
+    They reach from the first start of a line at or after ``split.start`` to the first one at or
+    after ``split.end``. Whether a line starts at some byte is told by the byte before it.
+    """
+    skipping = split.start > 0
+    end = split.end
+    while chunk := _read_chunk(
+        stream, _lines_bytes(stream, position, _read_bytes(position, end, block_bytes))
+    ):
+        start = 0
+        if skipping:
+            start = _after_first_line_end(chunk, 0)
+            if start >= 0 and end is not None and position + start >= end:
+                return
+        stop = -1
+        if end is not None and position + len(chunk) >= end:
+            stop = _after_first_line_end(chunk, max(end - 1 - position, 0))
+        if start >= 0:
+            skipping = False
+            yield position + start, memoryview(chunk)[start : None if stop < 0 else stop]
+        if stop >= 0:
+            return
+        position += len(chunk)
+    if not is_compressed(split.path):
+        check_length(split, position)
+
+
+def _read_bytes(position: int, end: int | None, block_bytes: int) -> int:
+    if end is None:
+        return block_bytes
+    # A little more than the range, in which its last line most likely ends.
+    return min(block_bytes, max(end - position, 0) + _SLACK_BYTES)
+
+
+def _lines_bytes(stream: BinaryIO, position: int, size: int) -> int:
+    """How many of the next ``size`` bytes to read so that they most likely end with a line.
+
+    A look ahead at the last few, where that costs next to nothing: bytes that end with a line need not be
+    joined with those of the next read.
+    """
+    if size < 2 * _SLACK_BYTES or not isinstance(stream, FileIO):
+        return size
+    tail_position = position + size - _SLACK_BYTES
+    stream.seek(tail_position)
+    tail = stream.read(_SLACK_BYTES)
+    stream.seek(position)
+    return tail_position - position + (tail.rfind(b"\n") + 1 or _SLACK_BYTES)
+
+
+def _read_chunk(stream: BinaryIO, size: int) -> bytes:
+    """The next ``size`` bytes or so, never ending between the two bytes of a line end; empty at the end."""
+    chunk = stream.read(size)
+    if not chunk.endswith(b"\r"):
+        return chunk
+    pieces = [chunk, stream.read(1)]
+    while pieces[-1] == b"\r":
+        pieces.append(stream.read(1))
+    return b"".join(pieces)
+
+
+def _after_first_line_end(data: bytes, start: int) -> int:
+    """Where the line ends that is under way at ``start``, or -1 when it does not end in ``data``."""
+    newline = data.find(b"\n", start)
+    carriage_return = data.find(b"\r", start, len(data) if newline < 0 else newline)
+    if carriage_return < 0 or carriage_return + 1 == newline:
+        return newline + 1 if newline >= 0 else -1
+    return carriage_return + 1
+
+
+def _after_last_line_end(piece: memoryview) -> int:
+    """Where some line ends after which few or no lines start in ``piece``; 0 when none ends."""
+    tail = bytes(piece[-_SLACK_BYTES:])
+    found = tail.rfind(b"\n") + 1
+    if found:
+        return len(piece) - len(tail) + found
+    whole = bytes(piece)
+    return whole.rfind(b"\n") + 1 or whole.rfind(b"\r") + 1

@@ -1,0 +1,74 @@
+"""Partition columns found in the names of directories, with the types that Spark infers for them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+from pyarrow import types
+
+from flip27_source.options import Options
+from flip27_source.readers.files.file_columns import HIVE_NULL, partitions_in
+from flip27_source.readers.scalars.texts import decimal_type_of, is_double, is_whole
+from flip27_source.readers.schemas.merging import NoCommonTypeError, wider
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
+
+
+def with_partitions(schema: pa.Schema, folders: Sequence[str], options: Options) -> pa.Schema:
+    """``schema`` with the partition columns behind it; one that it has stays there, with their type."""
+    kinds: dict[str, pa.DataType] = {}
+    names: dict[str, str] = {}
+    for name, values in partitions_in(folders, options).items():
+        kinds[name.lower()] = _common_type(_type_of(value) for value in values)
+        names[name.lower()] = name
+    fields = [
+        pa.field(field.name, kinds.pop(field.name.lower())) if field.name.lower() in kinds else field
+        for field in schema
+    ]
+    return pa.schema([*fields, *(pa.field(names[key], kind) for key, kind in kinds.items())])
+
+
+def _type_of(value: str) -> pa.DataType:
+    if value == HIVE_NULL:
+        return pa.null()
+    for kind in (pa.int32(), pa.int64()):
+        if is_whole(value, kind):
+            return kind
+    decimal = decimal_type_of(value)
+    if decimal is not None:
+        return decimal
+    if is_double(value):
+        return pa.float64()
+    for pattern, kind in ((_TIMESTAMP, pa.timestamp("us", "UTC")), (_DATE, pa.date32())):
+        if pattern.fullmatch(value) and _is_moment(value):
+            return kind
+    return pa.string()
+
+
+def _is_moment(value: str) -> bool:
+    try:
+        dt.datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _common_type(kinds: Iterable[pa.DataType]) -> pa.DataType:
+    found = pa.null()
+    for kind in kinds:
+        found = _wider_of_partitions(found, kind)
+    return pa.string() if types.is_null(found) else found
+
+
+def _wider_of_partitions(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    pair = {one, other}
+    if pair == {pa.date32(), pa.timestamp("us", "UTC")}:
+        return pa.timestamp("us", "UTC")
+    try:
+        return wider(one, other)
+    except NoCommonTypeError:
+        return pa.string()

@@ -1,0 +1,81 @@
+"""FileReader: what all readers of files have in common.
+
+A reader says what the rows of some files are; columns that come from the path of a file or from what is
+known of it are added here (see ``file_columns``). Nothing here knows a format.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.options import Option
+from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
+from flip27_source.readers.files.file_columns import BASE_PATH, INCLUDE_METADATA, FileColumns
+from flip27_source.readers.files.joined_batches import joined
+
+FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
+"""Options of every reader of files."""
+
+
+class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
+    """A reader of files; derived classes define ``prepare`` and ``rows_of``."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = FILE_OPTIONS
+    ignored_by: ClassVar[tuple[str, ...]] = IGNORED_BY
+    placeholder: ClassVar[pa.Field] = pa.field("value", pa.string())
+    """Column that is asked of the format where all columns of the schema come from elsewhere."""
+
+    constant_names: tuple[str, ...] = ()
+    """Columns of the whole schema that this reader need not fill: they are the same in all rows of a file."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Called once before the first ``rows_of``; ``context.schema`` holds what the format has to give."""
+
+    @abstractmethod
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """The rows of ``splits``, in order, with the columns of ``context.schema``."""
+
+    def open(self, context: SourceReaderContext) -> None:
+        """Keep the context. What the format has to give is known when the first path is seen."""
+        super().open(context)
+        self._file_columns = FileColumns(context)
+        self._readers: dict[tuple[str, ...], Self] = {}
+
+    def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one split."""
+        return self.read_together([split])
+
+    def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of many splits, in order."""
+        return joined(self._rows_of_groups(splits))
+
+    def _rows_of_groups(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        for constants, group in self._file_columns.groups(splits):
+            reader = self._reader_without(constants.names)
+            if constants.names:
+                yield from map(constants.added, reader.rows_of(group))
+            else:
+                yield from reader.rows_of(group)
+
+    def _reader_without(self, names: tuple[str, ...]) -> Self:
+        """What reads the other columns: this reader, or another one of its kind with a smaller schema."""
+        reader = self._readers.get(names)
+        if reader is None:
+            reader = self
+            if names:
+                fields = [field for field in self.context.schema if field.name not in names]
+                schema = pa.schema(fields or [self.placeholder])
+                reader = type(self)()
+                reader.context = replace(self.context, schema=schema)
+                reader.constant_names = names
+            reader.prepare()
+            self._readers[names] = reader
+        return reader

@@ -1,0 +1,121 @@
+"""Text that is not cut at ordinary line ends: whole files, and lines with a separator of one's own.
+
+Only whole files: where a range begins is told by ordinary line ends alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Options
+from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import check_length, is_compressed, open_file, reading
+from flip27_source.readers.files.line_blocks import MAX_LINE_BYTES, as_array
+
+_CHUNK_BYTES = 8 << 20
+_BOM = b"\xef\xbb\xbf"
+_MOST_BYTES = (1 << 31) - 1
+"""What one value holds: in Arrow's string type as in a Java string."""
+
+
+def whole_text(split: FileSplit, options: Options) -> bytes:
+    """The content of a file, decompressed.
+
+    Raises:
+        SplitReadError: the file cannot be read, has changed, or is larger than a value can be.
+    """
+    with open_file(split, options) as stream, reading(split.path, options):
+        _check_whole(split)
+        if split.length > _MOST_BYTES and not is_compressed(split.path):
+            raise _too_large(split)
+        pieces = list(_pieces(split, stream, _MOST_BYTES))
+    return b"".join(pieces)
+
+
+def separated_lines(splits: Iterable[FileSplit], separator: bytes, options: Options) -> Iterator[pa.Array]:
+    """The lines of files as binary values, without what separates them.
+
+    Raises:
+        SplitReadError: a file cannot be read, has changed, or has a line longer than ``maxLineBytes``.
+    """
+    for split in splits:
+        with open_file(split, options) as stream, reading(split.path, options):
+            _check_whole(split)
+            yield from _lines(split, stream, separator, options[MAX_LINE_BYTES])
+
+
+def _lines(split: FileSplit, stream: BinaryIO, separator: bytes, longest: int) -> Iterator[pa.Array]:
+    position = 0
+    line: list[bytes] = []
+    line_bytes = 0
+    edge = b""
+    for piece in _pieces(split, stream, None):
+        if not position and not line and piece.startswith(_BOM):
+            position = len(_BOM)
+            piece = piece[position:]
+        line.append(piece)
+        line_bytes += len(piece)
+        # A separator may have begun before the piece. What was looked through is not looked at again.
+        edge += piece
+        if separator in edge:
+            data = b"".join(line)
+            lines = pc.split_pattern(as_array(data), separator).values
+            if len(data) > longest:
+                _check(split, lines[:-1], separator, position, longest)
+            yield lines[:-1]
+            line_bytes = pc.binary_length(lines[-1]).as_py()
+            edge = data[len(data) - line_bytes :]
+            line = [edge]
+            position += len(data) - line_bytes
+        if line_bytes > longest:
+            raise _too_long(split, position, longest)
+        edge = edge[len(edge) - min(len(edge), len(separator) - 1) :]
+    if line_bytes:
+        yield as_array(b"".join(line))
+
+
+def _check(split: FileSplit, lines: pa.Array, separator: bytes, position: int, longest: int) -> None:
+    sizes = pc.binary_length(lines)
+    if (pc.max(sizes).as_py() or 0) > longest:
+        at = pc.index(pc.greater(sizes, longest), True).as_py()
+        before = pc.sum(sizes[:at]).as_py() or 0
+        raise _too_long(split, position + before + at * len(separator), longest)
+
+
+def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[bytes]:
+    size = 0
+    while piece := stream.read(_CHUNK_BYTES):
+        size += len(piece)
+        if most is not None and size > most:
+            raise _too_large(split)
+        yield piece
+    if not is_compressed(split.path):
+        check_length(split, size)
+
+
+def _check_whole(split: FileSplit) -> None:
+    if split.start != 0 or split.end is not None:
+        raise SplitReadError(
+            f"{split.path} is to be read from byte {split.start} to {split.end}, but only as a whole",
+            remedy="have the enumerator give files out whole for wholetext and lineSep",
+        )
+
+
+def _too_large(split: FileSplit) -> SplitReadError:
+    return SplitReadError(
+        f"{split.path} has more than {_MOST_BYTES} bytes, which is what one value holds",
+        remedy="leave the file out, or read its lines",
+    )
+
+
+def _too_long(split: FileSplit, position: int, longest: int) -> CorruptFileError:
+    return CorruptFileError(
+        f"{split.path}, byte {position}: the line is longer than {longest} bytes",
+        remedy="check that lineSep is what ends its lines; where it is, raise maxLineBytes",
+    )

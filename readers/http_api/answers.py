@@ -1,0 +1,232 @@
+"""What is in an answer of a JSON API: its records, its next cursor, and by what a record is known again.
+
+Records stay the bytes that the server sent: what they mean is for
+:mod:`flip27_source.readers.http_api.records`, by the rules of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+import msgspec
+
+from flip27_source.errors import SplitReadError
+from flip27_source.readers.http_api.client import Doubtful, Response
+from flip27_source.readers.http_api.options import AT_END, CHECK_RECORDS, RECORDS_PATH, Path
+
+Position: TypeAlias = "str | int | float"
+"""A cursor, a link, the number of a page, or a time, as the server writes it."""
+
+_DIGEST_BYTES = 8
+_LONGEST_TIME = 100
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_ANY = msgspec.json.Decoder()
+_NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_CANONICAL = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The records of one answer.
+
+    Attributes:
+        following: where the next page is, when the answer says so.
+        place: the request's URL, as it may be shown.
+        has_link: the answer had a link to a next page, whatever it is used for.
+    """
+
+    records: Sequence[bytes]
+    following: Position | None
+    place: str
+    has_link: bool = False
+
+
+def records_of(response: Response, path: Path) -> list[bytes]:
+    """The records of an answer, each one a JSON object.
+
+    Raises:
+        Doubtful: the body is no JSON, and may have been cut off unnoticed.
+        SplitReadError: it is not what the options say.
+    """
+    try:
+        found = _at(response.body, path)
+        if found is None:
+            raise _no_records(response, path, "has nothing there")
+        if found == b"null":
+            return []  # how some servers write an empty list
+        records = [bytes(raw) for raw in _LIST.decode(found)]
+    except msgspec.ValidationError as error:
+        raise _no_records(response, path, str(error)) from None
+    except _NOT_DECODED as error:
+        raise _no_json(response, error) from None
+    for number, record in enumerate(records):
+        if record[:1] != b"{":
+            raise SplitReadError(
+                f"{response.place}: record {number} of the page is no JSON object: {_shown(record)}",
+                remedy=f"check {RECORDS_PATH.name}: it has to lead to a list of objects",
+            )
+    return records
+
+
+def cursor_of(response: Response, path: Path) -> str | int | None:
+    """The text or whole number at ``path``; None when there is nothing, null, false or an empty text."""
+    try:
+        found = _at(response.body, path)
+    except msgspec.ValidationError:
+        return None
+    except _NOT_DECODED as error:
+        raise _no_json(response, error) from None
+    try:
+        value = None if found is None else _ANY.decode(found)
+    except _NOT_DECODED:  # such as a number of 5,000 digits
+        value = found
+    if value is None or value is False or value == "":
+        return None
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise SplitReadError(
+        f"{response.place}: the value at {'.'.join(path)} is no cursor: {_shown(found or b'')}",
+        remedy="name the member that holds the next cursor or link, a text or a whole number",
+    )
+
+
+class Identity:
+    """By what records are known again: the value at ``id_path``, or all they hold when that is None."""
+
+    def __init__(self, id_path: Path | None) -> None:
+        self._path = id_path
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether no two records are known by the same."""
+        return self._path is not None
+
+    def digest(self, record: bytes, place: str) -> str:
+        """A short text that is the same whenever the record is."""
+        known_by: Any = record if self._path is None else value_of(record, self._path, "idField", place)
+        try:
+            known_by = _CANONICAL.encode(_ANY.decode(known_by))
+        except _NOT_DECODED:  # such as text that is not UTF-8
+            known_by = bytes(known_by)
+        return blake2b(known_by, digest_size=_DIGEST_BYTES).hexdigest()
+
+    def page_digest(self, records: Sequence[bytes]) -> bytes:
+        """The same for a whole page, byte by byte."""
+        return blake2b(b"\n".join(records), digest_size=2 * _DIGEST_BYTES).digest()
+
+    def place_after(self, records: Sequence[bytes], taken: int, last: str, place: str) -> int | None:
+        """Where reading goes on: behind the record ``last``, which was the one before ``taken``.
+
+        None when it is not on this page, or not where it was and has no id to look for.
+        """
+        if taken <= len(records) and self.digest(records[taken - 1], place) == last:
+            return taken
+        if not self.has_ids:
+            return None
+        found = [number for number, record in enumerate(records) if self.digest(record, place) == last]
+        return found[0] + 1 if len(found) == 1 else None
+
+
+def value_of(record: bytes, path: Path, option: str, place: str) -> bytes:
+    """The JSON text at ``path`` in a record, where the option says that there is one."""
+    try:
+        found = _at(record, path)
+    except _NOT_DECODED:
+        found = None
+    if found is None or found == b"null":
+        raise SplitReadError(
+            f"{place}: a record has no {'.'.join(path)}: {_shown(record)}",
+            remedy=f"check option {option}: every record needs a value there",
+        )
+    return found
+
+
+def time_of(record: bytes, path: Path, place: str) -> tuple[float | datetime, Position]:
+    """The time at ``path`` in a record, to be compared, and as the server writes it."""
+    raw = value_of(record, path, "sinceField", place)
+    try:
+        value: Any = _ANY.decode(raw)
+    except _NOT_DECODED:
+        value = None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value, value
+    if isinstance(value, str) and len(value) <= _LONGEST_TIME:
+        try:
+            if value.strip().replace(".", "", 1).isdecimal():
+                return float(value), value
+            moment = datetime.fromisoformat(value.strip())
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC), value
+        except ValueError:
+            pass
+    raise SplitReadError(
+        f"{place}: the value {_shown(raw)} at {'.'.join(path)} is no time",
+        remedy="name a field by option sinceField that holds a number, or a time such as 2026-01-31T12:00Z",
+    )
+
+
+def as_time(value: Position) -> float | datetime:
+    """The time that a position of the server's making stands for."""
+    return time_of(_CANONICAL.encode({"at": value}), ("at",), "the position")[0]
+
+
+def changed_records(place: str, what: str) -> SplitReadError:
+    """The error for records that are not those of the last time."""
+    return SplitReadError(
+        f"{place}: {what}",
+        remedy="records that were read must stay where they are, in one order (oldest first, by a sort "
+        f"parameter in the path). To go on all the same, set {CHECK_RECORDS.name} to false: rows may then "
+        "be missing or come twice",
+    )
+
+
+def repeated(place: str, what: str) -> Doubtful:
+    """The doubt about a page that was had before."""
+    return Doubtful(
+        f"{place}: {what}",
+        remedy="the server repeats itself; nothing was lost or read twice. If this is how it ends, tell its "
+        f"end in another way (see {AT_END.name}, cursorPath, emptyPageEnds); if pages may be alike, set "
+        f"{CHECK_RECORDS.name} to false",
+    )
+
+
+def _at(document: bytes, path: Path) -> bytes | None:
+    """The JSON text at ``path``; None when a member is missing."""
+    for name in path:
+        member = _MEMBERS.decode(document).get(name)
+        if member is None:
+            return None
+        document = bytes(member)
+    return document
+
+
+def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
+    where = f"at {RECORDS_PATH.name} {'.'.join(path)}" if path else "in the answer"
+    try:
+        names = ", ".join(list(_MEMBERS.decode(response.body))[:20])
+    except _NOT_DECODED:
+        names = ""
+    has = f"; the answer has {names}" if names else ""
+    return SplitReadError(
+        f"{response.place}: no list of records {where}: {why}{has}",
+        remedy=f"set {RECORDS_PATH.name} to where the list is, such as data.items; without it the whole "
+        "answer has to be a list",
+    )
+
+
+def _no_json(response: Response, error: Exception) -> Exception:
+    why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    what = f"{response.place}: the answer is no JSON: {why}: {_shown(response.body)}"
+    remedy = "check the path: the server has to answer with JSON"
+    if response.framed:
+        return SplitReadError(what, remedy=remedy)
+    # Without a length, a body that was cut off looks whole.
+    return Doubtful(what, remedy)
+
+
+def _shown(data: bytes) -> str:
+    return repr(data[:100].decode("utf-8", "replace")) + ("..." if len(data) > 100 else "")

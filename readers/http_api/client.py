@@ -1,0 +1,312 @@
+"""One GET request of the http reader: credentials, retries, and errors that tell no secret.
+
+What a page is, is not known here: the caller's ``accept`` looks at each answer, and may have the
+request made again. How a request is made is :mod:`flip27_source.readers.http_api.connections`. The
+credential is read where the request is made, goes into the request and nowhere else.
+"""
+
+from __future__ import annotations
+
+import codecs
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import unquote, unquote_plus
+
+from flip27_source.enumerator import RetryPolicy
+from flip27_source.enumerators.http_api.urls import joined_link, shortened, shown_url, with_params
+from flip27_source.errors import RegistryError, SplitReadError
+from flip27_source.file_systems.url_credentials import may_be_stored, secret_parameter
+from flip27_source.options import Options
+from flip27_source.readers.http_api.credentials import Credential, checked_headers, credentials_in, spellings
+from flip27_source.readers.http_api.options import (
+    HEADERS,
+    HTTP_RETRIES,
+    MAX_BACKOFF,
+    MAX_RESPONSE_BYTES,
+    REQUEST_TIMEOUT,
+)
+
+T = TypeVar("T")
+
+_SHOWN_CHARS = 200
+_LONGEST_POSITION = 8192
+_QUOTATION_ENDS = ("'...", '"...')
+_REMEDIES: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "check the credential: authEnv or authToken, and how it is sent: authHeader, "
+    "authScheme, authParam",
+    HTTPStatus.FORBIDDEN: "check what the credential (authEnv, authToken) may read",
+    HTTPStatus.NOT_FOUND: "check the path and endpoints",
+    HTTPStatus.GONE: "the server no longer knows this position: start a query with a new checkpoint",
+}
+
+
+class Doubtful(Exception):  # noqa: N818 - a request to ask again, which becomes an error at last
+    """An answer that is whole, but cannot be right; its text says why."""
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer of the server, with its whole body.
+
+    Attributes:
+        place: the request's URL, as it may be shown.
+        next_link: target of ``rel="next"`` in the Link header.
+        framed: the headers told how long the body is: it is known to be whole.
+    """
+
+    url: str
+    place: str
+    status: int
+    body: bytes
+    next_link: str | None
+    framed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why a try failed, and how long the server asks to wait, if it does."""
+
+    why: str
+    remedy: str = (
+        "see whether the server is up; more and longer tries: httpRetries, maxBackoff, requestTimeout. A "
+        "restarted query goes on where it stopped"
+    )
+    retry_after_s: float | None = None
+
+
+class HttpClient:
+    """Makes requests until they succeed or have failed too often.
+
+    Args:
+        pause: waits so many seconds.
+        now_s: the time, in seconds since the epoch.
+        most_requests: how many may be made in a row without rows or progress.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        pause: Callable[[float], None] = time.sleep,
+        now_s: Callable[[], float] = time.time,
+        most_requests: int = 10_000,
+    ) -> None:
+        self._http = _imported_connections()
+        self._connections = self._http.Connections(
+            timeout_s=options[REQUEST_TIMEOUT], max_body_bytes=options[MAX_RESPONSE_BYTES]
+        )
+        self._credential = Credential.of(options)
+        headers = options[HEADERS]
+        self._headers = {"Accept": "application/json", **checked_headers(headers)}
+        credentials = [self._credential.token, *credentials_in(headers)]
+        self._credentials = spellings(credentials)
+        self._hidden = spellings([*credentials, *headers.values()])
+        self._policy = RetryPolicy(retries=options[HTTP_RETRIES], longest_pause_s=options[MAX_BACKOFF])
+        self._pause = pause
+        self._now_s = now_s
+        self._most_requests = most_requests
+        self.requests_in_a_row = 0
+
+    def get(
+        self,
+        url: str,
+        accept: Callable[[Response], T],
+        *,
+        home: str,
+        also: Callable[[int], bool] = lambda _: False,
+    ) -> T:
+        """What ``accept`` makes of the answer.
+
+        Args:
+            home: the endpoint; only its server is asked.
+            accept: may raise Doubtful to have the request made again.
+            also: further statuses that ``accept`` takes, besides 200.
+
+        Raises:
+            SplitReadError: there is no such answer; retries are used up where they could help.
+        """
+        self.requests_in_a_row += 1
+        if self.requests_in_a_row > self._most_requests:
+            raise SplitReadError(
+                f"GET {self.shown(url)} is not made: {self._most_requests} requests in a row gave no rows, "
+                "and the API names yet another page",
+                remedy="see why it leads from one empty page to the next; nothing was lost or read twice",
+            )
+        failures = 0
+        while True:
+            outcome = self._tried(url, accept, home, also)
+            if not isinstance(outcome, _Failure):
+                return outcome
+            failures += 1
+            if failures > self._policy.retries:
+                raise SplitReadError(
+                    f"GET {self.shown(url)} failed {failures} times: {outcome.why}", remedy=outcome.remedy
+                )
+            asked_s = outcome.retry_after_s
+            longest_s = self._policy.longest_pause_s
+            self._pause(self._policy.pause_s(failures) if asked_s is None else min(asked_s, longest_s))
+
+    def shown(self, url: str) -> str:
+        """The URL as it may be shown."""
+        return shortened(self.masked(shown_url(url, filter(None, [self._credential.param]))))
+
+    def masked(self, text: str) -> str:
+        """The text without any secret that it may hold, whole or as the end of a quotation."""
+        for secret in self._hidden:
+            text = text.replace(secret, "***")
+            for end in _QUOTATION_ENDS:
+                for length in range(len(secret) - 1, 3, -1):
+                    text = text.replace(secret[:length] + end, "***" + end)
+        return text
+
+    def same_server(self, url: str, home: str) -> bool:
+        """Whether a request for ``url`` goes to the server of ``home``."""
+        try:
+            return bool(self._http.origin_of(url) == self._http.origin_of(home))
+        except ValueError:
+            return False
+
+    def followed(self, link: str, response: Response, home: str) -> str:
+        """The URL that a link of an answer leads to, as it may be stored.
+
+        Raises:
+            SplitReadError: it leads to another server than that of ``home``, or nobody can tell where; or a
+                secret is in it, somewhere else than where we put it.
+        """
+        self._refuse_long(link, response.place)
+        try:
+            url = joined_link(response.url, link)
+        except ValueError as error:
+            raise SplitReadError(
+                f"{response.place}: the link to the next page is not followed, {error}: {self.shown(link)}",
+                remedy="have the API give links as http or https URLs, absolute or relative, with everything "
+                "else escaped",
+            ) from None
+        if not self.same_server(url, home):
+            raise SplitReadError(
+                f"{response.place}: the link to the next page leads to another server, {self.shown(url)}",
+                remedy="give the path with the scheme, host and port that the API uses in its links: the "
+                "credential is only sent there",
+            )
+        if self._credential.param is not None:
+            url = with_params(url, {self._credential.param: None})
+        self.refuse_secret(url, response.place)
+        named = secret_parameter(url)
+        if named is not None and not may_be_stored(named):
+            raise SplitReadError(
+                f"{response.place}: the link to the next page has the parameter {named}, which looks like a "
+                "credential and would be stored",
+                remedy="use pagination cursor, page or since, if the API has it; or, if that parameter is "
+                "your own credential, give it by authParam under this name",
+            )
+        return url
+
+    def refuse_secret(self, position: str, place: str) -> None:
+        """Nothing that holds a secret may be stored, and nothing without bound."""
+        self._refuse_long(position, place)
+        written = (position, unquote(position), unquote_plus(position))
+        if any(secret in text for secret in self._credentials for text in written):
+            raise SplitReadError(
+                f"{place}: the link or cursor to the next page holds the credential, which is never stored",
+                remedy="give the credential in a header (authHeader), or by authParam under the name that "
+                "the server uses in its links",
+            )
+
+    @staticmethod
+    def _refuse_long(position: str, place: str) -> None:
+        if len(position) > _LONGEST_POSITION:
+            raise SplitReadError(
+                f"{place}: the link or cursor to the next page has {len(position)} characters; at most "
+                f"{_LONGEST_POSITION} are stored",
+                remedy="check cursorPath or linkPath: it has to lead to the cursor or link alone",
+            )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+    def _tried(
+        self, url: str, accept: Callable[[Response], T], home: str, also: Callable[[int], bool]
+    ) -> T | _Failure:
+        try:
+            answer = self._connections.get(
+                self._credential.in_url(url),
+                home=home,
+                headers=self._headers,
+                auth=self._credential.in_headers,
+            )
+        except self._http.Unanswered as error:
+            return _Failure(self.masked(str(error)))
+        except self._http.Refused as error:
+            # Without the cause: its text may hold the credential.
+            raise SplitReadError(
+                f"GET {self.shown(url)} failed: {self.masked(str(error))}", remedy=error.remedy
+            ) from None
+        response = self._response(url, answer)
+        if response.status != HTTPStatus.OK and not also(response.status):
+            return self._failure_of_status(response, answer)
+        try:
+            return accept(response)
+        except Doubtful as doubt:
+            return _Failure(self.masked(str(doubt)), doubt.remedy)
+        except SplitReadError as error:
+            # It quotes the answer, and some servers quote the request there.
+            raise SplitReadError(self.masked(error.what), remedy=error.remedy) from None
+
+    def _response(self, url: str, answer: Any) -> Response:
+        return Response(
+            url=url,
+            place=self.shown(url),
+            status=answer.status,
+            body=answer.body.removeprefix(codecs.BOM_UTF8),
+            next_link=answer.next_link,
+            framed=answer.framed,
+        )
+
+    def _failure_of_status(self, response: Response, answer: Any) -> _Failure:
+        status = response.status
+        phrase = next((known.phrase for known in HTTPStatus if known == status), "")
+        body = self.masked(response.body.decode("utf-8", "replace"))[:_SHOWN_CHARS]
+        said = f"status {status} {phrase}".rstrip() + (f", {body!r}" if body else "")
+        if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
+            return _Failure(said, retry_after_s=self._retry_after_s(answer.headers.get("Retry-After")))
+        remedy = _REMEDIES.get(status)
+        if 300 <= status < 400:
+            target = self.shown(answer.headers.get("Location", "nowhere"))
+            remedy = f"redirects are not followed with credentials: give the URL that it leads to, {target}"
+        raise SplitReadError(
+            f"GET {response.place} failed: {said}",
+            remedy=remedy
+            or "check the path, endpoints and parameters; a position that the server has "
+            "forgotten needs a query with a new checkpoint",
+        )
+
+    def _retry_after_s(self, value: str | None) -> float | None:
+        """Seconds that a Retry-After header asks for: a number, or a date."""
+        if value is None:
+            return None
+        if value.strip().isdecimal():
+            return float(value)
+        try:
+            return max(0.0, parsedate_to_datetime(value).timestamp() - self._now_s())
+        except (ValueError, OverflowError):
+            return None
+
+
+def _imported_connections() -> Any:
+    try:
+        from flip27_source.readers.http_api import connections as http_connections
+    except ImportError as error:
+        raise RegistryError(
+            f"the http reader needs the package requests: {error}",
+            remedy="pip install 'flip27-source[http]' on the driver and on every executor node",
+        ) from error
+    return http_connections

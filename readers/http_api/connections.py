@@ -1,0 +1,366 @@
+"""Connections to an HTTP API: requests end by a deadline, bodies within a bound, and none goes elsewhere.
+
+requests and urllib3 do the work. What lives here is what they leave open: their timeouts begin anew with
+each byte, their bodies have no bound, and who reads a URL differently connects to another host.
+Imported with the first reader: the package requests need not be installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.models import PreparedRequest
+
+from flip27_source.web.content_codings import CutOffError, UnknownCodingError, decoded
+
+Origin: TypeAlias = "tuple[str, str, int | None]"
+"""Scheme, host and port: what credentials are for."""
+
+_PIECE_BYTES = 1 << 16
+_SHOWN_BODY_BYTES = 100_000
+_PORTS = {"http": 80, "https": 443}
+_BROKEN = (urllib3.exceptions.HTTPError, requests.RequestException, OSError)
+
+
+class Unanswered(Exception):  # noqa: N818 - a request to try again, which becomes an error at last
+    """No whole answer came; it may, the next time."""
+
+
+class Refused(Exception):  # noqa: N818 - the reader makes an error of it, with the request
+    """A request that is not made, or an answer that is not taken, however often it is tried."""
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer.
+
+    Attributes:
+        body: unpacked; of an error only the beginning.
+        next_link: target of ``rel="next"`` in the Link header.
+        framed: the headers said how long the body is: it is known to be whole.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    next_link: str | None
+    framed: bool
+
+
+@lru_cache(maxsize=128)
+def origin_of(url: str) -> Origin:
+    """Where a request for ``url`` connects to, by the parser that makes the connection.
+
+    Raises:
+        ValueError: nowhere; it is no URL of HTTP.
+    """
+    request = PreparedRequest()
+    request.prepare_url(url, None)
+    return _origin(request)
+
+
+class Connections:
+    """Makes GET requests, one at a time."""
+
+    def __init__(self, *, timeout_s: float, max_body_bytes: int) -> None:
+        self._timeout_s = timeout_s
+        self._max_body_bytes = max_body_bytes
+        self._watchdog = _Watchdog(timeout_s)
+        self._known_settings: dict[Origin, Mapping[str, Any]] = {}
+        self._session = requests.Session()
+        self._session.headers["Accept-Encoding"] = "gzip"
+        self._adapter = _WatchedAdapter()
+        self._session.mount("http://", self._adapter)
+        self._session.mount("https://", self._adapter)
+
+    def get(self, url: str, *, home: str, headers: Mapping[str, str], auth: Callable[[Any], Any]) -> Answer:
+        """The answer; of one that is not 200 only the beginning of its body.
+
+        Args:
+            home: a URL of the only server that the request may go to.
+            auth: puts the credential into the request.
+
+        Raises:
+            Unanswered: it may be tried again.
+            Refused: it may not.
+        """
+        try:
+            request = self._session.prepare_request(
+                requests.Request("GET", url, headers=dict(headers), auth=auth)
+            )
+            goes_to = _origin(request)
+            is_elsewhere = goes_to != origin_of(home)
+            settings = self._settings(str(request.url), goes_to)
+        except (requests.RequestException, ValueError) as error:
+            raise _not_made(error) from None
+        if is_elsewhere:
+            raise Refused(
+                "it would lead to another server",
+                "the credential is only sent to the scheme, host and port of path and endpoints",
+            )
+        with self._watchdog.request() as deadline:
+            try:
+                # Not by the session: that keeps cookies, and reads the whole body of a redirect.
+                answer = self._adapter.send(request, timeout=self._timeout_s, **settings)
+                with contextlib.closing(answer):
+                    taken = self._taken(answer)
+            except (requests.exceptions.InvalidProxyURL, requests.exceptions.InvalidURL) as error:
+                raise _not_made(error) from None
+            except (Unanswered, *_BROKEN) as error:
+                if deadline.is_over or isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
+                    raise self._late() from None
+                raise _broken(error) from None
+            # A body without a length seems to end where its connection is cut.
+            if deadline.is_over:
+                raise self._late()
+        return taken
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._watchdog.close()
+        self._session.close()
+
+    def _settings(self, url: str, origin: Origin) -> Mapping[str, Any]:
+        """Proxies and certificates of the environment; to look for them takes longer than the rest."""
+        if origin not in self._known_settings:
+            found = self._session.merge_environment_settings(url, {}, True, None, None)
+            self._known_settings[origin] = found
+        return self._known_settings[origin]
+
+    def _late(self) -> Unanswered:
+        return Unanswered(f"no whole answer within {self._timeout_s:g} seconds (requestTimeout)")
+
+    def _taken(self, answer: Any) -> Answer:
+        raw = answer.raw
+        framed = raw.length_remaining is not None or bool(raw.chunked)
+        body = self._body(answer) if answer.status_code == 200 else _beginning(answer)
+        return Answer(
+            status=answer.status_code,
+            headers=answer.headers,
+            body=body,
+            next_link=answer.links.get("next", {}).get("url"),
+            framed=framed,
+        )
+
+    def _body(self, answer: Any) -> bytes:
+        length = answer.raw.length_remaining
+        if length is not None and length > self._max_body_bytes:
+            raise self._too_large(f"has {length} bytes,")
+        found = bytearray()
+        for piece in _unpacked(answer, self._within(answer.raw, "has")):
+            found += piece
+            if len(found) > self._max_body_bytes:
+                raise self._too_large("unpacks to")
+        return bytes(found)
+
+    def _within(self, raw: Any, what: str) -> Iterator[bytes]:
+        count = 0
+        for piece in _pieces(raw):
+            count += len(piece)
+            if count > self._max_body_bytes:
+                raise self._too_large(what)
+            yield piece
+
+    def _too_large(self, what: str) -> Refused:
+        return Refused(
+            f"the answer {what} more than the {self._max_body_bytes} bytes of maxResponseBytes",
+            "ask for smaller pages (pageSizeParam and pageSize, or a parameter in the path); or raise "
+            "maxResponseBytes, if the executors have the memory for several times as much",
+        )
+
+
+class _Deadline:
+    """When a request has to be over, and the connections that end then, whatever they wait for."""
+
+    def __init__(self, ends_s: float) -> None:
+        self.ends_s = ends_s
+        self.is_over = False
+        self._sockets: list[socket.socket] = []
+
+    def watch(self, connection: Any) -> None:
+        """Let ``connection``, a socket, end with the deadline."""
+        # A descriptor of its own: TLS takes the first one over, and what reads a body closes it.
+        watched = socket.socket(fileno=os.dup(connection.fileno()))
+        self._sockets.append(watched)
+        if self.is_over:
+            _shut_down(watched)
+
+    def end(self) -> None:
+        """The request has taken too long."""
+        self.is_over = True
+        for watched in tuple(self._sockets):
+            _shut_down(watched)
+
+    def close(self) -> None:
+        """The request is over."""
+        for watched in self._sockets:
+            watched.close()
+
+
+class _Watchdog:
+    """Ends requests that take too long: one thread for all requests of a reader, for they are many."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._current: _Deadline | None = None
+        self._is_running = False
+        self._closed = threading.Event()
+
+    @contextlib.contextmanager
+    def request(self) -> Iterator[_Deadline]:
+        """Watches what is connected inside, in this thread."""
+        deadline = _Deadline(time.monotonic() + self._timeout_s)
+        with self._lock:
+            self._current = deadline
+            if not self._is_running:
+                self._is_running = True
+                threading.Thread(target=self._run, name="flip27-http-deadline", daemon=True).start()
+        before = _deadline.set(deadline)
+        try:
+            yield deadline
+        finally:
+            _deadline.reset(before)
+            with self._lock:
+                self._current = None
+                deadline.close()
+
+    def close(self) -> None:
+        """No request follows."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        wait_s = self._timeout_s
+        while True:
+            is_closed = self._closed.wait(wait_s)
+            with self._lock:
+                if is_closed or self._current is None:
+                    self._is_running = False
+                    return
+                # Of a later request than the one that was waited for, or of that very one.
+                wait_s = self._current.ends_s - time.monotonic()
+                if wait_s <= 0:
+                    self._current.end()
+                    wait_s = self._timeout_s
+
+
+_deadline: ContextVar[_Deadline] = ContextVar("deadline")
+
+
+class _NotOfOurs(logging.Filter):
+    """Leaves out what urllib3 logs of these requests: URLs, with the tokens in them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return _deadline.get(None) is None
+
+
+for _logger in ("connection", "connectionpool", "poolmanager", "response", "util.retry"):
+    logging.getLogger(f"urllib3.{_logger}").addFilter(_NotOfOurs())
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the other side was first
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Watched:
+    """Has the deadline of the request end the connection; mixed into urllib3's, which tells of it."""
+
+    sock: Any
+
+    def _new_conn(self) -> Any:
+        made = super()._new_conn()  # type: ignore[misc]
+        _deadline.get().watch(made)
+        return made
+
+    def request(self, *args: Any, **kwargs: Any) -> Any:
+        if self.sock is not None:
+            _deadline.get().watch(self.sock)
+        return super().request(*args, **kwargs)  # type: ignore[misc]
+
+
+def _watched(pools: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for scheme, pool in pools.items():
+        connection = type(f"Watched{pool.ConnectionCls.__name__}", (_Watched, pool.ConnectionCls), {})
+        found[scheme] = type(f"Watched{pool.__name__}", (pool,), {"ConnectionCls": connection})
+    return found
+
+
+class _WatchedAdapter(HTTPAdapter):
+    """Whose connections end with the deadline, those through a proxy too."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _watched(self.poolmanager.pool_classes_by_scheme)
+
+    def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> Any:
+        is_new = proxy not in self.proxy_manager
+        manager = super().proxy_manager_for(proxy, **proxy_kwargs)
+        if is_new:
+            manager.pool_classes_by_scheme = _watched(manager.pool_classes_by_scheme)
+        return manager
+
+
+def _origin(request: Any) -> Origin:
+    # As requests itself does once it has prepared the URL.
+    parts = urlsplit(request.url)
+    if parts.scheme not in _PORTS or parts.hostname is None:
+        raise ValueError("http:// or https:// and a host are expected")
+    return parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme]
+
+
+def _pieces(raw: Any) -> Iterator[bytes]:
+    while piece := raw.read(_PIECE_BYTES, decode_content=False):
+        yield piece
+
+
+def _beginning(answer: Any) -> bytes:
+    """What an error says, as far as it can be had."""
+    found = bytearray()
+    with contextlib.suppress(Unanswered, Refused, *_BROKEN):
+        for piece in _unpacked(answer, _pieces(answer.raw)):
+            found += piece
+            if len(found) > _SHOWN_BODY_BYTES:
+                break
+    return bytes(found[:_SHOWN_BODY_BYTES])
+
+
+def _unpacked(answer: Any, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        headers = answer.headers
+        yield from decoded(pieces, headers.get("Content-Encoding", ""), headers.get("Transfer-Encoding", ""))
+    except UnknownCodingError as error:
+        raise Refused(str(error), "have the server answer with gzip or without compression") from None
+    except CutOffError as error:
+        raise Unanswered(str(error)) from None
+
+
+def _not_made(error: Exception) -> Refused:
+    return Refused(f"it cannot be made: {_told(error)}", "check the path, endpoints and headers")
+
+
+def _broken(error: BaseException) -> Unanswered:
+    return Unanswered(f"the connection broke or the body was cut off: {_told(error)}")
+
+
+def _told(error: BaseException) -> str:
+    return str(error) if isinstance(error, Unanswered) else f"{type(error).__name__}: {error}"

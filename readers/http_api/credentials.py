@@ -1,0 +1,96 @@
+"""The credential of the http reader: where it is from, how it goes into a request, how it may be spelled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from flip27_source.enumerators.http_api.urls import with_params
+from flip27_source.errors import OptionError
+from flip27_source.file_systems.url_credentials import is_secret_name
+from flip27_source.options import Options
+from flip27_source.readers.http_api.options import AUTH_ENV, AUTH_HEADER, AUTH_PARAM, AUTH_SCHEME, AUTH_TOKEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """The token, and where it goes; empty when there is none."""
+
+    token: str
+    header: str
+    prefix: str
+    param: str | None
+
+    @classmethod
+    def of(cls, options: Options) -> Credential:
+        token = _token(options)
+        header, scheme = options[AUTH_HEADER], options[AUTH_SCHEME]
+        if scheme is None:
+            scheme = "Bearer" if header.lower() == "authorization" else ""
+        return cls(
+            token=token,
+            header=header,
+            prefix=scheme.strip() + " " if scheme.strip() else "",
+            param=options[AUTH_PARAM],
+        )
+
+    def in_url(self, url: str) -> str:
+        return with_params(url, {self.param: self.token}) if self.param and self.token else url
+
+    def in_headers(self, request: Any) -> Any:
+        # Given as ``auth`` of the request even when there is none: else requests takes one from .netrc.
+        if self.token and not self.param:
+            request.headers[self.header] = self.prefix + self.token
+        return request
+
+
+def _token(options: Options) -> str:
+    name = options[AUTH_ENV]
+    token = options[AUTH_TOKEN] if name is None else os.environ.get(name)
+    if token is None and name is not None:
+        raise OptionError(
+            f"the environment variable {name} of option authEnv is not set on this executor",
+            remedy="set it for the Python workers of all executors (spark.executorEnv.* in the "
+            "configuration of Spark, or the environment that Spark is started in)",
+        )
+    token = (token or "").strip()
+    if not _fits_header(token):
+        raise OptionError(
+            f"the token of option {'authToken' if name is None else 'authEnv'} (not shown) has characters "
+            "that cannot be sent",
+            remedy="check for line breaks and characters beyond Latin-1 in it",
+        )
+    return token
+
+
+def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in headers.items():
+        if not _fits_header(value) or value != value.strip() or not name.strip():
+            raise OptionError(
+                f"the header {name!r} of option headers has a value (not shown) that cannot be sent",
+                remedy="check for line breaks, blanks at its ends, and characters beyond Latin-1 in it",
+            )
+    return headers
+
+
+def credentials_in(headers: Mapping[str, str]) -> list[str]:
+    """Values of headers that look like credentials, with and without a word such as Basic before them."""
+    found = [value for name, value in headers.items() if is_secret_name(name)]
+    return [*found, *(value.rpartition(" ")[2] for value in found)]
+
+
+def _fits_header(value: str) -> bool:
+    return all(" " <= char <= "\xff" and char != "\x7f" for char in value)
+
+
+def spellings(secrets: list[str]) -> list[str]:
+    """The secrets as they may occur in URLs, JSON and quotations, longest first; very short ones are none."""
+    found: set[str] = set()
+    for text in secrets:
+        if len(text) > 3:
+            found |= {text, quote(text), quote(text, safe=""), quote_plus(text), text.replace("/", r"\/")}
+    found |= {repr(text)[1:-1] for text in found}
+    return sorted(found, key=len, reverse=True)

@@ -1,0 +1,88 @@
+"""Pages by number: what a number means depends on the size of the pages, which may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from flip27_source.enumerators.http_api.enumerator import HttpSplit
+from flip27_source.enumerators.http_api.urls import with_params
+from flip27_source.options import Options
+from flip27_source.readers.http_api.answers import Page, changed_records, records_of, repeated
+from flip27_source.readers.http_api.client import HttpClient, Response
+from flip27_source.readers.http_api.options import FIRST_PAGE, PAGE_PARAM, PAGE_SIZE
+from flip27_source.readers.http_api.pagination import Step, Walk
+
+
+class PageWalk(Walk):
+    """Pages are numbered; one without records (or status 404) is behind the last."""
+
+    def __init__(self, options: Options, client: HttpClient) -> None:
+        super().__init__(options, client)
+        self._param = options[PAGE_PARAM]
+        self._first_number = options[FIRST_PAGE]
+        self._size = options[PAGE_SIZE]
+
+    def steps(self, split: HttpSplit) -> Iterator[Step]:
+        """A position is the page that was read last, and how many of its records.
+
+        It moves to the next page only together with records of that page, and only when the page
+        before is known to be full: else rows that are added to it in between would be left out.
+        """
+        number = self._first_number if split.at is None else int(split.at)
+        size = self._size
+        page, first = self._fetched(split, number), 0
+        if split.taken:
+            number, page, first = self._found_again(split, number, page)
+        known: set[bytes] = set()
+        while page.records:
+            if first < len(page.records):
+                split = self._moved(split, number, len(page.records), page, first)
+                yield Step(page.records[first:], split, page.place, first)
+            known.add(self._identity.page_digest(page.records))
+            following = self._fetched(split, number + 1, known)
+            if not following.records:
+                return
+            if not len(page.records) == len(following.records) == size:
+                # Has the page grown, or the size changed? Then the next page is not what it seemed to be.
+                found, page, first = self._found_again(split, number, self._fetched(split, number))
+                size = len(page.records)
+                if found != number or first < size:
+                    number = found
+                    continue
+            number, page, first = number + 1, following, 0
+
+    def _found_again(self, split: HttpSplit, number: int, page: Page) -> tuple[int, Page, int]:
+        """The page that holds the record read last, and where it goes on; ``number`` is the likeliest."""
+        first = self._place_after(page, split, split.taken)
+        if first is not None:
+            return number, page, first
+        start = self._fetched(split, self._first_number)
+        size = len(start.records)
+        if size:
+            pages, rest = divmod(split.count - 1, size) if split.count > size else (0, split.count - 1)
+            number = self._first_number + pages
+            page = self._fetched(split, number) if pages else start
+            first = self._place_after(page, split, rest + 1)
+        if first is None:
+            raise changed_records(page.place, "the record that was read last is not where it was")
+        return number, page, first
+
+    def _fetched(self, split: HttpSplit, number: int, known: set[bytes] | None = None) -> Page:
+        """A page; one whose content is ``known`` is not the one that was asked for."""
+
+        def accept(response: Response) -> Page:
+            if response.status == HTTPStatus.NOT_FOUND:
+                return Page([], None, response.place)
+            records = records_of(response, self._records_path)
+            if self._checks and known and records and self._identity.page_digest(records) in known:
+                raise repeated(response.place, "the page has the records of a page before it")
+            return Page(records, None, response.place)
+
+        url = with_params(split.split_id, {**self._size_params, self._param: number})
+        return self._client.get(
+            url,
+            accept,
+            home=split.split_id,
+            also=lambda status: status == HTTPStatus.NOT_FOUND and number > self._first_number,
+        )

@@ -1,0 +1,192 @@
+"""How an API is paged: the steps from a position to the next, one for each page.
+
+A walk makes requests and decides what is new; it knows nothing of rows or batches. Positions count
+records from a place that the server names, and remember the last record: so pages may change their
+size, grow, or come twice, and still each record is in one step.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from flip27_source.enumerators.http_api.enumerator import HttpSplit
+from flip27_source.enumerators.http_api.urls import with_params
+from flip27_source.options import Options
+from flip27_source.readers.http_api.answers import (
+    Identity,
+    Page,
+    Position,
+    changed_records,
+    cursor_of,
+    records_of,
+    repeated,
+)
+from flip27_source.readers.http_api.client import HttpClient, Response
+from flip27_source.readers.http_api.options import (
+    CHECK_RECORDS,
+    CURSOR_PARAM,
+    CURSOR_PATH,
+    EMPTY_PAGE_ENDS,
+    ID_FIELD,
+    LINK_PATH,
+    PAGE_SIZE,
+    PAGE_SIZE_PARAM,
+    PAGINATION,
+    RECORDS_PATH,
+    START_CURSOR,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Records that follow the position before, and the position after them.
+
+    Attributes:
+        place: the request that gave them, as it may be shown.
+        first: number of the first of them on its page.
+    """
+
+    records: Sequence[bytes]
+    after: HttpSplit
+    place: str
+    first: int = 0
+
+
+class Walk(ABC):
+    """Goes from page to page of an endpoint."""
+
+    def __init__(self, options: Options, client: HttpClient) -> None:
+        self._client = client
+        self._records_path = options[RECORDS_PATH]
+        self._identity = Identity(options[ID_FIELD])
+        self._checks = options[CHECK_RECORDS]
+        size_param = options[PAGE_SIZE_PARAM]
+        self._size_params = {} if size_param is None else {size_param: options[PAGE_SIZE]}
+
+    @abstractmethod
+    def steps(self, split: HttpSplit) -> Iterator[Step]:
+        """All there is from the position of ``split`` on, now; none when nothing is new."""
+
+    def steps_until(self, split: HttpSplit, end: HttpSplit) -> Iterator[Step]:
+        """The same records again that once led from ``split`` to ``end``; positions do not count.
+
+        Raises:
+            SplitReadError: the server no longer has them.
+        """
+        left = end.count - split.count
+        if left == 0:
+            return
+        for step in self.steps_to_the_end(split):
+            records = step.records[:left]
+            left -= len(records)
+            if left == 0 and not self._is_last(records, end, step.place):
+                raise changed_records(step.place, "the batch is read again, and ends with another record now")
+            if records:
+                yield replace(step, records=records)
+            if left == 0:
+                return
+        if self._checks:
+            place = self._client.shown(split.split_id)
+            raise changed_records(place, f"the batch is read again, and its last {left} records are gone")
+
+    def steps_to_the_end(self, split: HttpSplit) -> Iterator[Step]:
+        """Like ``steps``, where the end matters: it is the end when two looks in a row find nothing.
+
+        To one that falls on a change of the page size, pages by number may seem to end.
+        """
+        looks = 0
+        while looks < 2:
+            looks += 1
+            for step in self.steps(split):
+                looks, split = 0, step.after
+                yield step
+
+    def _is_last(self, records: Sequence[bytes], end: HttpSplit, place: str) -> bool:
+        return not self._checks or self._identity.digest(records[-1], place) == end.last
+
+    def _moved(self, split: HttpSplit, at: Position | None, taken: int, page: Page, first: int) -> HttpSplit:
+        """The position behind all of ``page``, whose records from ``first`` on are new."""
+        fresh = len(page.records) - first
+        last = self._identity.digest(page.records[-1], page.place) if fresh else split.last
+        return replace(split, at=at, taken=taken, count=split.count + fresh, last=last)
+
+    def _place_after(self, page: Page, split: HttpSplit, taken: int) -> int | None:
+        """Where the page goes on behind the ``taken`` records that were read; None if it does not."""
+        if taken == 0:
+            return 0
+        if self._checks and split.last is not None:
+            return self._identity.place_after(page.records, taken, split.last, page.place)
+        return taken if taken <= len(page.records) else None
+
+
+class ChainWalk(Walk):
+    """Each answer says where the next page is; the last one does not: cursor, link, and one page only."""
+
+    def __init__(self, options: Options, client: HttpClient) -> None:
+        super().__init__(options, client)
+        self._kind = options[PAGINATION]
+        self._cursor_param = options[CURSOR_PARAM]
+        self._start = options[START_CURSOR] if self._kind == "cursor" else None
+        self._next_path = options[CURSOR_PATH] if self._kind == "cursor" else options[LINK_PATH]
+        self._empty_page_ends = options[EMPTY_PAGE_ENDS]
+
+    def steps(self, split: HttpSplit) -> Iterator[Step]:
+        """A position is a cursor or link that was followed last, and the records taken from there on.
+
+        Records are counted from it over as many pages as they are on: the server may have changed
+        the size of its pages. At the end the position stays on the last page, which may grow.
+        """
+        known: set[Position | None] = set()
+        while True:
+            known.add(split.at)
+            page = self._fetched(split, known)
+            first = self._place_after(page, split, split.taken)
+            ends = page.following is None or (self._empty_page_ends and not page.records)
+            ends = ends or page.following == split.at
+            if first is None and (ends or split.taken <= len(page.records)):
+                raise changed_records(page.place, "the record that was read last is not where it was")
+            records = [] if first is None else page.records[first:]
+            if ends:
+                if records:
+                    after = self._moved(split, split.at, len(page.records), page, first or 0)
+                    yield Step(records, after, page.place, first or 0)
+                return
+            left = split.taken - len(page.records) if first is None else 0
+            start = len(page.records) if first is None else first
+            split = self._moved(split, page.following, left, page, start)
+            yield Step(records, split, page.place, start)
+
+    def _fetched(self, split: HttpSplit, known: set[Position | None]) -> Page:
+        def accept(response: Response) -> Page:
+            records = records_of(response, self._records_path)
+            following = self._following(response, split)
+            # A page that names itself and has nothing new is how some servers say that it is the last.
+            is_last = following == split.at and len(records) <= split.taken
+            if following is not None and following in known and not is_last:
+                raise repeated(response.place, "the answer leads back to a page that was read before")
+            return Page(records, following, response.place)
+
+        return self._client.get(self._url(split), accept, home=split.split_id)
+
+    def _url(self, split: HttpSplit) -> str:
+        url = with_params(split.split_id, self._size_params)
+        if self._kind == "cursor":
+            return with_params(url, {self._cursor_param: split.at if split.at is not None else self._start})
+        # A link is complete, and may be signed.
+        return url if split.at is None else str(split.at)
+
+    def _following(self, response: Response, split: HttpSplit) -> Position | None:
+        if self._kind == "none":
+            return None
+        if self._next_path is None:
+            found: Position | None = response.next_link
+        else:
+            found = cursor_of(response, self._next_path)
+        if found is None:
+            return None
+        if self._kind == "cursor":
+            self._client.refuse_secret(str(found), response.place)
+            return found
+        return self._client.followed(str(found), response, split.split_id)

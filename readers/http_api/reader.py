@@ -1,0 +1,146 @@
+"""The http reader: pages of a JSON API, read on executors, each record in exactly one batch.
+
+What lives here: the reader, which walk goes from page to page, and how a batch that is repeated
+comes to the same rows. A request is :mod:`flip27_source.readers.http_api.client`; what a position means
+is for the walks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from flip27_source.enumerators.http_api.enumerator import ON_REMOVED_ENDPOINT, HttpSplit, endpoints_of
+from flip27_source.errors import SplitReadError
+from flip27_source.events import Progress
+from flip27_source.options import Option
+from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
+from flip27_source.readers.http_api.client import HttpClient
+from flip27_source.readers.http_api.options import AT_END, HTTP_OPTIONS, PAGINATION, check_http_options
+from flip27_source.readers.http_api.page_numbers import PageWalk
+from flip27_source.readers.http_api.pagination import ChainWalk, Step, Walk
+from flip27_source.readers.http_api.records import RecordConverter
+from flip27_source.readers.http_api.since import SinceWalk
+from flip27_source.readers.json_lines.reader import CORRUPT_RECORD_COLUMN, MODE
+from flip27_source.source_options import PATH, TIME_ZONE
+
+_WALKS: dict[str, type[Walk]] = {
+    "none": ChainWalk,
+    "cursor": ChainWalk,
+    "link": ChainWalk,
+    "page": PageWalk,
+    "since": SinceWalk,
+}
+
+
+class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
+    """Reads the endpoints of a JSON API page by page.
+
+    Args:
+        pause, now_s: how it waits and what time it is; tests hand in their own.
+        most_requests: how many it makes in a row that give nothing to pass on.
+    """
+
+    options: ClassVar[tuple[Option[Any], ...]] = (*HTTP_OPTIONS, MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE)
+
+    def __init__(
+        self,
+        pause: Callable[[float], None] = time.sleep,
+        now_s: Callable[[], float] = time.time,
+        most_requests: int = 10_000,
+    ) -> None:
+        self._pause = pause
+        self._now_s = now_s
+        self._most_requests = most_requests
+        self._client: HttpClient | None = None
+
+    def open(self, context: SourceReaderContext) -> None:
+        """Check the options, and prepare connections and conversion."""
+        super().open(context)
+        options = context.options
+        check_http_options(options)
+        self._client = HttpClient(
+            options, pause=self._pause, now_s=self._now_s, most_requests=self._most_requests
+        )
+        self._walk = _WALKS[options[PAGINATION]](options, self._client)
+        self._converter = RecordConverter(context)
+
+    def read(self, split: HttpSplit) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
+        """The records from the position of ``split`` on, with a Progress behind each page."""
+        assert self._client is not None
+        for item in self._read(split):
+            self._client.requests_in_a_row = 0
+            yield item
+
+    def _read(self, split: HttpSplit) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
+        ends = self.context.end_positions
+        if split.split_id in ends:
+            self._check_is_named(split)
+            yield from self._read_again(split, ends[split.split_id])
+            return
+        if self._is_given_up(split):
+            yield Progress(None)
+            return
+        self._check_is_named(split)
+        start = split
+        for step in self._walk.steps(split):
+            yield from self._marked(step)
+            split = step.after
+        # Only where this read found no rows: the end of a finished split does not tell how many
+        # there were, and the same number has to come when the batch is repeated.
+        if self.context.options[AT_END] == "finish" and split.count == start.count:
+            for step in self._walk.steps_to_the_end(split):
+                yield from self._marked(step)
+                if step.records:
+                    return
+            yield Progress(None)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.close()
+
+    def _read_again(
+        self, split: HttpSplit, end: HttpSplit | None
+    ) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
+        """The rows of an attempt that has ended at ``end``, however the server cuts pages now."""
+        if end is not None:
+            for step in self._walk.steps_until(split, end):
+                yield self._batch(step)
+        if end != split:
+            yield Progress(end)
+
+    def _marked(self, step: Step) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
+        if step.records:
+            yield self._batch(step)
+        yield Progress(step.after)
+
+    def _batch(self, step: Step) -> pa.RecordBatch:
+        try:
+            return self._converter.batch(step.records, step.place, step.first)
+        except SplitReadError as error:
+            assert self._client is not None
+            raise SplitReadError(self._client.masked(error.what), remedy=error.remedy) from None
+
+    def _check_is_named(self, split: HttpSplit) -> None:
+        """Raise SplitReadError where the credential would go to a server that the options do not name."""
+        options, client = self.context.options, self._client
+        assert client is not None
+        if options[PATH] is None:  # of another enumerator
+            return
+        if not any(client.same_server(split.split_id, url) for url in endpoints_of(options)):
+            raise SplitReadError(
+                f"the state has the endpoint {client.shown(split.split_id)}, whose server no option names: "
+                "no request is made to it",
+                remedy="set path or endpoints to it, if it is yours; a savepoint whose API has moved needs "
+                "pathRewrite",
+            )
+
+    def _is_given_up(self, split: HttpSplit) -> bool:
+        options = self.context.options
+        if options[ON_REMOVED_ENDPOINT] == "fail" or options[PATH] is None:
+            return False
+        return split.split_id not in endpoints_of(options)

@@ -1,0 +1,103 @@
+"""Records of a JSON API as Arrow batches, with the values that Spark's JSON reader gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Options
+from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.datetimes.spark_texts import java_zone
+from flip27_source.readers.files.not_null import first_forbidden_null
+from flip27_source.readers.json_lines.arrays import arrays_of_rows
+from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
+from flip27_source.readers.json_lines.reader import CORRUPT_RECORD_COLUMN, MODE
+from flip27_source.readers.json_lines.values import JsonLineParser, Row
+from flip27_source.source_options import TIME_ZONE
+
+_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+"""Between the tokens of a JSON text only: inside its strings they have to be escaped."""
+
+
+class RecordConverter:
+    """Converts records to the schema of ``context``."""
+
+    def __init__(self, context: SourceReaderContext) -> None:
+        options: Options = context.options
+        time_zone = options[TIME_ZONE] or context.time_zone
+        self._schema = context.schema
+        self._mode = options[MODE]
+        self._corrupt_index = _corrupt_index(context.schema, options[CORRUPT_RECORD_COLUMN])
+        fields = [field for number, field in enumerate(context.schema) if number != self._corrupt_index]
+        self._data_schema = pa.schema(fields)
+        self._columns = JsonColumnsParser(self._data_schema, time_zone)
+        self._rows = JsonLineParser(self._data_schema, java_zone(time_zone))
+
+    def batch(self, records: Sequence[bytes], place: str, first: int) -> pa.RecordBatch:
+        """One row for each record, unless malformed ones are dropped.
+
+        Args:
+            place, first: where the records are from, for errors: the request, and the first's number.
+        """
+        records = [record.translate(_LINE_ENDS) for record in records]
+        if self._columns.usable:
+            data = pa.py_buffer(b"".join([record + b"\n" for record in records]))
+            parsed = self._columns.parse(data, len(records))
+            if isinstance(parsed, Parsed) and not parsed.doubtful:
+                return self._finished(parsed.columns, pa.nulls(len(records), pa.string()), place, first)
+        rows: list[Row] = []
+        corrupt: list[bytes | None] = []
+        for number, record in enumerate(records, first):
+            line = self._rows.parse(record)
+            if line.malformed and self._mode == "FAILFAST":
+                raise SplitReadError(
+                    f"{place}: record {number} of the page does not fit the schema: {_shown(record)}",
+                    remedy=f"correct the schema; or set {MODE.name} to PERMISSIVE, and add a string column "
+                    f"{CORRUPT_RECORD_COLUMN.default} to see such records",
+                )
+            if line.malformed and self._mode == "DROPMALFORMED":
+                continue
+            rows += line.rows or [[None] * len(self._data_schema)]
+            corrupt.append(record if line.malformed else None)
+        texts = pc.cast(
+            pa.array(corrupt, pa.binary()),
+            options=pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True),
+        )
+        return self._finished(arrays_of_rows(rows, self._data_schema), texts, place, first)
+
+    def _finished(self, columns: list[pa.Array], corrupt: pa.Array, place: str, first: int) -> pa.RecordBatch:
+        columns = list(columns)
+        if self._corrupt_index is not None:
+            columns.insert(self._corrupt_index, corrupt)
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        found = first_forbidden_null(batch)
+        if found is not None:
+            name, row = found
+            raise SplitReadError(
+                f"{place}: the column {name} is NOT NULL and record {first + row} of the page has no value "
+                "for it",
+                remedy="declare the column without NOT NULL",
+            )
+        return batch
+
+
+def _corrupt_index(schema: pa.Schema, name: str) -> int | None:
+    index: int = schema.get_field_index(name)
+    if index < 0:
+        return None
+    field = schema.field(index)
+    if not pt.is_string(field.type) or not field.nullable:
+        raise SchemaError(
+            f"the column {name} for malformed records is {field.type}{'' if field.nullable else ' NOT NULL'}",
+            remedy=f"declare {name} as a string that can be null, or name another column by "
+            f"{CORRUPT_RECORD_COLUMN.name}",
+        )
+    return index
+
+
+def _shown(record: bytes) -> str:
+    return repr(record[:200].decode("utf-8", "replace")) + ("..." if len(record) > 200 else "")

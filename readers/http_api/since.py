@@ -1,0 +1,165 @@
+"""Records since a time: each request begins at the time of the record that was read last.
+
+The API gives that time's records again, and there may be more of them than before: so the position
+keeps digests of those that were read, and each record that is as old is compared with them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeAlias
+
+from flip27_source.enumerators.http_api.enumerator import HttpSplit
+from flip27_source.enumerators.http_api.urls import with_params
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Options
+from flip27_source.readers.http_api.answers import (
+    Page,
+    Position,
+    as_time,
+    changed_records,
+    records_of,
+    time_of,
+)
+from flip27_source.readers.http_api.client import Doubtful, HttpClient, Response
+from flip27_source.readers.http_api.options import PAGE_SIZE, SINCE_FIELD, SINCE_PARAM, START_SINCE
+from flip27_source.readers.http_api.pagination import Step, Walk
+
+Time: TypeAlias = "float | datetime"
+
+
+@dataclass(frozen=True, slots=True)
+class _Dated:
+    """A record, its time to be compared and as written, and its number on the page."""
+
+    record: bytes
+    time: Time
+    written: Position
+    number: int
+
+
+class SinceWalk(Walk):
+    """Asks for the records since a time, oldest first, until no new ones come."""
+
+    def __init__(self, options: Options, client: HttpClient) -> None:
+        super().__init__(options, client)
+        self._param = options[SINCE_PARAM]
+        self._field = options.require(SINCE_FIELD, why="pagination since goes on from the last record")
+        self._start = options[START_SINCE]
+        self._size = options.require(PAGE_SIZE, why="a full page has to be noticed")
+
+    def steps(self, split: HttpSplit) -> Iterator[Step]:
+        """A position is the newest time that was read, and which of its records were."""
+        while True:
+            page, new = self._fetched(split)
+            if not new:
+                return
+            split = self._after(split, new, page)
+            yield Step([dated.record for dated in new], split, page.place, new[0].number)
+
+    def steps_until(self, split: HttpSplit, end: HttpSplit) -> Iterator[Step]:
+        """Up to the time of ``end``, and of that time only the records that ``end`` has seen.
+
+        Records of that time may come in any order, and more of them may have been added since: the
+        same number of records would not be the same records.
+        """
+        left = end.count - split.count
+        if left == 0 or end.at is None:
+            return
+        limit, allowed = as_time(end.at), Counter(end.seen)
+        if split.at is not None and as_time(split.at) == limit:
+            allowed -= Counter(split.seen)
+        while True:
+            page, new = self._fetched(split)
+            wanted: list[_Dated] = []
+            for dated in new:
+                if self._is_before(dated, limit, page.place):
+                    wanted.append(dated)
+                elif dated.time == limit and allowed[digest := self._digest(dated, page)]:
+                    allowed[digest] -= 1
+                    wanted.append(dated)
+            left -= len(wanted)
+            if wanted:
+                yield Step([dated.record for dated in wanted], end, page.place, wanted[0].number)
+            if not new or self._is_past(new[-1], limit, left, page.place):
+                break
+            split = self._after(split, new, page)
+        if left and self._checks:
+            difference = f"{left} fewer" if left > 0 else "more"
+            raise changed_records(
+                page.place, f"the batch is read again, and there are {difference} records than before"
+            )
+
+    def _is_past(self, newest: _Dated, limit: Time, left: int, place: str) -> bool:
+        """Whether nothing up to ``limit`` can follow ``newest``, but what came later than the batch."""
+        if left < 0 and self._checks:
+            return True
+        return not self._is_before(newest, limit, place) and (left <= 0 or newest.time != limit)
+
+    def _digest(self, dated: _Dated, page: Page) -> str:
+        return self._identity.digest(dated.record, page.place)
+
+    def _after(self, split: HttpSplit, new: list[_Dated], page: Page) -> HttpSplit:
+        newest = new[-1]
+        seen = [self._digest(dated, page) for dated in new if dated.time == newest.time]
+        last = seen[-1]
+        if split.at is not None and as_time(split.at) == newest.time:
+            seen = [*split.seen, *seen]
+        count = split.count + len(new)
+        return replace(split, at=newest.written, count=count, last=last, seen=tuple(sorted(seen)))
+
+    def _fetched(self, split: HttpSplit) -> tuple[Page, list[_Dated]]:
+        """A page, and those of its records that ``split`` has not seen."""
+
+        def accept(response: Response) -> tuple[Page, list[_Dated]]:
+            records = records_of(response, self._records_path)
+            page = Page(records, None, response.place, response.next_link is not None)
+            new = self._new(page, split)
+            if not new and (page.has_link or len(records) >= self._size):
+                raise Doubtful(
+                    f"{page.place}: the page is full and has nothing new, so there is no way to what follows",
+                    "more records may be of one time than a page holds: ask for larger pages (pageSizeParam "
+                    "and pageSize); or use pagination cursor or link, if the API has it",
+                )
+            return page, new
+
+        since = split.at if split.at is not None else self._start
+        url = with_params(split.split_id, {**self._size_params, self._param: since})
+        return self._client.get(url, accept, home=split.split_id)
+
+    def _new(self, page: Page, split: HttpSplit) -> list[_Dated]:
+        reached = None if split.at is None else as_time(split.at)
+        seen = Counter(split.seen)
+        new: list[_Dated] = []
+        before: _Dated | None = None
+        for number, record in enumerate(page.records):
+            time, written = time_of(record, self._field, page.place)
+            dated = _Dated(record, time, written, number)
+            if before is not None and self._is_before(dated, before.time, page.place):
+                raise SplitReadError(
+                    f"{page.place}: record {number} of the page is of {written!r}, older than the one before "
+                    f"it, of {before.written!r}",
+                    remedy="have the API sort by sinceField, oldest first, by a parameter in the path",
+                )
+            before = dated
+            if reached is not None:
+                if self._is_before(dated, reached, page.place):
+                    continue  # some APIs take only whole seconds or days, and give what we have again
+                if time == reached and seen[digest := self._digest(dated, page)]:
+                    seen[digest] -= 1
+                    continue
+            new.append(dated)
+        return new
+
+    def _is_before(self, dated: _Dated, time: Time, place: str) -> bool:
+        try:
+            return dated.time < time  # type: ignore[operator]
+        except TypeError:
+            raise SplitReadError(
+                f"{place}: record {dated.number} of the page has the time {dated.written!r}, which cannot be "
+                f"compared with {time}",
+                remedy="name a field by option sinceField whose values are all numbers, or all times",
+            ) from None

@@ -1,0 +1,62 @@
+"""Python values of parsed JSON as Arrow arrays of exactly the schema's types.
+
+The values are those of :mod:`flip27_source.readers.json_lines.values`. pyarrow could build most arrays by
+itself, but not nullability, nor strings that are not UTF-8, which Spark passes on as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+_STORED_AS = {pa.date32(): pa.int32(), pa.string(): pa.binary()}
+
+
+def arrays_of_rows(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> list[pa.Array]:
+    """One array for each column of ``schema``."""
+    columns = zip(*rows, strict=True) if rows else ([() for _ in schema])
+    return [build_array(list(values), field.type) for values, field in zip(columns, schema, strict=True)]
+
+
+def build_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """An array of ``kind`` from values as Arrow stores them."""
+    if pt.is_struct(kind):
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        children = [
+            build_array([None if value is None else value[number] for value in values], field.type)
+            for number, field in enumerate(fields)
+        ]
+        if not fields:
+            return pa.array([None if value is None else {} for value in values], kind)
+        return pa.StructArray.from_arrays(children, fields=fields, mask=_null_mask(values))
+    if pt.is_list(kind):
+        items = build_array([item for value in values for item in value or ()], kind.value_type)
+        return pa.ListArray.from_arrays(_offsets(values), items, type=kind)
+    if pt.is_map(kind):
+        pairs = [pair for value in values for pair in value or ()]
+        keys = build_array([key for key, _ in pairs], kind.key_type)
+        items = build_array([item for _, item in pairs], kind.item_type)
+        return pa.MapArray.from_arrays(_offsets(values), keys, items, type=kind)
+    stored = pa.int64() if pt.is_timestamp(kind) else _STORED_AS.get(kind, kind)
+    array = pa.array(values, stored)
+    return array if stored == kind else pc.cast(array, options=_unchecked(kind))
+
+
+def _unchecked(kind: pa.DataType) -> pc.CastOptions:
+    return pc.CastOptions(target_type=kind, allow_invalid_utf8=True)
+
+
+def _null_mask(values: Sequence[Any]) -> pa.Array:
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    """Start of each list, null where the list is null, and the end of the last."""
+    ends = list(accumulate((len(value or ()) for value in values), initial=0))
+    starts = [None if value is None else start for value, start in zip(values, ends, strict=False)]
+    return pa.array([*starts, ends[-1]], pa.int32())

@@ -1,0 +1,375 @@
+"""JSON Lines files: the rows that ``spark.read.schema(...).json(...)`` gives.
+
+Blocks of lines go to pyarrow's parser where its result is Spark's
+(:mod:`flip27_source.readers.json_lines.columns`), and line by line to a parser like Spark's where it is
+not (:mod:`flip27_source.readers.json_lines.values`). What lives here: the reader, its options, which line
+goes where, and what becomes of malformed lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Option, Options, boolean, one_of, text
+from flip27_source.reader import ReadsRanges
+from flip27_source.readers.datetimes.formats import DATETIME_OPTIONS, DateTimeFormats
+from flip27_source.readers.datetimes.spark_texts import java_zone
+from flip27_source.readers.files.input import is_splittable
+from flip27_source.readers.files.line_blocks import (
+    MAX_LINE_BYTES,
+    LineBlock,
+    LinePart,
+    first_lines,
+    line_blocks,
+)
+from flip27_source.readers.files.not_null import first_forbidden_null, has_not_null
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.separated_text import whole_text
+from flip27_source.readers.files.spark_options import SPARK_JSON
+from flip27_source.readers.json_lines.arrays import arrays_of_rows
+from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
+from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS, json_dialect
+from flip27_source.readers.json_lines.rescue import JsonRescue
+from flip27_source.readers.json_lines.schema import (
+    JSON_INFERENCE_OPTIONS,
+    FieldTwiceError,
+    JsonTypes,
+    refuse_names_that_differ_in_case,
+)
+from flip27_source.readers.json_lines.values import JsonLineParser, Row
+from flip27_source.readers.schemas.evolution import SchemaEvolution
+from flip27_source.readers.schemas.inference import InfersFileSchema
+from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
+from flip27_source.source_options import TIME_ZONE
+
+MODE = Option(
+    name="mode",
+    parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
+    default="PERMISSIVE",
+    doc="What becomes of malformed lines: PERMISSIVE keeps what can be read, DROPMALFORMED leaves them "
+    "out, FAILFAST stops the query.",
+)
+CORRUPT_RECORD_COLUMN = Option(
+    name="columnNameOfCorruptRecord",
+    parse=text,
+    default="_corrupt_record",
+    doc="String column that PERMISSIVE puts malformed lines into; only filled when the schema has it.",
+)
+MULTI_LINE = Option(
+    name="multiLine",
+    parse=boolean,
+    default=False,
+    doc="Each file is one JSON document: an object is a row, each object of an array is one. It is held in "
+    "memory as a whole, and read many times slower than lines.",
+)
+
+_MAX_BATCH_ROWS = 262_144
+_BLOCK_BYTES = 4 << 20
+"""What a processor's caches hold together with its columns."""
+_PARTS = 16
+_SHORT_RUN_LINES = 64
+_LINES_OF_A_REFUSAL = 8
+"""Fewer lines are read one by one sooner than parsed again: after such refusals more and more of them."""
+_SHOWN_RECORD_BYTES = 200
+_UNCHECKED = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
+
+
+_Pieces: TypeAlias = "list[tuple[pa.Array, list[pa.Array]]]"
+"""Columns of rows, with the number of the line of each row."""
+
+
+class _Left(NamedTuple):
+    """What is left of the rows of a block beside their columns.
+
+    Attributes:
+        corrupt: the line, where it is malformed. rescued: rescued data.
+    """
+
+    corrupt: list[bytes | None]
+    rescued: list[str | None]
+
+
+class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
+    """Reads JSON Lines files as Spark's JSON source does, or a document from each with ``multiLine``."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *INFERENCE_OPTIONS,
+        MULTI_LINE, RESCUED_DATA_COLUMN, *DATETIME_OPTIONS, *JSON_DIALECT_OPTIONS,
+        *JSON_INFERENCE_OPTIONS, *SPARK_JSON,
+    )  # fmt: skip
+
+    @classmethod
+    def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
+        """As Spark finds it in the first lines of each file, or in the documents."""
+        malformed = None if options[MODE] == "DROPMALFORMED" else options[CORRUPT_RECORD_COLUMN]
+        types = replace(JsonTypes.of(options), refuses_twice=True)
+        looked_at: list[str] = []
+        try:
+            found = types.of_lines(_sampled_lines(splits, options, looked_at), malformed=malformed)
+        except FieldTwiceError as twice:
+            raise SchemaError(
+                f"{looked_at[-1]}: an object has the field {twice} twice",
+                remedy="give the schema: of such a field the last value counts then, as in Spark",
+            ) from None
+        refuse_names_that_differ_in_case(found)
+        return found if len(found) else None
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """Unless it is compressed: a range is found by its bytes; and not where a file is one document."""
+        return is_splittable(path) and not options[MULTI_LINE]
+
+    def prepare(self) -> None:
+        """Prepare both parsers for the schema."""
+        context = self.context
+        time_zone = context.options[TIME_ZONE] or context.time_zone
+        self._mode = context.options[MODE]
+        self._corrupt_index = _corrupt_index(context.schema, context.options[CORRUPT_RECORD_COLUMN])
+        corrupt = () if self._corrupt_index is None else (context.options[CORRUPT_RECORD_COLUMN],)
+        self._evolution = SchemaEvolution.of(
+            context.schema, context.options, (*self.constant_names, *corrupt)
+        ).without(corrupt)
+        self._rescue = JsonRescue(self._evolution, JsonTypes.of(context.options))
+        self._data_schema = self._evolution.schema
+        formats = DateTimeFormats.of(context.options, day_numbers=True)
+        dialect = json_dialect(context.options)
+        self._line_parser = JsonLineParser(self._data_schema, java_zone(time_zone), formats, dialect)
+        self._columns_parser = JsonColumnsParser(
+            self._data_schema,
+            time_zone,
+            formats,
+            strict=self._evolution.is_strict,
+            takes_words=dialect.words,
+        )
+        self._has_not_null = has_not_null(context.schema)
+
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """The rows of all splits, in batches of the schema."""
+        for batch in self._batches(splits):
+            for start in range(0, batch.num_rows, _MAX_BATCH_ROWS):
+                yield batch.slice(start, _MAX_BATCH_ROWS)
+
+    def _batches(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        options = self.context.options
+        if options[MULTI_LINE]:
+            return (self._document(split) for split in splits if split.length)
+        return map(self._batch, line_blocks(splits, options, block_bytes=_BLOCK_BYTES))
+
+    def _document(self, split: FileSplit) -> pa.RecordBatch:
+        """A file is to the parser of lines what a line is: where it ends in a line is all the same."""
+        content = whole_text(split, self.context.options)
+        block = LineBlock(content, (LinePart(0, split, 0),))
+        return self._joined(block, [content], [], [0])
+
+    def _batch(self, block: LineBlock) -> pa.RecordBatch:
+        parsed = self._parsed(block.data)
+        if parsed is not None and not parsed.doubtful:
+            return self._finished(block, parsed.columns)
+        return self._mixed_batch(block, parsed)
+
+    def _parsed(self, data: bytes) -> Parsed | None:
+        """The block as columns, where all lines are for the fast path, but for some doubtful ones."""
+        parsed = self._columns_parser.parse_layout(data)
+        if parsed is not None or not self._columns_parser.usable:
+            return parsed
+        lines = data.count(b"\n")
+        if not _is_one_object_a_line(data, lines):
+            return None
+        outcome = self._columns_parser.parse(pa.py_buffer(data), lines)
+        return outcome if isinstance(outcome, Parsed) else None
+
+    def _mixed_batch(self, block: LineBlock, parsed: Parsed | None) -> pa.RecordBatch:
+        """A block of which some lines are for the slow path."""
+        lines = block.data.split(b"\n")[:-1]
+        if parsed is None:
+            fast, slow = self._sorted_out(lines)
+        else:
+            fast = [_without(parsed, pa.array(range(len(lines)), pa.int64()))]
+            slow = sorted(parsed.doubtful)
+        return self._joined(block, lines, fast, slow)
+
+    def _joined(self, block: LineBlock, lines: list[bytes], fast: _Pieces, slow: list[int]) -> pa.RecordBatch:
+        """What was read fast, and the slow lines, in the order of the lines."""
+        if self._evolution.looks_for_columns:
+            self._rescue.check(
+                [lines[number] for number in slow], lambda number: block.place_of_line(slow[number])
+            )
+        rows, row_lines, left = self._slow_rows(block, lines, slow)
+        pieces = [(numbers, columns) for numbers, columns in fast]
+        pieces.append((pa.array(row_lines, pa.int64()), arrays_of_rows(rows, self._data_schema)))
+        numbers = pa.concat_arrays([numbers for numbers, _ in pieces])
+        order = pc.array_sort_indices(numbers)
+        columns = [
+            pa.concat_arrays([columns[index] for _, columns in pieces]).take(order)
+            for index in range(len(self._data_schema))
+        ]
+        clean = pa.nulls(len(numbers) - len(rows), pa.binary())
+        records, rescued = (
+            pa.concat_arrays([clean, pa.array(values, pa.binary())]).take(order)
+            for values in (left.corrupt, left.rescued)
+        )
+        return self._finished(block, columns, records, rescued, numbers.take(order))
+
+    def _slow_rows(
+        self, block: LineBlock, lines: list[bytes], slow: list[int]
+    ) -> tuple[list[Row], list[int], _Left]:
+        """The rows of some lines one by one, the number of the line of each, and what is left of it."""
+        rows: list[Row] = []
+        row_lines: list[int] = []
+        left = _Left([], [])
+        rescues = self._evolution.rescued_at is not None
+        splits = block.splits_of_lines(slow) if rescues else [None] * len(slow)
+        for number, split in zip(slow, splits, strict=True):
+            line = lines[number]
+            read = self._line_parser.parse(line)
+            malformed, rescued = read.malformed, None
+            if split is not None:
+                rescued = self._rescue.left_over(line, read.rows, split.path)
+                malformed = malformed and rescued is None
+            if malformed:
+                if self._mode == "FAILFAST":
+                    raise _malformed(block, number, line)
+                if self._mode == "DROPMALFORMED":
+                    continue
+            found = read.rows or ([[None] * len(self._data_schema)] if malformed else [])
+            rows += found
+            row_lines += [number] * len(found)
+            left.corrupt.extend([line if malformed else None] * len(found))
+            left.rescued.extend(rescued or [None] * len(found))
+        return rows, row_lines, left
+
+    def _sorted_out(self, lines: list[bytes]) -> tuple[_Pieces, list[int]]:
+        """What pyarrow makes of the lines, in pieces with the line of each row, and the other lines."""
+        numbers = [number for number, line in enumerate(lines) if line[:1] == b"{" and line[-1:] == b"}"]
+        if not self._columns_parser.usable:
+            numbers = []
+        usual = set(numbers)
+        slow = [number for number, line in enumerate(lines) if number not in usual and line]
+        data = pa.py_buffer(b"".join([lines[number] + b"\n" for number in numbers]))
+        offsets = list(accumulate((len(lines[number]) + 1 for number in numbers), initial=0))
+        fast: _Pieces = []
+        at, bad = 0, -1
+        run, by_line = len(numbers), 0
+        while at < len(numbers):
+            if at == bad:
+                slow.append(numbers[at])
+                at += 1
+                continue
+            end = min(at + run, len(numbers), bad if bad > at else len(numbers))
+            size = offsets[end] - offsets[at]
+            parsed = self._columns_parser.parse(data.slice(offsets[at], size), end - at)
+            if isinstance(parsed, Parsed):
+                slow += [numbers[at + row] for row in parsed.doubtful]
+                fast.append(_without(parsed, pa.array(numbers[at:end], pa.int64())))
+                by_line = 0 if end - at > _SHORT_RUN_LINES else by_line
+                at, run = end, 2 * run
+                continue
+            line = parsed.line if parsed.line is not None and parsed.line < end - at else None
+            if line is not None and line > _LINES_OF_A_REFUSAL:
+                # The next refusal is most likely as far away: more would be parsed for nothing.
+                bad, run = at + line, max(line, _SHORT_RUN_LINES)
+            elif line is None and end - at > _SHORT_RUN_LINES:
+                run = -(-(end - at) // _PARTS)
+            else:
+                by_line = max(2 * by_line, _LINES_OF_A_REFUSAL, 0 if line is not None else end - at)
+                slow += numbers[at : at + by_line]
+                at += by_line
+        return fast, sorted(slow)
+
+    def _finished(
+        self,
+        block: LineBlock,
+        columns: list[pa.Array],
+        records: pa.Array | None = None,
+        rescued: pa.Array | None = None,
+        lines: pa.Array | None = None,
+    ) -> pa.RecordBatch:
+        columns = list(columns)
+        rows = len(columns[0]) if columns else len(records) if records is not None else 0
+        added = [(self._corrupt_index, records), (self._evolution.rescued_at, rescued)]
+        for at, texts in sorted(
+            ((at, texts) for at, texts in added if at is not None), key=lambda one: one[0]
+        ):
+            # Spark passes a line on as it is, UTF-8 or not.
+            column = pa.nulls(rows, pa.string()) if texts is None else pc.cast(texts, options=_UNCHECKED)
+            columns.insert(at, column)
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.context.schema)
+        if self._has_not_null:
+            self._refuse_nulls(block, batch, lines)
+        return batch
+
+    def _refuse_nulls(self, block: LineBlock, batch: pa.RecordBatch, lines: pa.Array | None) -> None:
+        found = first_forbidden_null(batch)
+        if found is None:
+            return
+        name, row = found
+        line: int = row if lines is None else lines[row].as_py()
+        record = block.data.split(b"\n", line + 1)[line]
+        raise SplitReadError(
+            f"{block.place_of_line(line)}: the column {name} is NOT NULL and the line has no value for it: "
+            f"{_shown(record)}",
+            remedy="declare the column without NOT NULL, as Spark's own JSON source does for any schema",
+        )
+
+
+def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: list[str]) -> Iterator[bytes]:
+    """What is looked at to find out a schema; ``looked_at`` gets the path that the next lines are of."""
+    for split in splits:
+        looked_at.append(split.path)
+        if options[MULTI_LINE]:
+            yield whole_text(split, options)
+        else:
+            yield from first_lines(split, options).split(b"\n")
+
+
+def _is_one_object_a_line(data: bytes, lines: int) -> bool:
+    """True when each line starts with a brace and ends with one.
+
+    Together with as many objects as lines: a line that ends an object and a next one that starts
+    one cannot both be within an object, as only a comma or a bracket could follow.
+    """
+    return data[:1] == b"{" and data[-2:] == b"}\n" and data.count(b"}\n{") == lines - 1
+
+
+def _without(parsed: Parsed, numbers: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
+    """The rows not in doubt, with the number of the line of each."""
+    if not parsed.doubtful:
+        return numbers, parsed.columns
+    kept = pa.array([row for row in range(len(numbers)) if row not in parsed.doubtful], pa.int64())
+    return numbers.take(kept), [column.take(kept) for column in parsed.columns]
+
+
+def _corrupt_index(schema: pa.Schema, name: str) -> int | None:
+    index = schema.get_field_index(name)
+    if index < 0:
+        return None
+    field = schema.field(index)
+    if not pt.is_string(field.type) or not field.nullable:
+        raise SchemaError(
+            f"the column {name} for malformed lines is {field.type}{'' if field.nullable else ' NOT NULL'}",
+            remedy=f"declare {name} as a string that can be null, or name another column by "
+            f"{CORRUPT_RECORD_COLUMN.name}",
+        )
+    return int(index)
+
+
+def _malformed(block: LineBlock, number: int, line: bytes) -> SplitReadError:
+    return SplitReadError(
+        f"{block.place_of_line(number)}: the line is malformed: {_shown(line)}",
+        remedy=f"correct the file; or set {MODE.name} to PERMISSIVE and add a string column "
+        f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such lines",
+    )
+
+
+def _shown(line: bytes) -> str:
+    shown = line[:_SHOWN_RECORD_BYTES].decode("utf-8", "replace")
+    return repr(shown) + (f"... ({len(line)} bytes)" if len(line) > _SHOWN_RECORD_BYTES else "")

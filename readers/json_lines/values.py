@@ -1,0 +1,362 @@
+"""One line of JSON as rows of a schema, by the rules of Spark's JacksonParser.
+
+The slow path of the JSON reader: any document, broken ones too, one value at a time. Values come
+out as Arrow stores them (strings as UTF-8 bytes, timestamps in microseconds, dates in days) so that
+:mod:`flip27_source.readers.json_lines.arrays` can lay them down without another conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import tzinfo
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from flip27_source.errors import SchemaError
+from flip27_source.readers.datetimes.formats import DateTimeFormats
+from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError, java_utf8
+from flip27_source.readers.json_lines.tokens import Token, Tokens
+from flip27_source.readers.scalars.decimals import decimal_of
+
+Row: TypeAlias = "list[Any]"
+Converter: TypeAlias = Callable[[Tokens], Any]
+
+_WORDS = {
+    "NaN": float("nan"),
+    "+INF": float("inf"), "+Infinity": float("inf"), "Infinity": float("inf"),
+    "-INF": float("-inf"), "-Infinity": float("-inf"),
+}  # fmt: skip
+_INTEGER_RANGES = {
+    # Jackson takes a byte of 128 to 255 for an unsigned one.
+    pa.int8(): range(-128, 256),
+    pa.int16(): range(-(2**15), 2**15),
+    pa.int32(): range(-(2**31), 2**31),
+    pa.int64(): range(-(2**63), 2**63),
+}
+
+
+JSON_FORMATS = DateTimeFormats(day_numbers=True)
+"""Dates and timestamps where no pattern is given."""
+
+
+class _Times(NamedTuple):
+    """How dates and timestamps are read, and where those without a zone are local."""
+
+    formats: DateTimeFormats
+    zone: tzinfo
+
+
+class _PartialValue(Exception):  # noqa: N818 - a result, not an error
+    """A value of which some part was malformed: that part is null."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedLine:
+    """What a line holds: no row (blank), one row, or one for each element of an array.
+
+    Attributes:
+        rows: the values of each row, in the order of the schema.
+        malformed: Spark calls the line malformed; ``rows`` is what could be read all the same.
+    """
+
+    rows: list[Row]
+    malformed: bool
+
+
+class JsonLineParser:
+    """Parses lines to the fields of ``schema``; ``zone`` is where timestamps without a zone are local.
+
+    Args:
+        formats: how texts become dates and timestamps.
+        dialect: what is taken beyond JSON.
+
+    Raises:
+        SchemaError: a column has a type that JSON is not read to.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        zone: tzinfo,
+        formats: DateTimeFormats = JSON_FORMATS,
+        dialect: JsonDialect = SPARK_DIALECT,
+    ) -> None:
+        self._dialect = dialect
+        self._row = _row_converter(list(schema), _Times(formats, zone))
+
+    def parse(self, line: bytes) -> ParsedLine:
+        """The rows of one line, without its newline."""
+        token = None
+        try:
+            tokens = Tokens(line, self._dialect)
+            token = tokens.next()
+            if token is None:
+                return ParsedLine([], False)
+            if token is Token.START_OBJECT:
+                return ParsedLine([self._row(tokens)], False)
+            if token is Token.START_ARRAY:
+                return ParsedLine(self._rows_of_array(tokens), False)
+        except MalformedJsonError:
+            return ParsedLine([], True)
+        except _PartialValue as partial:
+            return ParsedLine(partial.value if token is Token.START_ARRAY else [partial.value], True)
+        return ParsedLine([], True)
+
+    def _rows_of_array(self, tokens: Tokens) -> list[Row]:
+        rows = _read_array(tokens, self._row_of_element)
+        if any(row is None for row in rows):
+            raise MalformedJsonError("null where a row should be")
+        return rows
+
+    def _row_of_element(self, tokens: Tokens) -> Row:
+        if tokens.token is not Token.START_OBJECT:
+            raise MalformedJsonError("a row is not an object")
+        row: Row = self._row(tokens)
+        return row
+
+
+def _row_converter(fields: list[pa.Field], times: _Times) -> Converter:
+    index: dict[str | None, int] = {field.name: number for number, field in enumerate(fields)}
+    converters = [_converter(field.type, times) for field in fields]
+
+    def convert(tokens: Tokens) -> Row:
+        row: Row = [None] * len(converters)
+        malformed = False
+        while (token := tokens.next()) is not None and token is not Token.END_OBJECT:
+            number = index.get(tokens.name())
+            if number is None:
+                tokens.skip_children()
+                continue
+            try:
+                row[number] = converters[number](tokens)
+            except _PartialValue as partial:
+                malformed = True
+                row[number] = partial.value
+            except MalformedJsonError:
+                malformed = True
+                tokens.skip_children()
+        if malformed:
+            raise _PartialValue(row)
+        return row
+
+    return convert
+
+
+def _read_array(tokens: Tokens, convert: Converter) -> list[Any]:
+    values: list[Any] = []
+    malformed = False
+    while (token := tokens.next()) is not None and token is not Token.END_ARRAY:
+        try:
+            values.append(convert(tokens))
+        except _PartialValue as partial:
+            malformed = True
+            values.append(partial.value)
+    if malformed:
+        raise _PartialValue(values)
+    return values
+
+
+def _read_map(tokens: Tokens, convert: Converter) -> list[tuple[bytes, Any]]:
+    items: list[tuple[bytes, Any]] = []
+    partly = failed = False
+    while (token := tokens.next()) is not None and token is not Token.END_OBJECT:
+        key = java_utf8(tokens.name() or "")
+        try:
+            items.append((key, convert(tokens)))
+        except _PartialValue as partial:
+            partly = True
+            items.append((key, partial.value))
+        except MalformedJsonError:
+            failed = True
+            tokens.skip_children()
+    if failed:
+        raise MalformedJsonError("a value of a map has the wrong type")
+    if partly:
+        raise _PartialValue(items)
+    return items
+
+
+def _converter(kind: pa.DataType, times: _Times) -> Converter:
+    """What turns the current token (a field name is stepped over) to a value of ``kind``."""
+    read = _reader_of(kind, times)
+    reads_text = pt.is_string(kind) or pt.is_temporal(kind) or pt.is_decimal(kind) or pt.is_binary(kind)
+
+    def convert(tokens: Tokens) -> Any:
+        token = tokens.token
+        while token is Token.FIELD_NAME:
+            token = tokens.next()
+        if token is None or token is Token.NULL:
+            return None
+        if token is Token.STRING and not reads_text:
+            tokens.string()  # as Jackson does before it refuses: a broken string is refused here
+        return read(tokens, token)
+
+    return convert
+
+
+def _reader_of(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], Any]:
+    if pt.is_nested(kind):
+        return _nested(kind, times)
+    if pt.is_timestamp(kind):
+        return _instant(times) if kind.tz else _local_time(times.formats)
+    if pt.is_date32(kind):
+        return _date(times.formats)
+    if pt.is_decimal128(kind):
+        return _decimal(kind)
+    if kind in _INTEGER_RANGES:
+        return _integer(kind)
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
+    raise _unsupported(kind)
+
+
+def _nested(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], Any]:
+    if pt.is_struct(kind):
+        row = _row_converter([kind.field(number) for number in range(kind.num_fields)], times)
+        return _opened_by(Token.START_OBJECT, row)
+    if pt.is_list(kind):
+        element = _converter(kind.value_type, times)
+        return _opened_by(Token.START_ARRAY, lambda tokens: _read_array(tokens, element))
+    if pt.is_map(kind) and pt.is_string(kind.key_type):
+        value = _converter(kind.item_type, times)
+        return _opened_by(Token.START_OBJECT, lambda tokens: _read_map(tokens, value))
+    raise _unsupported(kind)
+
+
+def _unsupported(kind: pa.DataType) -> SchemaError:
+    return SchemaError(
+        f"JSON is not read to columns of type {kind}",
+        remedy="read the field as a string column, which keeps its JSON text, and convert it in Spark",
+    )
+
+
+def _opened_by(opening: Token, read: Converter) -> Callable[[Tokens, Token], Any]:
+    def convert(tokens: Tokens, token: Token) -> Any:
+        if token is not opening:
+            raise MalformedJsonError("not an object or array as the schema asks for")
+        return read(tokens)
+
+    return convert
+
+
+def _boolean(_: Tokens, token: Token) -> bool:
+    if token is Token.TRUE:
+        return True
+    if token is Token.FALSE:
+        return False
+    raise MalformedJsonError("not a boolean")
+
+
+def _integer(kind: pa.DataType) -> Callable[[Tokens, Token], int]:
+    allowed = _INTEGER_RANGES[kind]
+
+    def read(tokens: Tokens, token: Token) -> int:
+        if token is not Token.INT:
+            raise MalformedJsonError("not a whole number")
+        number = int(tokens.text)
+        if number not in allowed:
+            raise MalformedJsonError("a number out of range")
+        return number - 256 if kind == pa.int8() and number > 127 else number
+
+    return read
+
+
+def _double(tokens: Tokens, token: Token) -> float:
+    if token is Token.INT:
+        return float(int(tokens.text)) if len(tokens.text) < 19 else float(tokens.text)
+    if token is Token.FLOAT:
+        word = _WORDS.get(tokens.text)
+        return float(tokens.text) if word is None else word
+    if token is Token.STRING and tokens.dialect.words:
+        word = _WORDS.get(tokens.string())
+        if word is not None:
+            return word
+    raise MalformedJsonError("not a number")
+
+
+def _float(tokens: Tokens, token: Token) -> float:
+    number = _double(tokens, token)
+    if token is Token.STRING or tokens.text in _WORDS:
+        return number
+    if token is Token.INT and len(tokens.text) < 19:
+        # A Java long becomes a float in one rounding.
+        return _nearest_float(str(int(tokens.text)))
+    return _nearest_float(tokens.text)
+
+
+def _nearest_float(text: str) -> float:
+    # Rounding to a double first, and then to a float, is not the same.
+    value: float = pa.scalar(text).cast(pa.float32()).as_py()
+    return value
+
+
+def _string(tokens: Tokens, token: Token) -> bytes:
+    return java_utf8(tokens.string()) if token is Token.STRING else tokens.raw()
+
+
+def _text(tokens: Tokens, token: Token) -> str:
+    if token is not Token.STRING:
+        raise MalformedJsonError("not a string")
+    text = tokens.string()
+    if not text:
+        raise MalformedJsonError("an empty string")
+    return text
+
+
+def _instant(times: _Times) -> Callable[[Tokens, Token], int]:
+    def read(tokens: Tokens, token: Token) -> int:
+        if token is Token.INT:
+            seconds = int(tokens.text)
+            if seconds not in _INTEGER_RANGES[pa.int64()]:
+                raise MalformedJsonError("a number out of range")
+            return (seconds * 1_000_000 + 2**63) % 2**64 - 2**63  # a Java long wraps around
+        return _known(times.formats.timestamp_us(_text(tokens, token), times.zone))
+
+    return read
+
+
+def _local_time(formats: DateTimeFormats) -> Callable[[Tokens, Token], int]:
+    return lambda tokens, token: _known(formats.timestamp_us(_text(tokens, token), None))
+
+
+def _date(formats: DateTimeFormats) -> Callable[[Tokens, Token], int]:
+    return lambda tokens, token: _known(formats.date_days(_text(tokens, token)))
+
+
+def _known(value: int | None) -> int:
+    if value is None:
+        raise MalformedJsonError("not a date or time")
+    return value
+
+
+def _binary(tokens: Tokens, token: Token) -> bytes:
+    if token is not Token.STRING:
+        raise MalformedJsonError("not a string")
+    return tokens.base64()
+
+
+def _decimal(kind: pa.DataType) -> Callable[[Tokens, Token], Decimal]:
+    def read(tokens: Tokens, token: Token) -> Decimal:
+        is_number = token is Token.INT or (token is Token.FLOAT and tokens.text not in _WORDS)
+        number = decimal_of(tokens.text if is_number else _text(tokens, token).replace(",", ""), kind)
+        if number is None:
+            raise MalformedJsonError("not a decimal number, or more digits than the column has")
+        return number
+
+    return read
+
+
+_SIMPLE: dict[pa.DataType, Callable[[Tokens, Token], Any]] = {
+    pa.bool_(): _boolean,
+    pa.float32(): _float,
+    pa.float64(): _double,
+    pa.string(): _string,
+    pa.binary(): _binary,
+}

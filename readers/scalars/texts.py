@@ -1,0 +1,257 @@
+"""From texts to values of a column type, with the results of Spark's CSV reader.
+
+Arrow casts what it reads as Java does; what it refuses is looked at value by value. Dates and timestamps
+are in ``datetimes``. Nothing here knows about files or lines.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from flip27_source.errors import SchemaError
+from flip27_source.readers.datetimes.formats import DateTimeFormats
+from flip27_source.readers.delimited.byte_proofs import lie_between
+from flip27_source.readers.scalars.decimals import MOST_DIGITS, decimal_of, exact_decimal
+
+Converter: TypeAlias = Callable[[pa.Array], tuple[pa.Array, pa.Array | None]]
+"""Texts to values and a mask of the malformed ones (null among the values); None when none is."""
+
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_INTEGER = re.compile(r"[+-]?\d+")
+_FLOAT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+_HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_FLOAT_WORDS = {
+    "NaN": "nan", "+NaN": "nan", "-NaN": "nan",
+    "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf",
+}  # fmt: skip
+FLOAT_WORDS: Mapping[str, float] = {"NaN": math.nan, "-Inf": -math.inf, "Inf": math.inf}
+"""Spark's own words for numbers, in the order in which they are tried."""
+_NO_FORMATS = DateTimeFormats()
+
+
+def converter(
+    field: pa.Field,
+    time_zone: str,
+    float_words: Mapping[str, float] = FLOAT_WORDS,
+    formats: DateTimeFormats = _NO_FORMATS,
+) -> Converter:
+    """What turns the texts of a column into its values.
+
+    Args:
+        float_words: texts that stand for numbers in columns of float and double, beside those of Java.
+        formats: how texts become dates and timestamps.
+
+    Raises:
+        SchemaError: a CSV file cannot hold the type.
+    """
+    kind = field.type
+    if types.is_string(kind):
+        return lambda texts: (texts, None)
+    if types.is_binary(kind):
+        return lambda texts: (texts.view(pa.binary()), None)
+    if types.is_date32(kind):
+        return lambda texts: _with_mask(*formats.dates(texts))
+    if types.is_timestamp(kind):
+        zone = time_zone if kind.tz is not None else None
+        return lambda texts: _with_mask(*formats.timestamps(texts, zone))
+    if types.is_floating(kind) and float_words != FLOAT_WORDS:
+        return _Worded(kind, float_words)
+    parser = _number_parser(kind)
+    if parser is None:
+        raise SchemaError(
+            f"column {field.name}: a CSV file cannot hold {kind}",
+            remedy="read the column as string and convert it afterwards (from_json, from_csv)",
+        )
+    return parser
+
+
+def _with_mask(values: pa.Array, bad: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+    return values, bad if bad.true_count else None
+
+
+def _number_parser(kind: pa.DataType) -> Converter | None:
+    if types.is_integer(kind):
+        digits = {8: 2, 16: 4, 32: 9, 64: 18}[kind.bit_width]
+        limit = 1 << (kind.bit_width - 1)
+        plain = rf"\A-?[0-9]{{1,{digits}}}\z"
+        return _Numbers(kind, b"-0123456789", plain, lambda text: _integer(text, limit))
+    if types.is_floating(kind):
+        plain = r"\A-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?\z"
+        return _Numbers(kind, b"-+.eE0123456789", plain, lambda text: _floating(text, kind, FLOAT_WORDS))
+    if types.is_decimal(kind):
+        fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
+        whole = rf"[0-9]{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "0"
+        plain = rf"\A-?{whole}{fraction}\z"
+        return _Numbers(kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind))
+    if types.is_boolean(kind):
+        # The letters of true and false alone: 0 and 1 are booleans to Arrow.
+        return _Numbers(kind, b"truefalsTRUEFALS", r"\A(?i:true|false)\z", _boolean)
+    return None
+
+
+class _Numbers:
+    """Converter for a type that Arrow can cast to.
+
+    Args:
+        kind: the type.
+        characters: a column without other characters is cast as a whole: what Arrow then accepts
+            it reads as Java does. (It knows hexadecimal numbers, words and blanks that Java does not,
+            and a decimal with the exponent -999999999 crashes the process: no exponents there.)
+            The same goes for digits, minus, point and slash in columns of numbers: they are next to each
+            other, so most of those columns are told by a very quick look.
+        plain: pattern of single texts for which the same holds.
+        parse: value of any other text; None when it is malformed.
+    """
+
+    def __init__(
+        self,
+        kind: pa.DataType,
+        characters: bytes,
+        plain: str,
+        parse: Callable[[str], Any],
+    ) -> None:
+        self._kind = kind
+        self._characters = characters
+        self._has_digits = b"0" in characters
+        self._plain = plain
+        self._parse = parse
+
+    def __call__(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+        if texts.null_count == len(texts):
+            return pa.nulls(len(texts), self._kind), None
+        if self._is_for_arrow(texts):
+            try:
+                return texts.cast(self._kind), None
+            except pa.ArrowInvalid:
+                pass
+        return self._one_by_one(texts)
+
+    def _is_for_arrow(self, texts: pa.Array) -> bool:
+        if types.is_decimal(self._kind) and not _arrow_can_scale(texts, self._kind.scale):
+            return False
+        content = _content_of(texts)
+        if self._has_digits and lie_between(content, b"-", b"9"):
+            return True
+        return not content.to_pybytes().translate(None, self._characters)
+
+    def _one_by_one(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+        plain = pc.fill_null(pc.match_substring_regex(texts, self._plain), False)
+        odd = pc.and_not(pc.is_valid(texts), plain)
+        values = pc.if_else(plain, texts, pa.scalar(None, pa.string())).cast(self._kind)
+        parsed = pa.array([self._parse(text) for text in texts.filter(odd).to_pylist()], self._kind)
+        values = pc.replace_with_mask(values, odd, parsed)
+        return values, pc.and_(odd, pc.is_null(values)) if parsed.null_count else None
+
+
+def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
+    """Whether Arrow's cast of these texts to a decimal of ``scale`` places cannot overflow.
+
+    It does so unnoticed, both for a text of more digits than a decimal has, and where the digits before the
+    point and the scale together are more than that.
+    """
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)
+    lengths = np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
+    most_whole = MOST_DIGITS - scale
+    if lengths.max() <= most_whole:
+        return True
+    if lengths.max() > MOST_DIGITS:
+        return False
+    points = np.asarray(pc.fill_null(pc.find_substring(texts, "."), 0))
+    return int(np.where(points < 0, lengths, points).max()) <= most_whole
+
+
+def _content_of(texts: pa.Array) -> pa.Buffer:
+    """All characters of all texts in one; those of nulls may be among them."""
+    if texts.offset:
+        texts = pa.concat_arrays([texts[:0], texts])
+    _, offsets, content = texts.buffers()
+    if content is None:
+        return pa.py_buffer(b"")
+    first, last = (
+        int.from_bytes(offsets[at * 4 : at * 4 + 4].to_pybytes(), "little") for at in (0, len(texts))
+    )
+    return content[first:last]
+
+
+def _integer(text: str, limit: int) -> int | None:
+    if not _INTEGER.fullmatch(text) or len(text) > 1000:
+        return None
+    number = int(text)
+    return number if -limit <= number < limit else None
+
+
+class _Worded:
+    """Converter to float or double with words of one's own, which may look like numbers."""
+
+    def __init__(self, kind: pa.DataType, words: Mapping[str, float]) -> None:
+        self._kind = kind
+        self._words = words
+
+    def __call__(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+        values = pa.array([self._value(text) for text in texts.to_pylist()], self._kind)
+        bad = pc.and_not(pc.is_valid(texts), pc.is_valid(values))
+        return values, bad if bad.true_count else None
+
+    def _value(self, text: str | None) -> Any:
+        return None if text is None else _floating(text, self._kind, self._words)
+
+
+def _floating(text: str, kind: pa.DataType, spark_words: Mapping[str, float]) -> Any:
+    """Java's parseDouble, which cuts off blanks, and Spark's own words, with which it does not."""
+    if text in spark_words:
+        return spark_words[text]
+    text = text.strip(_JAVA_BLANKS)
+    number = _FLOAT.fullmatch(text)
+    if number is None:
+        return _rare_float(text)
+    # Rounded once, to the width of the column: through a double it would be twice.
+    return _float32(number[1]) if types.is_float32(kind) else float(number[1])
+
+
+def _rare_float(text: str) -> float | None:
+    """Java's words, and hexadecimal numbers."""
+    if text in _FLOAT_WORDS:
+        return float(_FLOAT_WORDS[text])
+    number = _HEX_FLOAT.fullmatch(text)
+    if number is None:
+        return None
+    try:
+        return float.fromhex(number[1])
+    except OverflowError:
+        return float("-inf" if text.startswith("-") else "inf")
+
+
+def _float32(text: str) -> Any:
+    plain = text.removeprefix("+")
+    return pa.array([plain]).cast(pa.float32())[0].as_py()
+
+
+def is_whole(text: str, kind: pa.DataType) -> bool:
+    """Whether Java reads it as a number of an integer type."""
+    return _integer(text, 1 << (kind.bit_width - 1)) is not None
+
+
+def is_double(text: str, float_words: Mapping[str, float] = FLOAT_WORDS) -> bool:
+    """Whether it is a double to Spark."""
+    return _floating(text, pa.float64(), float_words) is not None
+
+
+def decimal_type_of(text: str) -> pa.DataType | None:
+    """The decimal type that Spark infers for a number without decimal places; None where it infers none."""
+    number = exact_decimal(text)
+    if number is None or number.as_tuple().exponent != 0:
+        return None
+    digits = len(number.as_tuple().digits)
+    return pa.decimal128(digits, 0) if digits <= MOST_DIGITS else None
+
+
+def _boolean(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())

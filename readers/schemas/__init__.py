@@ -1,0 +1,1 @@
+"""Schemas of files: found out of samples (`inference`), merged, hinted at, and evolved (`evolution`)."""

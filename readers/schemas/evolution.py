@@ -1,0 +1,115 @@
+"""SchemaEvolution: what becomes of columns of a file that the schema does not have, and of misfits.
+
+The modes are those of Auto Loader. A task that finds new columns fails with them: every row is looked
+at, and nothing of the batch is delivered before somebody has decided. Nothing here knows a format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyarrow import types
+
+from flip27_source.errors import NewColumnsError, SchemaError
+from flip27_source.options import Options
+from flip27_source.readers.schemas.options import RESCUED_DATA_COLUMN, SCHEMA_EVOLUTION_MODE
+from flip27_source.schemas.ddl import columns_text
+from flip27_source.schemas.inference import additions
+
+DEFAULT_RESCUED = "_rescued_data"
+"""Name of the column that mode rescue fills where no other is given."""
+
+FILE_PATH = "_file_path"
+"""Name of the field of rescued data that tells the file."""
+
+
+def rescued_column(options: Options) -> str | None:
+    """Name of the column of rescued data; None where there is none."""
+    name = options[RESCUED_DATA_COLUMN]
+    return name or (DEFAULT_RESCUED if options[SCHEMA_EVOLUTION_MODE] == "rescue" else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaEvolution:
+    """The mode, for one reader.
+
+    Attributes:
+        schema: the columns that files are read to, that of rescued data not among them.
+        mode: none, rescue, failOnNewColumns or addNewColumns.
+        rescued_at: where in the whole schema the column of rescued data is; None where there is none.
+        elsewhere: columns that are known and filled from elsewhere, whatever the files hold.
+    """
+
+    schema: pa.Schema
+    mode: str
+    rescued_at: int | None
+    elsewhere: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, schema: pa.Schema, options: Options, elsewhere: tuple[str, ...] = ()) -> SchemaEvolution:
+        """For the columns that the content of files has to give.
+
+        Raises:
+            SchemaError: there is to be a column of rescued data, and the schema has none.
+        """
+        mode = options[SCHEMA_EVOLUTION_MODE] or "none"
+        name = rescued_column(options)
+        if name is None:
+            return cls(schema=schema, mode=mode, rescued_at=None, elsewhere=elsewhere)
+        at = schema.get_field_index(name)
+        if at < 0 or not types.is_string(schema.field(at).type) or not schema.field(at).nullable:
+            raise SchemaError(
+                f"the column {name} is for rescued data, and the schema has no such string column",
+                remedy=f"add it to the schema: {name} string; or name another by rescuedDataColumn",
+            )
+        return cls(schema=schema.remove(at), mode=mode, rescued_at=at, elsewhere=(*elsewhere, name))
+
+    def without(self, names: Collection[str]) -> SchemaEvolution:
+        """For a reader that fills these columns itself."""
+        return replace(self, schema=pa.schema([field for field in self.schema if field.name not in names]))
+
+    @property
+    def looks_for_columns(self) -> bool:
+        """Whether a new column ends the reading."""
+        return self.mode in ("addNewColumns", "failOnNewColumns")
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether fields that the schema does not have must be noticed at all."""
+        return self.looks_for_columns or self.rescued_at is not None
+
+    def new_columns(self, found: pa.Schema) -> pa.Schema:
+        """What ``found`` has and the schema has not."""
+        known = {name.lower() for name in self.elsewhere}
+        own = pa.schema([field for field in found if field.name.lower() not in known])
+        return additions(self.schema, own)
+
+    def check(self, found: pa.Schema, place: str) -> None:
+        """Refuse what ``found`` has at ``place`` and the schema has not, where the mode says so.
+
+        Raises:
+            NewColumnsError: with these columns.
+        """
+        new = self.new_columns(found) if self.looks_for_columns else ()
+        if len(new):
+            raise self.refusal(new, place)
+
+    def refusal(self, new: pa.Schema, place: str) -> NewColumnsError:
+        """The error for new columns."""
+        columns = columns_text(new)
+        return NewColumnsError(
+            f"{place}: there are columns that the schema does not have: {columns}",
+            columns=columns,
+            remedy="give a schema that has them, or move the file out of the source's path; no row of "
+            "the batch was delivered",
+        )
+
+    def with_rescued(self, arrays: list[pa.Array], rescued: pa.Array | None) -> list[pa.Array]:
+        """The columns with that of rescued data in its place; None: nothing was left over."""
+        if self.rescued_at is None:
+            return arrays
+        if rescued is None:
+            rescued = pa.nulls(len(arrays[0]) if arrays else 0, pa.string())
+        return [*arrays[: self.rescued_at], rescued, *arrays[self.rescued_at :]]

@@ -1,0 +1,101 @@
+"""InfersFileSchema: finding out the schema of files. Formats say what is in a file; the rest is here.
+
+The rest: partition columns, ``schemaHints``, and columns that options add.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SchemaError
+from flip27_source.options import Options
+from flip27_source.readers.files.file_columns import with_metadata
+from flip27_source.readers.files.partition_types import with_partitions
+from flip27_source.readers.schemas.evolution import SchemaEvolution, rescued_column
+from flip27_source.readers.schemas.hints import hinted
+from flip27_source.readers.schemas.merging import NoCommonTypeError, merged, spark_type, without_null_type
+from flip27_source.readers.schemas.options import SAMPLING_FILES, SCHEMA_HINTS
+from flip27_source.schemas.inference import InfersSchema, SplitSample
+
+
+class InfersFileSchema(InfersSchema[FileSplit]):
+    """Optional power of a reader of files."""
+
+    @classmethod
+    @abstractmethod
+    def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
+        """The columns of the content of some files, as types of Spark; None where they have none."""
+
+    @classmethod
+    def sample_size(cls, options: Options) -> int:
+        """Files to look into."""
+        return options[SAMPLING_FILES]
+
+    @classmethod
+    def infer_schema(cls, sample: SplitSample[FileSplit], options: Options) -> pa.Schema | None:
+        """The columns of the files and of their directories."""
+        found = cls.schema_of_files(sample.splits, options) if sample.splits else None
+        return None if found is None else with_partitions(found, sample.folders, options)
+
+    @classmethod
+    def complete_schema(cls, inferred: pa.Schema | None, options: Options) -> pa.Schema | None:
+        """With schemaHints, the column of rescued data and ``_metadata``."""
+        hints = options[SCHEMA_HINTS]
+        if inferred is None and hints is None:
+            return None
+        schema = hinted(inferred or pa.schema([]), hints or pa.schema([]))
+        rescued = rescued_column(options)
+        if rescued is not None and rescued.lower() not in map(str.lower, schema.names):
+            schema = schema.append(pa.field(rescued, pa.string()))
+        return with_metadata(schema, options)
+
+
+class InfersFromFooters(InfersFileSchema):
+    """Optional power of a reader whose files tell their schema themselves."""
+
+    null_type: ClassVar[pa.DataType] = pa.string()
+    """What a column becomes that has the null type in all files."""
+
+    @classmethod
+    @abstractmethod
+    def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
+        """The schema that a file tells, as Arrow has it or as types of Spark."""
+
+    @classmethod
+    def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
+        """The columns of all of these files."""
+        found = ((split.path, of_spark(split.path, cls.stored_schema(split, options))) for split in splits)
+        return without_null_type(merged(found, options[SCHEMA_HINTS]), cls.null_type)
+
+
+def refuse_new_columns(
+    evolution: SchemaEvolution,
+    path: str,
+    stored: pa.Schema,
+    null_type: pa.DataType = InfersFromFooters.null_type,
+) -> None:
+    """Raise NewColumnsError for a file with columns that the schema does not have, where the mode says so."""
+    if evolution.looks_for_columns:
+        evolution.check(without_null_type(of_spark(path, stored), null_type), path)
+
+
+def of_spark(path: str, stored: pa.Schema) -> pa.Schema:
+    """The schema of a file as types of Spark, and the null type where it has that.
+
+    Raises:
+        SchemaError: it has none for a column.
+    """
+    fields = []
+    for field in stored:
+        try:
+            fields.append(pa.field(field.name, spark_type(field.type)))
+        except NoCommonTypeError as error:
+            raise SchemaError(
+                f"{path}: column {field.name}: {error}", remedy="give the schema, without this column"
+            ) from None
+    return pa.schema(fields)

@@ -1,0 +1,197 @@
+"""What each edit makes of a state, on values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_source.coordination.actions import PendingAction
+from flip27_source.coordination.checkpoints import (
+    CheckpointMetadata,
+    LedgerState,
+    QuarantinedSplit,
+    Snapshot,
+    WaitingSplit,
+)
+from flip27_source.coordination.edit_effects import Edited, Editing, rewound
+from flip27_source.coordination.packing import Plan
+from flip27_source.errors import EditError
+from flip27_source.options import Options
+from tests.driver.test_action_runner import Archives
+from tests.toy_sources import Item, Shelf, all_ids, coordinator_of, freeze, items
+
+
+def editing(kind: Any = Shelf, *, reader_bounds_splits: bool = False) -> Editing[Item]:
+    return Editing(
+        enumerator_type=kind, options=Options.parse({}, ()), reader_bounds_splits=reader_bounds_splits
+    )
+
+
+def standing(
+    *, live: Sequence[Item] = (), waiting: Sequence[Item] = (), aside: Sequence[Item] = (), **more: Any
+) -> Snapshot[Item]:
+    """A state between two batches, after checkpoint 7."""
+    ledger = LedgerState(
+        live=tuple(live),
+        waiting=tuple(WaitingSplit(split=split, subtask_id=None) for split in waiting),
+        quarantined=tuple(
+            QuarantinedSplit(split=split, checkpoint_id=3, attempts=1, error="burns") for split in aside
+        ),
+        finished=10,
+    )
+    metadata = CheckpointMetadata(checkpoint_id=7, timestamp_ms=0)
+    return Snapshot(metadata=metadata, enumerator_state=[], ledger=ledger, plan=Plan(), **more)
+
+
+def names(edited: Edited[Item]) -> dict[str, list[str]]:
+    ledger = edited.snapshot.ledger
+    return {
+        "live": [split.split_id for split in ledger.live],
+        "waiting": [item.split.split_id for item in ledger.waiting],
+        "aside": [item.split.split_id for item in ledger.quarantined],
+    }
+
+
+def test_what_is_replayed_goes_before_what_waits_and_is_not_finished_any_more() -> None:
+    edited = editing().replay(standing(waiting=items("x")), items("a", "b"))
+    assert names(edited)["waiting"] == ["a", "b", "x"]
+    assert edited.snapshot.ledger.finished == 8
+
+
+def test_what_is_still_to_be_read_or_set_aside_is_not_replayed() -> None:
+    edited = editing().replay(standing(waiting=items("a"), aside=items("b")), items("a", "b", "c"))
+    assert edited.changed == ("c",)
+    assert edited.left_alone == {"a": "is still to be read", "b": "is quarantined: retry it there"}
+
+
+def test_of_a_split_that_was_read_twice_the_later_form_is_replayed() -> None:
+    old, new = Item(split_id="a", rows=1), Item(split_id="a", rows=2)
+    edited = editing().replay(standing(), [old, new])
+    assert [item.split for item in edited.snapshot.ledger.waiting] == [new]
+
+
+def test_a_split_that_the_reader_bounds_is_replayed_from_the_earliest_place() -> None:
+    early, late, now = (Item(split_id="a", rows=rows) for rows in (1, 2, 3))
+    edited = editing(reader_bounds_splits=True).replay(standing(live=[now]), [early, late])
+    assert edited.snapshot.ledger.live == (early,)
+    assert edited.snapshot.ledger.finished == 10
+
+
+def test_a_quarantined_split_is_retried_and_another_one_stays() -> None:
+    edited = editing().retry(standing(aside=items("a", "b")), ["a", "z"])
+    assert names(edited) == {"live": [], "waiting": ["a"], "aside": ["b"]}
+    assert edited.left_alone == {"z": "is not quarantined"}
+
+
+def test_two_ranges_of_one_split_are_retried_one_after_the_other() -> None:
+    edited = editing().retry(standing(aside=items("a", "a")), ["a"])
+    assert names(edited) == {"live": [], "waiting": ["a"], "aside": ["a"]}
+    again = editing().retry(edited.snapshot, ["a"])
+    assert (again.changed, again.left_alone) == ((), {"a": "is still to be read"})
+
+
+def test_a_dropped_split_is_neither_read_nor_set_aside() -> None:
+    edited = editing().drop(standing(aside=items("a", "b")), ["a"])
+    assert names(edited) == {"live": [], "waiting": [], "aside": ["b"]}
+
+
+def test_a_skipped_split_is_nowhere_and_its_pin_is_gone() -> None:
+    state = standing(live=items("a", "b"), waiting=items("c"))
+    state = replace(state, ledger=replace(state.ledger, pins={"a": 1, "b": 0}))
+    edited = editing().skip(state, ["c", "a", "z"])
+    assert names(edited) == {"live": ["b"], "waiting": [], "aside": []}
+    assert edited.snapshot.ledger.pins == {"b": 0}
+    assert (edited.changed, list(edited.left_alone)) == (("c", "a"), ["z"])
+    assert "Shelf has no splits_in and without_splits" in edited.left_alone["z"]
+
+
+def test_an_enumerator_that_cannot_forget_is_named() -> None:
+    with pytest.raises(EditError, match="Shelf cannot forget splits: it has no forget_splits"):
+        editing().forget(standing(), ["a"])
+
+
+def test_a_position_may_not_change_the_id_of_a_split() -> None:
+    with pytest.raises(EditError, match="keeps its id"):
+        editing().set_position(standing(live=items("a")), ["a"], lambda _: Item(split_id="b"))
+
+
+def due(checkpoint_id: int) -> PendingAction:
+    return PendingAction(action=f"archive {checkpoint_id}", due_checkpoint_id=checkpoint_id)
+
+
+def test_a_rewind_keeps_what_is_due_up_to_the_older_checkpoint_and_the_present_id() -> None:
+    present = standing(actions=(due(3), due(4), due(7)))
+    older = replace(standing(live=items("a")), metadata=CheckpointMetadata(checkpoint_id=3, timestamp_ms=5))
+    edited = rewound(present, older)
+    assert edited.snapshot.metadata.checkpoint_id == 7
+    assert [item.due_checkpoint_id for item in edited.snapshot.actions] == [3]
+    assert (names(edited)["live"], edited.dropped_actions) == (["a"], 2)
+
+
+def test_a_source_is_not_rewound_to_where_it_stands() -> None:
+    with pytest.raises(EditError, match="stands at checkpoint 7 and cannot be rewound to 7"):
+        rewound(standing(), standing())
+
+
+def test_an_enumerator_that_does_not_say_what_its_side_effects_touch_has_none_of_them_done() -> None:
+    edited = editing(Archives).replay(standing(actions=(due(3), due(4))), items("a"))
+    assert (edited.snapshot.actions, edited.dropped_actions) == ((), 2)
+
+
+def test_side_effects_stay_where_nothing_is_read_again() -> None:
+    edited = editing(Archives).replay(standing(waiting=items("a"), actions=(due(3),)), items("a"))
+    assert edited.dropped_actions == 0
+
+
+class Holds(Shelf):
+    """A shelf that says what is on it."""
+
+    @classmethod
+    def splits_in(cls, state: list[Item]) -> list[Item]:
+        return state
+
+    @classmethod
+    def without_splits(cls, state: list[Item], split_ids: Collection[str]) -> list[Item]:
+        return [item for item in state if item.split_id not in split_ids]
+
+
+PLACES = ("live", "waiting", "aside", "held", "nowhere")
+IDS = st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True)
+EDITS = st.tuples(st.sampled_from(["skip", "replay", "retry", "drop"]), IDS)
+
+
+def where(snapshot: Snapshot[Item]) -> list[str]:
+    ledger = snapshot.ledger
+    aside = [item.split for item in ledger.quarantined]
+    waiting = [item.split for item in ledger.waiting]
+    return [split.split_id for split in (*ledger.live, *waiting, *aside, *snapshot.enumerator_state)]
+
+
+@given(
+    places=st.lists(st.sampled_from(PLACES), min_size=5, max_size=5),
+    asked=st.lists(EDITS, max_size=6),
+    reader_bounds_splits=st.booleans(),
+)
+def test_whatever_is_edited_a_split_is_in_one_place_at_most_and_a_coordinator_goes_on(
+    places: list[str], asked: list[tuple[str, list[str]]], reader_bounds_splits: bool
+) -> None:
+    at: dict[str, list[Item]] = {place: [] for place in PLACES}
+    for name, place in zip("abcde", places, strict=True):
+        at[place] += items(name)
+    snapshot = replace(
+        standing(live=at["live"], waiting=at["waiting"], aside=at["aside"]), enumerator_state=at["held"]
+    )
+    source = editing(Holds, reader_bounds_splits=reader_bounds_splits)
+    for operation, ids in asked:
+        edited = getattr(source, operation)(snapshot, items(*ids) if operation == "replay" else ids)
+        assert sorted([*edited.changed, *edited.left_alone]) == sorted(ids)
+        snapshot = edited.snapshot
+        assert len(where(snapshot)) == len(set(where(snapshot)))
+    to_be_read = replace(snapshot, ledger=replace(snapshot.ledger, quarantined=()))
+    planned = freeze(coordinator_of(Holds, restored=to_be_read))
+    assert ([] if planned is None else all_ids(planned.snapshot.plan)) == sorted(where(to_be_read))

@@ -1,0 +1,135 @@
+"""Batches without Spark, for tests of the runtime: a holder, a store, and attempts of its tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.coordination.checkpoints import Snapshot
+from flip27_source.coordination.packing import Limits
+from flip27_source.driver.environment import Environment
+from flip27_source.driver.holder import CoordinatorHolder, identity_of
+from flip27_source.enumerator import Boundedness, SplitEnumerator
+from flip27_source.executor.subtask import read_subtask
+from flip27_source.reader import SourceReaderContext, SplitReader
+from flip27_source.snapshots.checkpoint_files import CheckpointStorage
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
+from flip27_source.snapshots.store import MemoryStore, Store
+from flip27_source.source import Source
+from tests.toy_sources import FEEDS, INITIAL, Item
+
+SCHEMA = pa.schema([("id", pa.string())])
+
+
+class Batches:
+    """One query on one store; ``restart`` begins a new process from its last offsets."""
+
+    def __init__(
+        self,
+        enumerator: type[SplitEnumerator[Any]],
+        reader: type[SplitReader[Any]],
+        options: Mapping[str, str] | None = None,
+        *,
+        store: Store | None = None,
+        boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED,
+    ) -> None:
+        self.options = dict(options or {})
+        self.source = Source.resolve(self.options, enumerator=enumerator, reader=reader)
+        self.store = store or MemoryStore()
+        self.boundedness = boundedness
+        self.committed: dict[str, Any] = INITIAL
+        self.logged: dict[str, Any] = INITIAL
+        self.now_ms = 0
+        self.holder: CoordinatorHolder = self.new_holder()
+
+    def new_holder(self) -> CoordinatorHolder:
+        return CoordinatorHolder(
+            self.source,
+            self.boundedness,
+            store=self.store,
+            environment=Environment(now_ms=lambda: self.now_ms, cores=2),
+        )
+
+    def enumerator(self) -> Any:
+        """The living enumerator, made or restored where it is not there yet."""
+        return self.holder.coordinator_at(self.logged).enumerator
+
+    def shelve(self, *names: str) -> None:
+        """Put items on the shelf of an enumerator that is a Shelf; each for a task of its own."""
+        self.enumerator().shelf.extend(Item(split_id=name) for name in names)
+
+    def files(self) -> dict[str, bytes]:
+        assert isinstance(self.store, MemoryStore)
+        return dict(self.store.files)
+
+    def snapshot(self) -> Snapshot[Any]:
+        """What the newest document holds, read from the store."""
+        kind = self.source.enumerator_type
+        storage = CheckpointStorage(
+            SnapshotCodec(kind, self.source.reader_type),
+            identity_of(self.source),
+            store=self.store,
+            inline_limit_bytes=0,
+            new_random=lambda: "",
+        )
+        snapshot = storage.restore(Offset.from_json(self.logged))
+        assert snapshot is not None
+        return snapshot
+
+    def quarantined(self) -> list[Any]:
+        """What the newest document has set aside."""
+        return list(self.snapshot().ledger.quarantined)
+
+    @property
+    def source_feed(self) -> list[Item]:
+        """What an enumerator that is a Feed hands out."""
+        return FEEDS[self.source.options["feed"]]
+
+    def wait_for_clean_up(self) -> None:
+        self.holder.wait_for_clean_up()
+
+    def restart(self) -> None:
+        """As after a SIGKILL: nothing but the store and Spark's logs is left."""
+        self.holder = self.new_holder()
+
+    def trigger(self, limits: Limits | None = None) -> bool:
+        """The next batch is planned and logged; False when there is none."""
+        found = json.loads(json.dumps(self.holder.latest_offset(self.committed, limits)))
+        self.logged = found
+        return bool(found != self.committed)
+
+    def tasks(self) -> list[PlannedSubtask]:
+        return self.holder.plan(self.committed, self.logged)
+
+    def attempt(self, task: PlannedSubtask, number: int = 0) -> list[Any]:
+        """The rows of one whole attempt."""
+        return list(self.started_attempt(task, number))
+
+    def started_attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Any]:
+        """An attempt that reads as far as it is asked to."""
+        context = SourceReaderContext(
+            options=self.source.options,
+            schema=SCHEMA,
+            subtask_id=task.subtask_id,
+            checkpoint_id=task.checkpoint_id,
+            attempt_number=number,
+        )
+        return (row[0] for row in read_subtask(self.source, task, context, self.store))
+
+    def commit(self) -> None:
+        """Spark's commit log holds the batch; the source is told at the next trigger."""
+        self.holder.commit(self.committed)
+        self.committed = self.logged
+
+    def batch(self, limits: Limits | None = None) -> list[Any] | None:
+        """One batch, every task once; its rows, None when there was none."""
+        if not self.trigger(limits):
+            return None
+        rows = [row for task in self.tasks() for row in self.attempt(task)]
+        self.commit()
+        return rows

@@ -1,0 +1,578 @@
+"""Reports: what subtasks acknowledge, how attempts repeat it, what the coordinator makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from flip27_source.discovery import DiscoveringEnumerator, Discovery
+from flip27_source.enumerator import Boundedness
+from flip27_source.errors import (
+    AttemptError,
+    ContractError,
+    CorruptStateError,
+    MissingReportError,
+    QuarantineError,
+    SplitReadError,
+    StateLocationError,
+)
+from flip27_source.events import Progress, ReturnSplit, SourceEvent
+from flip27_source.reader import SplitReader, YieldsProgress
+from flip27_source.source import Source
+from tests.driver.batches import Batches
+from tests.toy_sources import EchoReader, Item, Shelf, holder_of
+
+SERVER: dict[str, list[str]] = {}
+"""What the paged readers of the running test read, by split."""
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    SERVER.clear()
+    Talker.heard.clear()
+    Listener.heard.clear()
+    Flaky.broken.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    split_id: str
+    next: int = 0
+
+
+class Endpoints(DiscoveringEnumerator[Endpoint]):
+    """Every endpoint of the server once."""
+
+    def discover(self, position: int | None) -> Discovery[Endpoint, int]:
+        new = list(SERVER)[position or 0 :]
+        return Discovery([Endpoint(split_id=name) for name in new], len(SERVER))
+
+
+class Pages(YieldsProgress, SplitReader[Endpoint]):
+    """Two rows a page, from where the split stands; ``END`` ends a split for good."""
+
+    reads: ClassVar[int] = 0
+
+    def read(self, split: Endpoint) -> Iterator[Any]:
+        at = split.next
+        while rows := SERVER[split.split_id][at : at + 2]:
+            for row in rows:
+                if row == "END":
+                    yield Progress(None)
+                    return
+                yield (row,)
+            at += len(rows)
+            yield Progress(replace(split, next=at))
+
+
+def paged(**options: str) -> Batches:
+    return Batches(Endpoints, Pages, {"pollInterval": "0s", **options})
+
+
+def test_a_split_goes_on_in_the_next_batch_from_where_the_reader_said() -> None:
+    SERVER["orders"] = list("abcdefg")
+    batches = paged(maxRowsPerSplit="3")
+    assert [batches.batch(), batches.batch(), batches.batch()] == [list("abcd"), list("efg"), []]
+    SERVER["orders"] += list("hi")
+    assert batches.batch() == list("hi")
+
+
+def test_a_restart_reads_on_from_the_report_of_the_last_batch() -> None:
+    SERVER["orders"] = list("abcdefg")
+    batches = paged(maxRowsPerSplit="2")
+    read = []
+    for _ in range(4):
+        read += batches.batch() or []
+        batches.restart()
+    assert read == list("abcdefg")
+
+
+def test_a_batch_that_was_not_committed_is_read_again_up_to_the_same_row_R5() -> None:
+    SERVER["orders"] = list("abcdef")
+    batches = paged(maxRowsPerSplit="3")
+    batches.trigger()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == list("abcd")
+    SERVER["orders"] += list("ghijkl")
+    batches.restart()
+    (again,) = batches.tasks()
+    assert again == task
+    assert batches.attempt(again, number=1) == list("abcd")
+    batches.commit()
+    assert batches.batch() == list("efgh")
+
+
+def test_a_replay_ends_where_the_first_attempt_caught_up_although_there_is_more_now() -> None:
+    SERVER["orders"] = list("abc")
+    batches = paged()
+    batches.trigger()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == list("abc")
+    SERVER["orders"] = list("abcde")
+    with pytest.raises(AttemptError, match="next=3"):
+        # Pages of two: a, b | c, d - the server has changed what a page is, and the reader cannot tell.
+        batches.attempt(task, number=1)
+    batches.commit()
+    assert batches.batch() == list("de")
+
+
+def test_of_two_attempts_at_once_the_first_to_report_counts_and_the_other_fails_S96() -> None:
+    SERVER["orders"] = list("abcd")
+    batches = paged(maxRowsPerSplit="2")
+    batches.trigger()
+    (task,) = batches.tasks()
+    slow = batches.started_attempt(task, number=1)
+    assert next(slow) == "a"
+    assert batches.attempt(task) == ["a", "b"]
+    assert list(slow) == ["b"]  # it read the very same rows
+    SERVER["orders"] = list("abcd")
+    batches.commit()
+    batches.trigger()
+    (task,) = batches.tasks()
+    slow = batches.started_attempt(task, number=1)
+    assert next(slow) == "c"
+    before = dict(batches.files())
+    SERVER["orders"] = list("cdc")
+    assert batches.attempt(task) == ["c"]
+    reported = {name for name in batches.files() if name not in before}
+    with pytest.raises(AttemptError, match="was first"):
+        list(slow)
+    assert {name for name in batches.files() if name not in before} == reported
+
+
+def test_a_split_that_caught_up_rests_until_the_poll_interval_has_passed() -> None:
+    SERVER["orders"] = ["a"]
+    batches = paged(pollInterval="5s")
+    assert batches.batch() == ["a"]
+    assert batches.batch() is None
+    batches.now_ms += 4_999
+    assert batches.batch() is None
+    batches.now_ms += 1
+    assert batches.batch() == []
+
+
+def test_a_bounded_run_ends_when_every_split_has_caught_up() -> None:
+    SERVER.update(orders=list("abcde"), customers=["x"])
+    batches = Batches(Endpoints, Pages, {"maxRowsPerSplit": "2"}, boundedness=Boundedness.BOUNDED)
+    read = []
+    while (rows := batches.batch()) is not None:
+        read += rows
+        assert len(read) < 10
+    assert sorted(read) == ["a", "b", "c", "d", "e", "x"]
+    SERVER["orders"] += ["f"]
+    batches.restart()
+    assert batches.batch() == ["f"]
+    assert batches.batch() is None
+
+
+def test_paged_splits_are_spread_over_the_subtasks_for_nobody_knows_how_long_a_page_takes() -> None:
+    SERVER.update(orders=["a"], customers=["x"])
+    batches = paged()
+    batches.trigger()
+    assert [task.subtask_id for task in batches.tasks()] == [0, 1]
+
+
+def test_a_split_that_is_finished_for_good_is_never_read_again() -> None:
+    SERVER["orders"] = ["a", "END", "never"]
+    batches = paged()
+    assert batches.batch() == ["a"]
+    assert batches.batch() is None
+    batches.restart()
+    assert batches.batch() is None
+
+
+def test_a_reader_is_told_where_the_attempt_that_counts_ended() -> None:
+    told: list[dict[str, Any]] = []
+
+    class Told(Pages):
+        def read(self, split: Endpoint) -> Iterator[Any]:
+            told.append(dict(self.context.end_positions))
+            yield from super().read(split)
+
+    SERVER.update(orders=list("abc"), customers=["x", "END"])
+    batches = Batches(Endpoints, Told)
+    batches.trigger()
+    for number in range(2):
+        for task in batches.tasks():
+            batches.attempt(task, number)
+    assert told == [{}, {}, {"orders": Endpoint(split_id="orders", next=3)}, {"customers": None}]
+
+
+def test_rows_after_the_last_progress_are_refused() -> None:
+    class Careless(YieldsProgress, SplitReader[Endpoint]):
+        def read(self, split: Endpoint) -> Iterator[Any]:
+            yield ("a",)
+
+    SERVER["orders"] = ["a"]
+    batches = Batches(Endpoints, Careless)
+    batches.trigger()
+    with pytest.raises(ContractError, match="1 rows after its last Progress"):
+        batches.attempt(batches.tasks()[0])
+
+
+def test_rows_without_a_change_of_position_are_refused() -> None:
+    class Stuck(YieldsProgress, SplitReader[Endpoint]):
+        def read(self, split: Endpoint) -> Iterator[Any]:
+            yield ("a",)
+            yield Progress(split)
+
+    SERVER["orders"] = ["a"]
+    batches = Batches(Endpoints, Stuck)
+    batches.trigger()
+    with pytest.raises(ContractError, match="a Progress at the position that it was at before"):
+        batches.attempt(batches.tasks()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Saw(SourceEvent):
+    row: str
+
+
+@dataclass(frozen=True, slots=True)
+class Say(SourceEvent):
+    number: int
+
+
+class Talker(Shelf):
+    """Hands out its splits and remembers every event of its readers, in its state too."""
+
+    heard: ClassVar[list[str]] = []
+
+    def handle_source_event(self, subtask_id: int, event: Saw) -> None:
+        self.heard.append(f"{subtask_id}:{event.row}")
+        self.shelf.append(Item(split_id=f"after-{event.row}"))
+
+
+class Tells(EchoReader):
+    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
+        if not split.split_id.startswith("after"):
+            self.context.send_event_to_coordinator(Saw(split.split_id))
+        yield from super().read(split)
+
+
+def talking(*names: str, **options: str) -> Batches:
+    batches = Batches(Talker, Tells, options)
+    batches.shelve(*names)
+    return batches
+
+
+def test_events_of_readers_arrive_when_the_batch_is_complete_and_in_order_S94_R4() -> None:
+    batches = talking("a", "b", "c")
+    batches.trigger()
+    for task in reversed(batches.tasks()):
+        batches.attempt(task)
+    assert Talker.heard == []
+    batches.commit()
+    batches.trigger()
+    assert Talker.heard == ["0:a", "0:b", "0:c"]
+    assert sorted(r for t in batches.tasks() for r in batches.attempt(t)) == ["after-a", "after-b", "after-c"]
+
+
+def test_events_are_told_once_however_often_the_task_was_tried() -> None:
+    batches = talking("a")
+    batches.trigger()
+    (task,) = batches.tasks()
+    for number in range(3):
+        assert batches.attempt(task, number) == ["a"]
+    batches.commit()
+    assert batches.batch() == ["after-a"]
+    assert batches.batch() is None
+    assert Talker.heard == ["0:a"]
+
+
+def test_after_a_crash_the_events_are_told_to_the_restored_enumerator() -> None:
+    batches = talking("a")
+    assert batches.batch() == ["a"]
+    batches.trigger()
+    batches.restart()
+    Talker.heard.clear()
+    assert batches.batch() == ["after-a"]
+    assert Talker.heard == ["0:a"]
+
+
+def test_an_event_that_the_enumerator_does_not_take_fails_in_the_reader_S54() -> None:
+    class Odd(EchoReader):
+        def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
+            self.context.send_event_to_coordinator(Say(1))
+            yield from super().read(split)
+
+    batches = Batches(Talker, Odd)
+    batches.shelve("a")
+    batches.trigger()
+    with pytest.raises(ContractError, match="Talker takes no Say"):
+        batches.attempt(batches.tasks()[0])
+
+
+def test_a_missing_report_of_a_committed_batch_stops_the_query_S96_R6() -> None:
+    batches = talking("a")
+    batches.trigger()
+    batches.commit()
+    with pytest.raises(MissingReportError, match="subtask 0 of it has written no report"):
+        batches.trigger()
+    with pytest.raises(MissingReportError):
+        batches.trigger()
+
+
+def test_by_policy_the_splits_of_a_missing_report_are_read_once_more_R6() -> None:
+    batches = talking("a", "b", onMissingReport="repeat")
+    batches.trigger()
+    batches.commit()
+    assert batches.batch() == ["a", "b"]
+    assert batches.batch() == ["after-a", "after-b"]
+
+
+def test_by_policy_a_paged_split_of_a_missing_report_stays_where_it_was() -> None:
+    SERVER["orders"] = list("ab")
+    batches = paged(onMissingReport="repeat")
+    batches.trigger()
+    batches.commit()
+    assert batches.batch() == list("ab")
+
+
+class Listener(EchoReader):
+    heard: ClassVar[list[str]] = []
+
+    def handle_source_event(self, event: Say) -> None:
+        self.heard.append(f"{self.context.subtask_id}:{event.number}")
+
+
+def test_events_to_readers_come_with_the_next_batch_in_order_before_its_splits_S8() -> None:
+    batches = Batches(Shelf, Listener)
+    context = batches.enumerator().context
+    for number in range(3):
+        context.send_event_to_reader(1, Say(number))
+    context.send_event_to_reader(0, Say(9))
+    batches.shelve("a")
+    assert batches.batch() == ["a"]
+    assert Listener.heard == ["0:9", "1:0", "1:1", "1:2"]
+    assert batches.batch() is None
+
+
+def test_an_event_after_the_freeze_is_in_the_batch_after_and_survives_a_restart_I3() -> None:
+    batches = Batches(Shelf, Listener)
+    batches.shelve("a")
+    batches.trigger()
+    batches.enumerator().context.send_event_to_reader(1, Say(1))
+    assert [task.events for task in batches.tasks()] == [()]
+    batches.commit()
+    batches.shelve("b")
+    batches.trigger()
+    assert sum(len(task.events) for task in batches.tasks()) == 1
+    batches.restart()
+    assert sorted(row for task in batches.tasks() for row in batches.attempt(task)) == ["b"]
+    assert Listener.heard == ["1:1"]
+
+
+def test_an_event_that_the_reader_does_not_take_is_refused_when_it_is_sent() -> None:
+    batches = Batches(Shelf, EchoReader)
+    with pytest.raises(ContractError, match="EchoReader takes no Say, which was sent to subtask 0"):
+        batches.enumerator().context.send_event_to_reader(0, Say(1))
+
+
+class Flaky(EchoReader):
+    """Fails on what is in ``broken``, after as many rows as it says there; counts its tries."""
+
+    broken: ClassVar[dict[str, int]] = {}
+    tries: ClassVar[list[str]] = []
+
+    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
+        self.tries.append(split.split_id)
+        for number in range(3):
+            if self.broken.get(split.split_id) == number:
+                raise OSError("disk on fire")
+            yield (f"{split.split_id}{number}",)
+
+
+def quarantining(*names: str, **options: str) -> Batches:
+    Flaky.tries.clear()
+    batches = Batches(Shelf, Flaky, {"onSplitError": "quarantine", **options})
+    batches.shelve(*names)
+    return batches
+
+
+def test_all_rows_of_a_split_or_none_and_the_others_go_on() -> None:
+    Flaky.broken["b"] = 2
+    batches = quarantining("a", "b", "c", maxSplitAttempts="2")
+    assert batches.batch() == ["a0", "a1", "a2", "c0", "c1", "c2"]
+    assert Flaky.tries == ["a", "b", "b", "c"]
+    batches.shelve("d")
+    assert batches.batch() == ["d0", "d1", "d2"]
+    (quarantined,) = batches.quarantined()
+    assert (quarantined.split.split_id, quarantined.attempts) == ("b", 2)
+    assert "disk on fire" in quarantined.error
+
+
+def test_a_quarantined_split_is_in_the_state_after_a_restart_with_its_error() -> None:
+    Flaky.broken["b"] = 0
+    batches = quarantining("a", "b")
+    batches.batch()
+    batches.restart()
+    batches.shelve("c")
+    assert batches.batch() == ["c0", "c1", "c2"]
+    batches.restart()
+    assert batches.batch() is None
+    assert [item.split.split_id for item in batches.quarantined()] == ["b"]
+
+
+def test_another_attempt_does_not_read_what_the_first_one_has_quarantined() -> None:
+    Flaky.broken["b"] = 0
+    batches = quarantining("a", "b")
+    batches.trigger()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == ["a0", "a1", "a2"]
+    Flaky.broken.clear()
+    assert batches.attempt(task, number=1) == ["a0", "a1", "a2"]
+
+
+def test_an_attempt_that_read_what_another_one_quarantined_fails_itself() -> None:
+    Flaky.broken["b"] = 0
+    batches = quarantining("a", "b")
+    batches.trigger()
+    (task,) = batches.tasks()
+    slow = batches.started_attempt(task, number=1)
+    assert next(slow) == "a0"
+    batches.attempt(task)
+    Flaky.broken.clear()
+    with pytest.raises(AttemptError):
+        list(slow)
+
+
+def test_failures_are_counted_across_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A split too large to be held back fails its task; the next attempts find that on record."""
+    monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
+    Flaky.broken["b"] = 2
+    batches = quarantining("b", "c", maxSplitAttempts="3")
+    batches.trigger()
+    with pytest.raises(SplitReadError, match="disk on fire"):
+        batches.attempt(batches.tasks()[0])
+    batches.restart()
+    assert batches.attempt(batches.tasks()[0]) == ["c0", "c1", "c2"]
+    assert Flaky.tries == ["b", "b", "b", "c"]
+
+
+def test_a_large_split_that_failed_once_and_is_well_again_gives_its_rows_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
+    Flaky.broken["b"] = 2
+    batches = quarantining("b")
+    batches.trigger()
+    with pytest.raises(SplitReadError):
+        batches.attempt(batches.tasks()[0])
+    Flaky.broken.clear()
+    assert batches.attempt(batches.tasks()[0], number=1) == ["b0", "b1", "b2"]
+
+
+def test_more_quarantined_splits_than_allowed_fail_the_task_and_nothing_is_set_aside() -> None:
+    Flaky.broken.update(a=0, b=0)
+    batches = quarantining("a", "b", "c", maxQuarantinedSplits="1")
+    batches.trigger()
+    with pytest.raises(QuarantineError, match="2 splits of one task cannot be read"):
+        batches.attempt(batches.tasks()[0])
+    Flaky.broken.clear()
+    assert batches.attempt(batches.tasks()[0]) == [f"{s}{n}" for s in "abc" for n in range(3)]
+
+
+def test_more_quarantined_splits_than_allowed_in_all_fail_the_query_until_the_limit_is_raised() -> None:
+    Flaky.broken.update(a=0, b=0)
+    batches = quarantining("a", maxQuarantinedSplits="1")
+    batches.batch()
+    batches.shelve("b")
+    batches.batch()
+    for _ in range(2):
+        with pytest.raises(QuarantineError, match="2 splits cannot be read"):
+            batches.trigger()
+
+
+def test_a_split_that_was_returned_comes_back_to_the_enumerator_once_S58() -> None:
+    class Busy(EchoReader):
+        busy: ClassVar[set[str]] = {"b"}
+
+        def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
+            if split.split_id in self.busy:
+                raise ReturnSplit("not now")
+            yield from super().read(split)
+
+    batches = Batches(Talker, Busy)
+    batches.shelve("a", "b")
+    assert batches.batch() == ["a"]
+    Busy.busy = set()
+    assert batches.batch() == ["b"]
+    assert batches.batch() is None
+
+
+def test_a_failed_first_attempt_is_told_to_the_enumerator_S50() -> None:
+    class Watches(Talker):
+        resets: ClassVar[list[tuple[int, int]]] = []
+
+        def subtask_reset(self, subtask_id: int, checkpoint_id: int) -> None:
+            self.resets.append((subtask_id, checkpoint_id))
+
+    batches = Batches(Watches, EchoReader)
+    for name, number in (("a", 0), ("b", 2)):
+        batches.shelve(name)
+        batches.trigger()
+        batches.attempt(batches.tasks()[0], number)
+        batches.commit()
+    batches.trigger()
+    assert Watches.resets == [(0, 1)]
+
+
+def test_a_source_that_is_planned_to_the_end_on_the_driver_writes_nothing_from_executors_R6() -> None:
+    batches = Batches(Shelf, EchoReader)
+    batches.shelve("a")
+    batches.trigger()
+    before = dict(batches.files())
+    batches.attempt(batches.tasks()[0])
+    assert batches.files() == before
+
+
+def test_reports_for_their_numbers_are_not_missed() -> None:
+    batches = Batches(Shelf, EchoReader, {"taskReports": "always"})
+    batches.shelve("a", "b")
+    assert batches.batch() == ["a", "b"]
+    batches.shelve("c")
+    batches.trigger()
+    assert (batches.holder.report() or {})["lastRows"] == 2
+    batches.commit()
+    assert batches.batch() is None
+
+
+def test_reports_need_a_state_location() -> None:
+    source = Source.resolve({}, enumerator=Endpoints, reader=Pages)
+    with pytest.raises(StateLocationError, match="option stateLocation is not set"):
+        holder_of(source, None)
+
+
+@pytest.mark.parametrize("how", ["cut off", "altered", "of another format"])
+def test_a_damaged_report_is_refused_R11(how: str) -> None:
+    batches = talking("a")
+    batches.trigger()
+    batches.attempt(batches.tasks()[0])
+    (name,) = [name for name in batches.files() if "/reports/" in name]
+    data = batches.files()[name]
+    damaged = {
+        "cut off": data[:-20],
+        "altered": data.replace(b'"row":"a"', b'"row":"b"'),
+        "of another format": b'{"digest":"x","report":{}}',
+    }[how]
+    batches.store.replace(name, damaged)
+    batches.commit()
+    with pytest.raises(CorruptStateError, match=r"report .*/reports/1-"):
+        batches.trigger()
+
+
+def test_reports_and_failures_are_cleaned_up_with_their_documents() -> None:
+    Flaky.broken["x3"] = 0
+    batches = quarantining(retainedCheckpoints="2")
+    for number in range(25):
+        batches.shelve(f"x{number}")
+        batches.batch()
+    batches.wait_for_clean_up()
+    left = {name.split("/")[1] + "/" + name.split("/")[2] for name in batches.files() if "/reports/" in name}
+    documents = [name for name in batches.files() if "/checkpoints/" in name]
+    assert len(left) == len(documents) < 15
+    assert not [name for name in batches.files() if "/failures/" in name]

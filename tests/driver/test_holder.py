@@ -1,0 +1,631 @@
+"""CoordinatorHolder: Spark's calls, in the orders that Spark makes them, with crashes in between."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flip27_source.coordination.packing import Limits
+from flip27_source.discovery import DiscoveringEnumerator, Discovery
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator import Boundedness
+from flip27_source.errors import (
+    CorruptStateError,
+    DiscoveryError,
+    IncompatibleStateError,
+    StateLocationError,
+)
+from flip27_source.snapshots.store import MemoryStore, Store
+from flip27_source.source import Source
+from tests.toy_sources import (
+    FEEDS,
+    INITIAL,
+    KIB,
+    BulkFeed,
+    CountingStore,
+    Feed,
+    Item,
+    Shelf,
+    holder_of,
+    items,
+    read_ids,
+    source_of,
+    within,
+)
+
+ALL = None
+AS_USUAL = Limits()
+
+
+@pytest.fixture
+def feed(request: pytest.FixtureRequest) -> list[Item]:
+    """An empty feed, named after the test; ``source`` reads it."""
+    FEEDS[request.node.name] = []
+    return FEEDS[request.node.name]
+
+
+@pytest.fixture
+def source(request: pytest.FixtureRequest, feed: list[Item]) -> Source:
+    return source_of(Feed, {"feed": request.node.name})
+
+
+def through_spark(offset: dict[str, Any]) -> dict[str, Any]:
+    value = json.loads(json.dumps(offset))
+    assert isinstance(value, dict)
+    return value
+
+
+STORES = [pytest.param(lambda: None, id="inline"), pytest.param(MemoryStore, id="files")]
+
+
+@pytest.mark.parametrize("new_store", STORES)
+def test_batch_after_batch_reads_what_is_new(
+    source: Source, feed: list[Item], new_store: Callable[[], Store | None]
+) -> None:
+    holder = holder_of(source, new_store())
+    start = INITIAL
+    for names in (["a", "b"], ["c"], ["d", "e", "f"]):
+        feed.extend(items(*names))
+        end = through_spark(holder.latest_offset(start, ALL))
+        assert sorted(read_ids(source, holder.plan(start, end))) == names
+        holder.commit(start)
+        start = end
+
+
+@pytest.mark.parametrize("new_store", STORES)
+def test_an_idle_stream_gets_its_offset_back_and_nothing_is_written_R2(
+    source: Source, feed: list[Item], new_store: Callable[[], Store | None]
+) -> None:
+    store = new_store()
+    holder = holder_of(source, store)
+    assert holder.latest_offset(INITIAL, ALL) == INITIAL
+    feed.extend(items("a"))
+    offset = through_spark(holder.latest_offset(INITIAL, ALL))
+    before = dict(store.files) if isinstance(store, MemoryStore) else {}
+    for limits in (ALL, AS_USUAL, Limits(files=1)):
+        again = holder.latest_offset(offset, limits)
+        assert json.dumps(again) == json.dumps(offset)
+    assert not isinstance(store, MemoryStore) or store.files == before
+
+
+def test_an_idle_call_asks_the_state_location_nothing(source: Source, feed: list[Item]) -> None:
+    store = CountingStore()
+    holder = holder_of(source, store)
+    feed.extend(items("a"))
+    offset = through_spark(holder.latest_offset(INITIAL, ALL))
+    before = store.calls
+    for _ in range(50):
+        holder.latest_offset(offset, AS_USUAL)
+    assert store.calls == before
+
+
+@pytest.mark.parametrize("new_store", STORES)
+def test_a_plan_is_a_function_of_what_is_stored_S95(
+    source: Source, feed: list[Item], new_store: Callable[[], Store | None]
+) -> None:
+    """Called k times, later, in a new process before latestOffset: the same tasks."""
+    store = new_store()
+    holder = holder_of(source, store)
+    feed.extend(items("a", "b", "c"))
+    first = through_spark(holder.latest_offset(INITIAL, Limits(files=2)))
+    planned = holder.plan(INITIAL, first)
+    second = through_spark(holder.latest_offset(first, Limits(files=2)))
+    files = dict(store.files) if isinstance(store, MemoryStore) else {}
+    assert holder.plan(INITIAL, first) == planned
+    fresh = holder_of(source, store)
+    assert fresh.plan(INITIAL, first) == planned
+    assert fresh.plan(INITIAL, first) == planned
+    assert read_ids(source, fresh.plan(first, second)) == ["c"]
+    assert sorted(read_ids(source, planned)) == ["a", "b"]
+    assert not isinstance(store, MemoryStore) or store.files == files
+
+
+@pytest.mark.parametrize("new_store", STORES)
+def test_a_restart_replays_the_uncommitted_batch_and_goes_on_after_it_S48(
+    source: Source, feed: list[Item], new_store: Callable[[], Store | None]
+) -> None:
+    store = new_store()
+    feed.extend(items("a", "b"))
+    end = through_spark(holder_of(source, store).latest_offset(INITIAL, Limits(files=1)))
+    restarted = holder_of(source, store)
+    assert read_ids(source, restarted.plan(INITIAL, end)) == ["a"]
+    after = through_spark(restarted.latest_offset(end, ALL))
+    assert read_ids(source, restarted.plan(end, after)) == ["b"]
+
+
+def test_a_restart_before_the_first_checkpoint_starts_at_the_beginning_S48(
+    source: Source, feed: list[Item]
+) -> None:
+    store = MemoryStore()
+    feed.extend(items("a"))
+    holder_of(source, store).latest_offset(INITIAL, ALL)
+    restarted = holder_of(source, store)
+    end = restarted.latest_offset(INITIAL, ALL)
+    assert read_ids(source, restarted.plan(INITIAL, end)) == ["a"]
+
+
+@pytest.mark.parametrize("new_store", STORES)
+def test_a_start_that_goes_back_resets_to_it_and_loses_nothing_R8_S9_S11(
+    source: Source, feed: list[Item], new_store: Callable[[], Store | None]
+) -> None:
+    """latestOffset(start=N) while memory is at N+1: N+1 never was."""
+    holder = holder_of(source, new_store())
+    feed.extend(items("a", "b", "c"))
+    first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
+    holder.latest_offset(first, Limits(files=1))
+    feed.extend(items("d"))
+    again = through_spark(holder.latest_offset(first, ALL))
+    assert again["checkpoint"] == 2
+    assert sorted(read_ids(source, holder.plan(first, again))) == ["b", "c", "d"]
+    assert holder.latest_offset(again, ALL) == again
+
+
+def test_a_start_that_goes_back_tells_the_enumerator_that_is_given_up_S53() -> None:
+    made: list[Shelf] = []
+
+    class Told(Shelf):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(self)
+            if len(made) == 1:
+                self.shelf.extend(items("a", "b"))
+
+    holder = holder_of(source_of(Told, {}), MemoryStore())
+    first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
+    holder.latest_offset(first, Limits(files=1))
+    holder.latest_offset(first, Limits(files=1))
+    assert made[0].calls[-3:] == ["complete 1", "aborted 2", "close"]
+    assert made[1].calls[0] == "start"
+    assert len(made) == 2
+
+
+def test_going_back_to_the_very_beginning_begins_a_lineage_of_its_own(
+    source: Source, feed: list[Item]
+) -> None:
+    store = MemoryStore()
+    holder = holder_of(source, store)
+    feed.extend(items("a"))
+    first = through_spark(holder.latest_offset(INITIAL, ALL))
+    # All but the file that says who drives the lineage: nobody does any more.
+    before = {name: data for name, data in store.files.items() if not name.endswith(".alive")}
+    again = through_spark(holder.latest_offset(INITIAL, ALL))
+    assert read_ids(source, holder.plan(INITIAL, again)) == ["a"]
+    assert read_ids(source, holder.plan(INITIAL, first)) == ["a"]
+    assert {name: store.files[name] for name in before} == before
+
+
+def test_completion_is_told_once_at_commit_or_at_the_next_latest_offset_R7_S24() -> None:
+    made: list[Shelf] = []
+
+    class Told(Shelf):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(self)
+            self.shelf.extend(items("a", "b", "c"))
+
+    holder = holder_of(source_of(Told, {}), MemoryStore())
+
+    def completions() -> list[str]:
+        return [call for call in made[0].calls if call.startswith("complete")]
+
+    first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
+    assert completions() == []
+    holder.commit(first)
+    holder.commit(first)
+    assert completions() == ["complete 1"]
+    second = through_spark(holder.latest_offset(first, Limits(files=1)))
+    assert completions() == ["complete 1"]
+    third = through_spark(holder.latest_offset(second, Limits(files=1)))
+    holder.commit(second)
+    assert completions() == ["complete 1", "complete 2"]
+    holder.commit(third)
+    assert completions() == ["complete 1", "complete 2", "complete 3"]
+
+
+def test_a_lost_commit_of_the_last_batch_reads_nothing_again_S97(source: Source, feed: list[Item]) -> None:
+    store = MemoryStore()
+    feed.extend(items("a", "b"))
+    end = through_spark(holder_of(source, store).latest_offset(INITIAL, ALL))
+    restarted = holder_of(source, store)
+    assert restarted.latest_offset(end, ALL) == end
+
+
+class FailingStore(MemoryStore):
+    """A store that cannot write while ``fails`` is set."""
+
+    fails = False
+
+    def create(self, name: str, data: bytes) -> bool:
+        if self.fails:
+            raise StateLocationError("no room")
+        return super().create(name, data)
+
+
+def test_after_a_checkpoint_that_could_not_be_written_the_next_one_has_its_splits(
+    source: Source, feed: list[Item]
+) -> None:
+    """Frozen and not durable is never told: the coordinator stands again where the document says."""
+    store = FailingStore()
+    holder = holder_of(source, store)
+    feed.extend(items("a"))
+    first = through_spark(holder.latest_offset(INITIAL, ALL))
+    feed.extend(items("b"))
+    store.fails = True
+    with pytest.raises(StateLocationError, match="no room"):
+        holder.latest_offset(first, ALL)
+    store.fails = False
+    second = holder.latest_offset(first, ALL)
+    assert read_ids(source, holder.plan(first, second)) == ["b"]
+
+
+def test_state_that_outgrew_the_offset_says_which_option_to_set() -> None:
+    FEEDS["large"] = items(*map(str, range(3)))
+    source = source_of(BulkFeed, {"feed": "large", "inlineStateLimit": "16k"})
+    with pytest.raises(StateLocationError, match="may live in Spark's offset") as caught:
+        holder_of(source).latest_offset(INITIAL, ALL)
+    assert 'set .option("stateLocation"' in str(caught.value)
+
+
+def test_the_offset_stays_small_when_the_state_is_large() -> None:
+    FEEDS["small"] = items(*map(str, range(5000)))
+    holder = holder_of(source_of(BulkFeed, {"feed": "small"}), MemoryStore())
+    assert len(json.dumps(holder.latest_offset(INITIAL, ALL))) < 4 * KIB
+
+
+def test_two_holders_on_one_state_location_do_not_touch_each_other(source: Source, feed: list[Item]) -> None:
+    """Two queries of one DataFrame: one option, two lineages."""
+    store = MemoryStore()
+    one, other = holder_of(source, store), holder_of(source, store)
+    starts = {id(one): INITIAL, id(other): INITIAL}
+    read: dict[int, list[str]] = {id(one): [], id(other): []}
+    for number in range(12):
+        feed.extend(items(str(number)))
+        for holder in (one, other) if number % 3 else (other,):
+            start = starts[id(holder)]
+            end = through_spark(holder.latest_offset(start, ALL))
+            read[id(holder)] += read_ids(source, holder.plan(start, end))
+            holder.commit(end)
+            starts[id(holder)] = end
+    assert sorted(map(int, read[id(other)])) == list(range(12))
+    assert sorted(map(int, read[id(one)])) == list(range(12))
+    lineages = {offset["state"]["file"].partition("/")[0] for offset in starts.values()}
+    assert len(lineages) == 2
+
+
+def test_offsets_that_do_not_belong_together_are_refused(source: Source, feed: list[Item]) -> None:
+    store = MemoryStore()
+    feed.extend(items("a", "b", "c"))
+    one, other = holder_of(source, store), holder_of(source, store)
+    first = one.latest_offset(INITIAL, Limits(files=1))
+    second = one.latest_offset(first, Limits(files=1))
+    foreign = other.latest_offset(INITIAL, Limits(files=2))
+    with pytest.raises(CorruptStateError, match="is not an ancestor"):
+        one.plan(foreign, second)
+
+
+def test_the_offset_of_another_source_is_refused(source: Source, feed: list[Item]) -> None:
+    with pytest.raises(IncompatibleStateError, match="not one of flip27"):
+        holder_of(source, MemoryStore()).latest_offset({"value": 3}, ALL)
+
+
+@pytest.mark.parametrize(
+    ("options", "limits", "first_batch"),
+    [
+        ({}, AS_USUAL, 6),
+        ({"maxFilesPerTrigger": "2"}, AS_USUAL, 2),
+        ({"maxFilesPerTrigger": "2"}, Limits(files=5), 2),
+        ({"maxFilesPerTrigger": "5"}, Limits(files=2), 2),
+        ({"maxRowsPerTrigger": "30"}, AS_USUAL, 3),
+        ({"maxRowsPerTrigger": "30", "maxFilesPerTrigger": "4"}, AS_USUAL, 3),
+        ({"maxBytesPerTrigger": "1001"}, AS_USUAL, 2),
+        ({"maxFilesPerTrigger": "1", "maxRowsPerTrigger": "1"}, ALL, 6),
+    ],
+    ids=str,
+)
+def test_limits_of_options_and_of_spark_together_bound_a_batch(
+    request: pytest.FixtureRequest, options: dict[str, str], limits: Limits | None, first_batch: int
+) -> None:
+    name = request.node.name
+    FEEDS[name] = [Item(split_id=str(i), rows=10, bytes=1000) for i in range(6)]
+    source = source_of(Feed, {"feed": name, **options})
+    holder = holder_of(source, MemoryStore())
+    end = holder.latest_offset(INITIAL, limits)
+    assert len(read_ids(source, holder.plan(INITIAL, end))) == first_batch
+    assert end["summary"]["splits"] == first_batch
+
+
+def test_parallelism_is_the_drivers_cores_or_what_was_asked_for() -> None:
+    """600 MiB are five partitions of 128 MiB; three cores read six in two full rounds."""
+    FEEDS["wide"] = [Item(split_id=str(i), bytes=50 << 20) for i in range(12)]
+    for options, cores, expected in (({}, 3, 6), ({"parallelism": "4"}, 3, 4), ({"parallelism": "4"}, 9, 4)):
+        source = source_of(Feed, {"feed": "wide", **options})
+        holder = holder_of(source, MemoryStore(), cores=cores)
+        end = holder.latest_offset(INITIAL, ALL)
+        assert len(holder.plan(INITIAL, end)) == expected
+
+
+def test_the_backlog_is_reported_once_there_is_something_to_report(source: Source, feed: list[Item]) -> None:
+    holder = holder_of(source, MemoryStore())
+    assert holder.report() is None
+    feed.extend(items("a"))
+    holder.latest_offset(INITIAL, ALL)
+    assert holder.report() == {"checkpoint": 1}
+
+
+def test_a_gauge_that_is_not_equal_to_itself_does_not_send_the_coordinator_back() -> None:
+    made: list[Shelf] = []
+
+    class Measures(Shelf):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(self)
+            self.context.metrics.gauge("lag", float("nan"))
+            self.shelf.extend(items("a", "b"))
+
+    holder = holder_of(source_of(Measures, {}), MemoryStore())
+    first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
+    holder.latest_offset(first, Limits(files=1))
+    assert len(made) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    split_id: str
+
+
+class Lists(DiscoveringEnumerator[Found]):
+    """Discovers what tests put in LISTS; waits where a test says so."""
+
+    lists: ClassVar[dict[str, Callable[[int | None], Sequence[str]]]] = {}
+    options: ClassVar[tuple[Any, ...]] = Feed.options
+
+    def discover(self, position: int | None) -> Discovery[Found, int]:
+        found = self.lists[self.options_given["feed"]](position)
+        return Discovery([Found(name) for name in found], (position or 0) + len(found))
+
+
+def lists_source(name: str, discover: Callable[[int | None], Sequence[str]], **options: str) -> Source:
+    Lists.lists[name] = discover
+    return source_of(Lists, {"feed": name, **options})
+
+
+def bounded(source: Source, store: Store | None = None) -> CoordinatorHolder:
+    return holder_of(source, store or MemoryStore(), boundedness=Boundedness.BOUNDED)
+
+
+@pytest.mark.parametrize("limits", [ALL, AS_USUAL], ids=["all", "as usual"])
+def test_a_run_waits_for_its_first_discovery_before_it_says_there_is_nothing(limits: Limits | None) -> None:
+    source = lists_source("first", lambda position: ["a", "b"] if position is None else [])
+    holder = bounded(source)
+    end = holder.latest_offset(INITIAL, limits)
+    assert read_ids(source, holder.plan(INITIAL, end)) == ["a", "b"]
+    assert holder.latest_offset(end, limits) == end
+
+
+def test_a_discovery_that_ends_while_a_checkpoint_is_tried_is_not_overlooked() -> None:
+    """Its result comes just after the mailbox was seen empty; an AvailableNow run would end unread."""
+    go = threading.Event()
+    others = set(threading.enumerate())  # of holders that tests before this one have left running
+
+    class EndsMeanwhile(Lists):
+        def handle_split_request(self, subtask_id: int) -> None:
+            go.set()
+            for thread in set(threading.enumerate()) - others:
+                if thread.name == "flip27-async":
+                    thread.join(10)
+            super().handle_split_request(subtask_id)
+
+    Lists.lists["meanwhile"] = lambda position: ["a"] if position is None and go.wait(10) else []
+    source = source_of(EndsMeanwhile, {"feed": "meanwhile", "requestInterval": "0s"})
+    holder = bounded(source)
+    end = holder.latest_offset(INITIAL, AS_USUAL)
+    assert read_ids(source, holder.plan(INITIAL, end)) == ["a"]
+
+
+def test_work_that_a_handler_begins_belongs_to_the_first_rounds_too() -> None:
+    """Listing first the topics, then their partitions: an AvailableNow run has to see the end of both."""
+
+    asked = threading.Event()
+
+    class TwoSteps(Shelf):
+        def start(self) -> None:
+            self.context.call_async(lambda: "topic", self._topic)
+
+        def _topic(self, topic: str | None, error: BaseException | None) -> None:
+            self.context.call_async(lambda: f"{topic}-{int(asked.wait(10))}", self._partition)
+
+        def _partition(self, partition: str | None, error: BaseException | None) -> None:
+            self.shelf.extend(items(str(partition)))
+
+        def handle_split_request(self, subtask_id: int) -> None:
+            asked.set()
+            super().handle_split_request(subtask_id)
+
+    source = source_of(TwoSteps, {})
+    holder = bounded(source)
+    end = holder.latest_offset(INITIAL, ALL)
+    assert read_ids(source, holder.plan(INITIAL, end)) == ["topic-1"]
+
+
+def test_a_discovery_that_keeps_failing_fails_the_query_with_its_cause() -> None:
+    def fails(position: int | None) -> Sequence[str]:
+        raise OSError("bucket is gone")
+
+    holder = bounded(lists_source("fails", fails, discoveryRetries="0"))
+    with pytest.raises(DiscoveryError, match="could not discover splits: bucket is gone") as caught:
+        holder.latest_offset(INITIAL, ALL)
+    assert isinstance(caught.value.__cause__, OSError)
+    assert "nothing is lost" in str(caught.value)
+
+
+def test_what_waits_is_handed_out_while_discovery_is_under_way() -> None:
+    """A restart with waiting pages: its first batch does not wait for the listing."""
+    store = MemoryStore()
+    held = threading.Event()
+    source = lists_source("pages", lambda position: ["a", "b", "c"] if position is None else [])
+    first = through_spark(bounded(source, store).latest_offset(INITIAL, Limits(files=1)))
+    Lists.lists["pages"] = lambda _: ["late"] if held.wait(10) else []
+    restarted = bounded(source, store)
+    results: list[dict[str, Any]] = []
+    try:
+        assert within(5, lambda: results.append(restarted.latest_offset(first, Limits(files=1))))
+        assert read_ids(source, restarted.plan(first, results[0])) == ["b"]
+    finally:
+        held.set()
+
+
+class GatedStore(MemoryStore):
+    """A store whose lists of segments wait: clean-up begins with one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listing = threading.Event()
+        self.gate = threading.Event()
+
+    def list(self, folder: str) -> list[str]:
+        if folder.endswith("/segments"):
+            self.listing.set()
+            self.gate.wait(10)
+        return super().list(folder)
+
+
+@pytest.mark.parametrize("limits", [ALL, AS_USUAL], ids=["all", "as usual"])
+def test_a_slow_clean_up_holds_up_no_batch(source: Source, feed: list[Item], limits: Limits | None) -> None:
+    store = GatedStore()
+    holder = holder_of(source, store)
+    start = INITIAL
+    for number in range(11):
+        feed.extend(items(str(number)))
+        start = through_spark(holder.latest_offset(start, ALL))
+        holder.commit(start)
+    assert store.listing.wait(10), "no clean-up was begun"
+    results: list[dict[str, Any]] = []
+    try:
+        assert within(5, lambda: results.append(holder.latest_offset(start, limits)))
+    finally:
+        store.gate.set()
+    assert results == [start]
+
+
+def test_clean_up_keeps_what_a_restart_needs(tmp_path: Path) -> None:
+    """On a real disk, with clean-ups on their thread: the retained checkpoints can be gone back to."""
+    FEEDS["kept"] = []
+    source = source_of(
+        BulkFeed,
+        {
+            "feed": "kept",
+            "stateLocation": str(tmp_path / "state"),
+            "retainedCheckpoints": "5",
+            "allowRolledBackCheckpoint": "true",
+        },
+    )
+    holder = holder_of(source)
+    offsets = [INITIAL]
+    for number in range(60):
+        FEEDS["kept"].extend(items(str(number)))
+        offsets.append(through_spark(holder.latest_offset(offsets[-1], ALL)))
+        holder.commit(offsets[-1])
+        holder.wait_for_clean_up()
+    for start, end in itertools.pairwise(offsets[-5:]):
+        restarted = holder_of(source)
+        assert read_ids(source, restarted.plan(start, end)) == [str(end["checkpoint"] - 1)]
+        again = restarted.latest_offset(start, ALL)
+        assert str(start["checkpoint"]) in read_ids(source, restarted.plan(start, again))
+    documents = list((tmp_path / "state").glob("*/checkpoints/*"))
+    assert len(documents) < 25
+
+
+class Engine:
+    """Spark's two logs and its calls, in its order; a crash leaves what is durable and a new process."""
+
+    def __init__(self, source: Source, store: Store | None, feed: list[Item]) -> None:
+        self.source = source
+        self.store = store
+        self.feed = feed
+        self.offsets: list[dict[str, Any]] = [INITIAL]
+        self.committed = 0
+        self.sink: dict[int, list[str]] = {}
+        self.made = 0
+        self.holder = holder_of(source, store)
+
+    def play(self, step: str) -> None:
+        """p produce; b a batch; 1-5 a batch that dies there; r restart; u forget a commit; i an idle call."""
+        if step == "p":
+            self.feed.extend(items(str(self.made)))
+            self.made += 1
+        elif step == "i":
+            if len(self.offsets) - 1 == self.committed:
+                self.holder.latest_offset(self.offsets[self.committed], AS_USUAL)
+                self.restart()
+        elif step == "r":
+            self.restart()
+        elif step == "u":
+            self.committed = max(0, self.committed - 1)
+            self.restart()
+        else:
+            dies_at = 9 if step == "b" else int(step)
+            if not self._batch(dies_at):
+                self.restart()
+
+    def restart(self) -> None:
+        self.holder = holder_of(self.source, self.store)
+
+    def _batch(self, dies_at: int) -> bool:
+        """One batch; False when the driver died on the way."""
+        start = self.offsets[self.committed]
+        if len(self.offsets) - 1 == self.committed:
+            end = self.holder.latest_offset(start, Limits(files=2))
+            if end == start:
+                return True
+            if dies_at == 1:  # the document is there, the offset log is not
+                return False
+            self.offsets.append(through_spark(end))
+            if dies_at == 2:
+                return False
+        end = self.offsets[self.committed + 1]
+        if self.committed:
+            self.holder.commit(start)
+        planned = self.holder.plan(start, end)
+        if dies_at == 3:
+            return False
+        # The sink is idempotent by batch: what a replay writes has to be what was written.
+        rows = sorted(read_ids(self.source, planned))
+        assert self.sink.setdefault(self.committed, rows) == rows, "a replayed batch read something else"
+        if dies_at == 4:
+            return False
+        self.committed += 1
+        return dies_at != 5
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(
+    st.lists(st.sampled_from("pppbbb12345rui"), max_size=40),
+    st.sampled_from(["inline", "files", "bulk"]),
+)
+def test_every_split_is_read_exactly_once_wherever_the_driver_dies_R1_R2_R3_R8(
+    steps: list[str], kind: str
+) -> None:
+    FEEDS["engine"] = []
+    source = source_of(BulkFeed if kind == "bulk" else Feed, {"feed": "engine", "inlineStateLimit": "1g"})
+    engine = Engine(source, None if kind == "inline" else MemoryStore(), FEEDS["engine"])
+    for step in steps:
+        engine.play(step)
+    for _ in range(engine.made + 2):
+        engine.play("b")
+    read = sorted(int(name) for names in engine.sink.values() for name in names)
+    assert read == list(range(engine.made))
+
+
+def test_the_names_of_gauges_are_in_the_summary_of_the_offset_as_they_were_given() -> None:
+    source = lists_source("gauges", lambda position: ["a"] if position is None else [])
+    offset = bounded(source, MemoryStore()).latest_offset(INITIAL, ALL)
+    assert offset["summary"] == {"files": 1, "finishedSplits": 1, "pendingSplits": 0, "splits": 1}

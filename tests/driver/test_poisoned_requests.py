@@ -1,0 +1,574 @@
+"""Requests that cannot be done: refused when made, refused when read, and no query stops for one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import msgspec
+import pytest
+from fsspec.spec import AbstractFileSystem
+
+from flip27_source import edits, savepoints
+from flip27_source.cli.main import main
+from flip27_source.coordination.edit_values import EditOperation
+from flip27_source.enumerator import BoundedRange, Budget
+from flip27_source.errors import EditError, StateLocationError
+from flip27_source.reader import SplitReader
+from flip27_source.snapshots.requests import MOST_BYTES, RequestFolder, SavepointRequest
+from flip27_source.snapshots.sealed import seal
+from flip27_source.snapshots.store import LocalStore
+from tests.edits.edited import IDS, Edited, fed, files
+from tests.savepoints.test_requests import made_in
+from tests.toy_sources import FEEDS, EchoReader, Feed, items
+
+NUL = "/tmp/a\0b"
+LONELY = "/tmp/\ud800"
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Edited:
+    """A query that has read a and b, and has c to f to read, two in a batch."""
+    found = fed(tmp_path)
+    assert found.batch() == ["a", "b"]
+    return found
+
+
+def lineage_of(query: Edited) -> str:
+    (folder,) = (path.name for path in Path(query.state).iterdir() if path.name != "schemas")
+    return folder
+
+
+def requests_of(query: Edited) -> RequestFolder:
+    return RequestFolder(LocalStore(query.state), lineage_of(query))
+
+
+def folder_of(query: Edited) -> Path:
+    folder = Path(query.state) / lineage_of(query) / "requests"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def planted(query: Edited, content: Any) -> str:
+    """A request that somebody has written without this library, or with an older version of it."""
+    request_id = str(uuid.uuid4())
+    if isinstance(content, dict):
+        content = {"lineage": lineage_of(query), "request_id": request_id, "format": 1, **content}
+        if content["kind"] == "edit":
+            edit = {key: value for key, value in content.items() if key not in ("format", "kind")}
+            content = {"format": 1, "kind": "edit", "edit": edit}
+        content = seal("request", msgspec.Raw(json.dumps(content, separators=(",", ":")).encode()))
+    (folder_of(query) / f"{request_id}.json").write_bytes(content)
+    return request_id
+
+
+def a_savepoint(to: str) -> dict[str, Any]:
+    return {"kind": "savepoint", "target": to, "requested_ms": 1}
+
+
+def an_edit(**changes: Any) -> dict[str, Any]:
+    edit = {"operation": "replay", "who": "w", "why": "y", "requested_us": 1, "selected": "s", "plans": {}}
+    return {"kind": "edit", **edit, **changes}
+
+
+def goes_on(query: Edited) -> None:
+    """The query reads all that is left, and what comes after a restart, once."""
+    query.batches()
+    query.engine.restart()
+    query.engine.process_all_available()
+    FEEDS["edited"] += items("y", "z")
+    assert [row for rows in query.batches() for row in rows] == ["y", "z"]
+    assert sorted(row[0] for row in query.engine.rows) == [*"abcdefyz"]
+
+
+def failures_of(query: Edited) -> dict[str, str]:
+    return {item.request_id: item.reason for item in requests_of(query).failed()}
+
+
+# Refused when they are made
+
+
+@pytest.mark.parametrize(
+    ("to", "named"),
+    [
+        (NUL, "NUL"),
+        (LONELY, "not Unicode"),
+        ("", "empty"),
+        ("/" + "x" * 5000, "5001 characters"),
+    ],
+)
+def test_a_savepoint_that_can_go_nowhere_is_refused_when_it_is_asked_for(
+    query: Edited, to: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(StateLocationError, match=named):
+        savepoints.request(state=query.state, to=to)
+    assert main(["savepoint", "request", "--state", query.state, "--to", to]) == 1
+    assert named in " ".join(capsys.readouterr().err.split())
+    assert query.request_files() == []
+    goes_on(query)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"why": "\ud800"}, "why is not Unicode"),
+        ({"who": "w" * 10_001}, "who has 10001 characters"),
+        ({"selected": "s" * 10_001}, "selected has 10001 characters"),
+        ({"requested_us": -1}, "requested_us"),
+        ({"requested_us": 10**30}, "requested_us"),
+        ({"checkpoint": "1-../../x"}, "checkpoint"),
+        ({"plans": {"1-0": ("a",)}}, "plans names"),
+        ({"split_ids": ("\ud800",)}, "split_ids"),
+        ({"operation": EditOperation.SET_POSITION}, "position"),
+        ({"position": {"next": 1}}, "position"),
+        ({"operation": EditOperation.REWIND}, "checkpoint"),
+        ({"operation": EditOperation.SET_POSITION, "position": {"next": float("nan")}}, "nan"),
+        ({"operation": EditOperation.SET_POSITION, "position": {"next": "x" * 70_000}}, "position has"),
+    ],
+)
+def test_an_edit_that_makes_no_sense_is_refused_when_it_is_submitted(
+    query: Edited, changes: dict[str, Any], named: str
+) -> None:
+    plan = query.plan("replay", splits=["a"])
+    with pytest.raises(EditError, match=named):
+        edits.submit(replace(plan, request=replace(plan.request, **changes)))
+    assert query.request_files() == []
+
+
+def test_an_edit_of_more_splits_than_a_driver_would_read_is_refused_when_it_is_submitted(
+    query: Edited,
+) -> None:
+    plan = query.plan("replay", splits=["a"])
+    name = next(iter(plan.request.plans))
+    ids = tuple(f"{number:01000}" for number in range(MOST_BYTES // 1000))
+    with pytest.raises(EditError, match="more than 67108864 bytes"):
+        edits.submit(replace(plan, request=replace(plan.request, plans={name: ids})))
+    assert query.request_files() == []
+
+
+# Refused when they are read
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (a_savepoint(NUL), "NUL"),
+        (a_savepoint(""), "empty"),
+        (a_savepoint("s3://me:secret@host/x"), "user name or password"),
+        (a_savepoint("/" + "x" * 5000), "5001 characters"),
+        (a_savepoint("/tmp/x") | {"requested_ms": 10**30}, "requested_ms"),
+        (a_savepoint("/tmp/x") | {"target": 5}, "Expected `str`, got `int`"),
+        (an_edit(who="w" * 20_000), "who has 20000 characters"),
+        (
+            an_edit(operation="set-position", split_ids=["c"], position={"split_id": deep(300)}),
+            "deeper than 100",
+        ),
+        (an_edit(operation="explode"), "explode"),
+        (an_edit(requested_us=-(10**30)), "requested_us"),
+        (an_edit(plans={"x" * 100: ["a"]}), "plans names"),
+        (b'{"digest":"", "request":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "cannot be read"),
+        (b"[" * 200_000, "cannot be read"),
+        (b"\x00" * 1000, "cannot be read"),
+        (b"", "cannot be read"),
+        (b"\xff\xfe", "cannot be read"),
+        (b'{"digest":1,"request":{}}', "cannot be read"),
+        (b'{"digest":1e999999,"request":{}}', "cannot be read"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_request_that_cannot_be_read_is_marked_as_failed_and_the_query_goes_on(
+    query: Edited, content: Any, named: str
+) -> None:
+    request_id = planted(query, content)
+    query.batch()
+    failed = failures_of(query)
+    assert list(failed) == [request_id]
+    assert named in failed[request_id]
+    (listed,) = edits.pending(state=query.state) or savepoints.pending(state=query.state)
+    assert (listed.request_id, named in str(listed.error)) == (request_id, True)
+    goes_on(query)
+    assert "secret" not in str(failed)
+
+
+def _sparse(path: Path) -> None:
+    with open(path, "wb") as file:
+        file.truncate(1 << 30)
+
+
+def _a_gigabyte_of_nested_json(path: Path) -> None:
+    chunk = b"[" * (1 << 20)
+    with open(path, "wb") as file:
+        file.writelines(chunk for _ in range(1 << 10))
+
+
+def _dangling(path: Path) -> None:
+    path.symlink_to("nothing")
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _secret(path: Path) -> None:
+    path.parent.parent.parent.parent.joinpath("secret").write_text("{'password': 'hunter2'}")
+    path.symlink_to(path.parent.parent.parent.parent / "secret")
+
+
+ODD: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a FIFO": (os.mkfifo, "is a FIFO"),
+    "a directory": (Path.mkdir, "is a directory"),
+    "a link to a device": (_device, "is a device"),
+    "a link that leads nowhere": (_dangling, "leads nowhere"),
+    "a link to itself": (_loop, "symbolic links"),
+    "a link to a file of somebody else": (_secret, "cannot be read"),
+    "a file that cannot be read": (lambda path: path.symlink_to("/proc/self/mem"), "Input/output error"),
+    "a gigabyte of zeros": (_sparse, "more than 67108864 bytes"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_what_lies_among_the_requests_stops_no_query_and_no_other_request(
+    query: Edited, tmp_path: Path, kind: str
+) -> None:
+    make, named = ODD[kind]
+    request_id = str(uuid.uuid4())
+    make(folder_of(query) / f"{request_id}.json")
+    good = savepoints.request(state=query.state, to=str(tmp_path / "saved"))
+    query.batches()
+    assert len(made_in(tmp_path / "saved")) == 1
+    goes_on(query)
+    failed = failures_of(query)
+    assert list(failed) == [request_id]
+    assert named in failed[request_id]
+    assert "hunter2" not in failed[request_id]
+    assert good.request_id not in failed
+    assert os.path.lexists(folder_of(query) / f"{request_id}.json")
+
+
+def test_a_gigabyte_of_nested_json_is_not_taken_into_memory(query: Edited) -> None:
+    request_id = str(uuid.uuid4())
+    _a_gigabyte_of_nested_json(folder_of(query) / f"{request_id}.json")
+    query.batch()
+    assert "more than 67108864 bytes" in failures_of(query)[request_id]
+
+
+def test_a_folder_of_requests_that_is_something_else_stops_nobody(query: Edited) -> None:
+    folder = folder_of(query)
+    folder.rmdir()
+    os.mkfifo(folder)
+    goes_on(query)
+
+
+def test_a_request_that_was_marked_as_failed_is_not_looked_at_again(
+    query: Edited, caplog: pytest.LogCaptureFixture
+) -> None:
+    planted(query, b"nonsense")
+    with caplog.at_level(logging.WARNING, "flip27_source"):
+        query.batches()
+        query.engine.restart()
+        query.batches()
+    assert caplog.text.count("nonsense") + caplog.text.count("is marked as failed") == 1
+
+
+def test_a_request_of_a_kind_that_is_not_known_here_is_left_for_newer_code_and_listed(query: Edited) -> None:
+    request_id = planted(query, {"kind": "dance"})
+    query.batch()
+    assert failures_of(query) == {}
+    (listed,) = edits.pending(state=query.state)
+    assert (listed.request_id, "is of kind 'dance'" in str(listed.error)) == (request_id, True)
+    goes_on(query)
+
+
+# Savepoints whose target cannot be written
+
+
+def _a_file(target: Path) -> str:
+    target.write_text("no directory")
+    return str(target)
+
+
+def _below_a_file(target: Path) -> str:
+    target.write_text("no directory")
+    return str(target / "deeper")
+
+
+TARGETS: dict[str, tuple[Callable[[Path], str], str]] = {
+    "a file": (_a_file, "saved"),
+    "below a file": (_below_a_file, "saved/deeper"),
+    "a file system without room for a folder": (lambda _: "/proc/saved", "/proc/saved"),
+    "an unknown protocol": (lambda _: "nosuch://bucket/saved", "nosuch"),
+    "a protocol whose package is missing": (lambda _: "dropbox://bucket/saved", "dropbox"),
+    "a host that is not there": (lambda _: "sftp://127.0.0.1:1/saved", "sftp://127.0.0.1:1/saved"),
+}
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_target_that_cannot_be_written_fails_the_savepoint_and_not_the_query(
+    query: Edited, tmp_path: Path, kind: str
+) -> None:
+    make, named = TARGETS[kind]
+    bad = savepoints.request(state=query.state, to=make(tmp_path / "saved"))
+    good = savepoints.request(state=query.state, to=str(tmp_path / "good"))
+    query.batches()
+    assert len(made_in(tmp_path / "good")) == 1
+    assert list(failures_of(query)) == [bad.request_id]
+    assert named in failures_of(query)[bad.request_id]
+    assert good.request_id not in failures_of(query)
+    goes_on(query)
+    assert list(tmp_path.glob("good/.*")) == []
+
+
+class Sabotages(SplitReader[Any]):
+    """Makes the target of the savepoint unusable when it reads, and adds to the savepoint."""
+
+    target: ClassVar[Path]
+    adds: ClassVar[bool] = False
+
+    def read(self, split: Any) -> Iterator[tuple[str]]:
+        if self.context.is_savepoint:
+            shutil.rmtree(self.target, ignore_errors=True)
+            if not self.target.exists():
+                self.target.write_text("no directory any more")
+            if self.adds:
+                with self.context.savepoint_stream("index.bin") as stream:
+                    stream.write(b"x")
+        yield (split.split_id,)
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_a_target_that_is_lost_meanwhile_fails_the_savepoint_and_not_the_query(
+    tmp_path: Path, adds: bool
+) -> None:
+    FEEDS["edited"] = items(*"abcdef")
+    target = tmp_path / "saved"
+    reader = type("Sabotages", (Sabotages,), {"target": target, "adds": adds})
+    options = {"feed": "edited", "maxFilesPerTrigger": "2"}
+    query = Edited(tmp_path, options, enumerator=Feed, reader=reader, schema=IDS)
+    query.batch()
+    asked = savepoints.request(state=query.state, to=str(target))
+    assert query.batches() == [["c", "d"], ["e", "f"]]
+    assert "saved" in failures_of(query)[asked.request_id]
+    assert ("index.bin" in failures_of(query)[asked.request_id]) is adds
+    goes_on(query)
+
+
+def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished(tmp_path: Path) -> None:
+    class AddsTooLate(Sabotages):
+        def read(self, split: Any) -> Iterator[tuple[str]]:
+            yield from super().read(split)
+            if self.context.is_savepoint:
+                self.target.unlink(missing_ok=True)  # room was made before the batch has ended
+
+    FEEDS["edited"] = items(*"abcd")
+    target = tmp_path / "saved"
+    reader = type("AddsTooLate", (AddsTooLate,), {"target": target, "adds": True})
+    options = {"feed": "edited", "maxFilesPerTrigger": "2"}
+    query = Edited(tmp_path, options, enumerator=Feed, reader=reader, schema=IDS)
+    query.batch()
+    asked = savepoints.request(state=query.state, to=str(target))
+    query.batches()
+    assert "index.bin" in failures_of(query)[asked.request_id]
+    assert made_in(target) == []
+
+
+def test_a_checkpoint_that_an_older_version_has_given_an_impossible_target_completes(query: Edited) -> None:
+    """Before requests were checked, the target went into the document, and every restart failed."""
+    asked = SavepointRequest(
+        request_id=str(uuid.uuid4()), lineage=lineage_of(query), target=NUL, requested_ms=0
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        requests = query.engine.holder._requests
+        patch.setattr(requests, "found", lambda _found, _error: None)
+        patch.setattr(requests, "_savepoints_due", (asked,))
+        patch.setattr(requests._savepoints, "problem_with", lambda _target: None)
+        patch.setattr(type(requests_of(query)), "ids", lambda _self: [asked.request_id])
+        query.engine.trigger()
+    query.engine.restart()
+    goes_on(query)
+
+
+# Edits that cannot be done
+
+
+def test_an_edit_that_fails_in_the_enumerator_is_refused_and_the_query_goes_on(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcd")
+    source.batch()
+    source.ask("skip", glob="*/d")
+    kind: Any = source.engine.source.enumerator_type
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, "without_splits", classmethod(lambda *_: 1 // 0))
+        assert source.batch() == ["c", "d"]
+    (edit,) = source.history(of_the_line=True)
+    assert "ZeroDivisionError" in edit["refused"]
+    assert source.batch() is None
+    assert source.request_files() == []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    split_id: str
+    next: int | None = 0
+
+
+class Counts(Feed):
+    """One split without an end, cut into ones; refuses to begin at 13 and to cut at 17."""
+
+    def __init__(self, context: Any, options: Any, state: int | None = None) -> None:
+        super().__init__(context, options, state)
+        self.limit = 20
+
+    split_type: ClassVar[Any] = Counting
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if not self.taken:
+            self.context.assign_split(Counting(split_id="count"))  # type: ignore[arg-type]
+            self.taken = 1
+
+    def bound_split(self, split: Any, budget: Budget) -> Any:
+        if split.next == 17:
+            raise ValueError("17 cannot be cut")
+        if split.next >= 4:
+            return None
+        return BoundedRange(read=split, rest=replace(split, next=split.next + 1))
+
+
+def test_an_edit_after_which_nothing_can_be_planned_is_refused_and_the_query_goes_on(tmp_path: Path) -> None:
+    FEEDS["edited"] = []
+    query = Edited(tmp_path, {"feed": "edited"}, enumerator=Counts, reader=EchoReader, schema=IDS)
+    query.batch()
+    query.ask("set-position", splits=["count"], position={"next": 17})
+    assert query.batch() == ["count"]
+    (edit,) = query.history(of_the_line=True)
+    assert "ValueError: 17 cannot be cut" in edit["refused"]
+    assert edit["splits"] == 0
+    query.engine.restart()
+    query.batches()
+    assert query.request_files() == []
+
+
+def test_an_edit_whose_result_the_enumerator_cannot_begin_with_is_refused(tmp_path: Path) -> None:
+    class Picky(Feed):
+        def __init__(self, context: Any, options: Any, state: int | None = None) -> None:
+            super().__init__(context, options, state)
+            if state == -1:
+                raise ValueError("-1 is no place to begin")
+
+        @classmethod
+        def forget_splits(cls, state: Any, split_ids: Any, *, busy: Any, options: Any) -> Any:
+            return -1, {}
+
+    FEEDS["edited"] = items(*"abcd")
+    options = {"feed": "edited", "maxFilesPerTrigger": "2"}
+    query = Edited(tmp_path, options, enumerator=Picky, reader=EchoReader, schema=IDS)
+    query.batch()
+    query.ask("forget", splits=["a"])
+    assert query.batches() == [["c", "d"]]
+    (edit,) = query.history(of_the_line=True)
+    assert "-1 is no place to begin" in edit["refused"]
+    query.engine.restart()
+    assert query.batch() is None
+
+
+@pytest.mark.parametrize("state", [float("nan"), "text", object()])
+def test_an_edit_whose_result_cannot_be_stored_is_refused(tmp_path: Path, state: Any) -> None:
+    class Forgets(Feed):
+        @classmethod
+        def forget_splits(cls, state_before: Any, split_ids: Any, *, busy: Any, options: Any) -> Any:
+            return state, {}
+
+    FEEDS["edited"] = items(*"abcd")
+    options = {"feed": "edited", "maxFilesPerTrigger": "2"}
+    query = Edited(tmp_path, options, enumerator=Forgets, reader=EchoReader, schema=IDS)
+    query.batch()
+    query.ask("forget", splits=["a"])
+    assert query.batches() == [["c", "d"]]
+    (edit,) = query.history(of_the_line=True)
+    assert "cannot be stored" in edit["refused"]
+
+
+class Telltale(AbstractFileSystem):  # type: ignore[misc]
+    """Puts all that it was given into its errors, as some libraries do."""
+
+    protocol = "tells"
+
+    def _refuse(self, path: str, *_: Any, **__: Any) -> Any:
+        raise PermissionError(f"{path} with {self.storage_options}")
+
+    ls = info = cat_file = pipe_file = rm_file = makedirs = find = walk = _open = exists = _refuse
+
+
+def test_why_a_savepoint_failed_is_stored_without_the_secrets_of_the_storage_options(tmp_path: Path) -> None:
+    fsspec.register_implementation("tells", Telltale, clobber=True)
+    query = fed(tmp_path, **{"storage.password": "hunter2"})
+    query.batch()
+    asked = savepoints.request(state=query.state, to="tells://host/saved")
+    query.batches()
+    assert "***" in failures_of(query)[asked.request_id]
+    assert not [path for path in Path(query.state).rglob("*.json") if b"hunter2" in path.read_bytes()]
+
+
+# What came of them is there to be seen
+
+
+def test_failed_requests_are_listed_until_they_are_withdrawn(
+    query: Edited, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    target = str(tmp_path / "file")
+    asked = savepoints.request(state=query.state, to=target)
+    query.batches()
+    assert main(["savepoint", "requests", "--state", query.state, "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["request_id"], listed["target"]) == (asked.request_id, target)
+    assert "file" in listed["error"]
+    assert main(["savepoint", "request", "--state", query.state, "--to", str(tmp_path / "saved")]) == 0
+    said = capsys.readouterr()
+    assert asked.request_id in said.err
+    assert "failed" in said.err
+    assert main(["savepoint", "withdraw", asked.request_id, "--state", query.state]) == 0
+    capsys.readouterr()
+    assert main(["savepoint", "requests", "--state", query.state, "--json"]) == 0
+    (waiting,) = json.loads(capsys.readouterr().out)
+    assert (waiting["request_id"], waiting["error"]) == (said.out.strip(), None)
+    query.batches()
+    assert savepoints.pending(state=query.state) == []
+
+
+def test_a_failed_edit_is_listed_until_it_is_withdrawn(
+    query: Edited, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request_id = planted(query, an_edit(who="w" * 20_000))
+    query.batch()
+    assert main(["edit", "list", "--state", query.state, "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert listed["request_id"] == request_id
+    assert "who has 20000 characters" in listed["error"]
+    edits.withdraw(request_id, state=query.state)
+    assert edits.pending(state=query.state) == []
+    assert query.request_files() == []
+
+
+def test_only_the_newest_failures_are_kept(query: Edited) -> None:
+    requests = requests_of(query)
+    for number in range(120):
+        requests.fail(str(uuid.uuid4()), kind="savepoint", asked="/x", reason=f"{number}", now_ms=number)
+    assert [item.reason for item in requests.failed()] == [str(number) for number in range(20, 120)]

@@ -1,0 +1,126 @@
+"""Spark's checkpoint is an older copy, and the state location is not: the query stops and says so."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from flip27_source.coordination.packing import Limits
+from flip27_source.errors import CorruptStateError, StaleDriverError
+from tests.driver.batches import Batches
+from tests.savepoints.test_savepoints import on_disk
+from tests.toy_sources import FEEDS, EchoReader, Feed, items
+
+ONE = Limits(files=1)
+
+
+def running(tmp_path: Path, **options: str) -> Batches:
+    FEEDS["back"] = items(*"abcdefgh")
+    return on_disk(Feed, EchoReader, tmp_path / "state", feed="back", **options)
+
+
+def gone_back(batches: Batches, offset: dict[str, object]) -> Batches:
+    """The query is started with an older copy of Spark's checkpoint."""
+    batches.committed = batches.logged = offset
+    batches.restart()
+    return batches
+
+
+@pytest.mark.parametrize("batches_since", [2, 3, 5])
+def test_a_checkpoint_that_went_back_stops_the_query_with_what_to_do(
+    tmp_path: Path, batches_since: int
+) -> None:
+    batches = running(tmp_path)
+    batches.batch(ONE)
+    copy = batches.committed
+    for _ in range(batches_since):
+        batches.batch(ONE)
+    before = sorted(path.name for path in (tmp_path / "state").glob("*/checkpoints/*"))
+    with pytest.raises(CorruptStateError, match="is an older copy: it stands at checkpoint 1") as caught:
+        gone_back(batches, copy).batch(ONE)
+    assert f"Spark had committed {batches_since}" in str(caught.value)
+    assert "allowRolledBackCheckpoint=true" in str(caught.value)
+    assert sorted(path.name for path in (tmp_path / "state").glob("*/checkpoints/*")) == before
+
+
+def test_where_that_is_allowed_what_was_read_since_is_read_again_once_and_later_starts_need_no_option(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    batches = running(tmp_path)
+    batches.batch(ONE)
+    copy = batches.committed
+    assert [batches.batch(ONE) for _ in range(4)] == [["b"], ["c"], ["d"], ["e"]]
+    allowed = on_disk(Feed, EchoReader, tmp_path / "state", feed="back", allowRolledBackCheckpoint="true")
+    allowed.now_ms = 1
+    with caplog.at_level(logging.WARNING, "flip27_source"):
+        assert gone_back(allowed, copy).batch(ONE) == ["b"]
+    assert "is an older copy" in caplog.text
+    later = running(tmp_path)
+    later.now_ms = 2
+    gone_back(later, allowed.committed)
+    assert [later.batch(ONE) for _ in range(7)] == [["c"], ["d"], ["e"], ["f"], ["g"], ["h"], None]
+
+
+def test_a_driver_that_another_one_has_overtaken_is_told_that_and_nothing_of_older_copies(
+    tmp_path: Path,
+) -> None:
+    batches = running(tmp_path)
+    batches.batch(ONE)
+    stale, start = batches.holder, batches.committed
+    batches.restart()
+    for _ in range(3):
+        batches.batch(ONE)
+    stale._start_over()  # as after an error
+    with pytest.raises(StaleDriverError):
+        stale.latest_offset(start, ONE)
+
+
+def test_a_driver_that_was_killed_before_spark_had_logged_its_checkpoint_is_no_older_copy(
+    tmp_path: Path,
+) -> None:
+    batches = running(tmp_path)
+    batches.batch(ONE)
+    for now_ms in (1, 2, 3):
+        batches.now_ms = now_ms
+        batches.restart()
+        batches.trigger(ONE)  # its offset is never logged
+        batches.logged = batches.committed
+    batches.restart()
+    assert [batches.batch(ONE), batches.batch(ONE)] == [["b"], ["c"]]
+
+
+def test_damaged_documents_of_a_branch_that_was_left_prove_nothing_and_stop_nobody(tmp_path: Path) -> None:
+    batches = running(tmp_path)
+    batches.batch(ONE)
+    copy = batches.committed
+    for _ in range(3):
+        batches.batch(ONE)
+    for document in (tmp_path / "state").glob("*/checkpoints/*"):
+        if not document.name.startswith("1-"):
+            document.write_text("damaged")
+    batches.now_ms = 1
+    assert gone_back(batches, copy).batch(ONE) == ["b"]
+
+
+def test_an_ordinary_restart_lists_the_checkpoints_once_and_reads_none_but_its_own(tmp_path: Path) -> None:
+    batches = running(tmp_path)
+    for _ in range(5):
+        batches.batch(ONE)
+    read: list[str] = []
+
+    class Watched(type(batches.store)):  # type: ignore[misc]
+        def read(self, name: str, limit: int | None = None) -> bytes:
+            read.append(name)
+            return bytes(super().read(name, limit))
+
+    batches.store = Watched(str(tmp_path / "state"))
+    batches.restart()
+    assert batches.batch(ONE) == ["f"]
+    assert [name for name in read if "/checkpoints/" in name] == [str(batches_file(batches, 5))]
+
+
+def batches_file(batches: Batches, number: int) -> str:
+    (file,) = Path(batches.options["stateLocation"]).glob(f"*/checkpoints/{number}-*")
+    return "/".join(file.parts[-3:])

@@ -1,0 +1,522 @@
+"""Scenarios of Flink's coordinator tests as they read here, on a holder and attempts without Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from flip27_source.coordination.packing import Limits
+from flip27_source.discovery import DiscoveringEnumerator, Discovery
+from flip27_source.driver.environment import Environment
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator import Boundedness
+from flip27_source.errors import (
+    AttemptError,
+    ContractError,
+    MissingReportError,
+    MissingStateError,
+    SplitReadError,
+)
+from flip27_source.events import Progress, ReturnSplit, SourceEvent
+from flip27_source.options import Options
+from flip27_source.reader import SplitReader, YieldsProgress
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.store import MemoryStore
+from tests.driver.batches import Batches
+from tests.toy_sources import INITIAL, EchoReader, Item, Shelf, items, source_of
+
+
+@dataclass(frozen=True, slots=True)
+class Say(SourceEvent):
+    number: int
+
+
+class Hears(EchoReader):
+    """Keeps what it was told; does not bear the number in ``chokes_on``."""
+
+    heard: ClassVar[list[int]] = []
+    chokes_on: ClassVar[set[int]] = set()
+
+    def handle_source_event(self, event: Say) -> None:
+        if event.number in self.chokes_on:
+            raise RuntimeError("choked")
+        self.heard.append(event.number)
+
+
+class Remembers(Shelf):
+    """Remembers every instance that was made, and what each was told."""
+
+    made: ClassVar[list[Remembers]] = []
+    fails: ClassVar[set[str]] = set()
+
+    def __init__(self, context: Any, options: Options, state: list[Item] | None = None) -> None:
+        super().__init__(context, options, state)
+        self.made.append(self)
+
+    def start(self) -> None:
+        super().start()
+        self._may_fail("start")
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        self._may_fail("request")
+        super().handle_split_request(subtask_id)
+
+    def add_splits_back(self, splits: Any, subtask_id: int) -> None:
+        self.calls.append(f"back {[split.split_id for split in splits]}")
+        super().add_splits_back(splits, subtask_id)
+
+    def subtask_reset(self, subtask_id: int, checkpoint_id: int) -> None:
+        self.calls.append(f"reset {subtask_id} to {checkpoint_id}")
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Item]:
+        self._may_fail("snapshot")
+        return super().snapshot_state(checkpoint_id)
+
+    def _may_fail(self, where: str) -> None:
+        if where in self.fails:
+            raise RuntimeError(f"no {where}")
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Hears.heard.clear()
+    Hears.chokes_on.clear()
+    Remembers.made.clear()
+    Remembers.fails.clear()
+
+
+def remembering(*names: str, reader: type[SplitReader[Any]] = EchoReader, **options: str) -> Batches:
+    batches = Batches(Remembers, reader, options)
+    batches.shelve(*names)
+    return batches
+
+
+@pytest.mark.parametrize("when", ["before the freeze", "after the freeze"])
+def test_an_event_that_fails_in_its_reader_fails_the_batch_until_an_attempt_takes_it_S12_S13_S14(
+    when: str,
+) -> None:
+    batches = remembering("a", reader=Hears)
+    if when == "after the freeze":
+        batches.trigger()
+        batches.enumerator().context.send_event_to_reader(0, Say(7))
+        batches.commit()
+    else:
+        batches.enumerator().context.send_event_to_reader(0, Say(7))
+    batches.trigger()
+    Hears.chokes_on.add(7)
+    (task,) = batches.tasks()
+    for number in range(2):
+        with pytest.raises(RuntimeError, match="choked"):
+            batches.attempt(task, number)
+    Hears.chokes_on.clear()
+    batches.attempt(task, 2)
+    batches.commit()
+    assert Hears.heard == [7]
+    assert batches.batch() is None
+
+
+def test_what_another_thread_finds_while_checkpoints_freeze_is_in_one_of_them_S15_S16_I1() -> None:
+    """At every freeze the state says how many events were sent: as many as are planned or wait."""
+
+    class Counts(Shelf):
+        state_type = int
+        event_types = ()
+        seen = threading.Event()
+
+        def __init__(self, context: Any, options: Options, state: int | None = None) -> None:
+            super().__init__(context, options, None)
+            self.sent = state or 0
+
+        def start(self) -> None:
+            self.context.call_async(lambda: None, self._tick, period_s=0.0005)
+
+        def _tick(self, result: None, error: BaseException | None) -> None:
+            self.context.send_event_to_reader(0, Say(self.sent))
+            self.sent += 1
+            self.seen.set()
+
+        def snapshot_state(self, checkpoint_id: int) -> int:  # type: ignore[override]
+            self._tick(None, None)
+            return self.sent
+
+    batches = Batches(Counts, Hears)
+    codec = SnapshotCodec(Counts, Hears)
+    planned: list[int] = []
+    try:
+        for _ in range(40):
+            batches.trigger()
+            for task in batches.tasks():
+                events = [codec.events_to_readers.decode(event) for event in task.events]
+                planned += [event.number for event in events if isinstance(event, Say)]
+            batches.commit()
+            snapshot = batches.snapshot()
+            waiting = [item.event.number for item in snapshot.ledger.events]
+            assert [*planned, *waiting] == list(range(snapshot.enumerator_state))
+    finally:
+        batches.holder.close()
+    assert Counts.seen.is_set()
+
+
+def shelve_and_trigger(batches: Batches) -> None:
+    batches.shelve("a")
+    batches.trigger()
+
+
+@pytest.mark.parametrize("where", ["start", "request", "snapshot"])
+def test_an_error_of_the_enumerator_fails_the_query_once_and_the_next_call_begins_anew_S17_S18_S61(
+    where: str,
+) -> None:
+    batches = Batches(Remembers, EchoReader)
+    Remembers.fails.add(where)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=f"no {where}"):
+            shelve_and_trigger(batches)
+    Remembers.fails.clear()
+    assert [made.calls[-1] for made in Remembers.made] == ["close", "close"]
+    batches.shelve("a")
+    assert batches.batch() == ["a"]
+    assert len(Remembers.made) == 3
+
+
+def test_of_two_failures_at_once_only_the_first_reaches_the_query_S17_S52() -> None:
+    """The second belongs to an instance that is gone by then."""
+    failed = threading.Semaphore(0)
+
+    class Fails(Remembers):
+        def start(self) -> None:
+            super().start()
+            if len(self.made) == 1:
+                for number in range(2):
+                    self.context.call_async(lambda number=number: self._work(number), self._ended)
+
+        def _work(self, number: int) -> None:
+            failed.release()
+            raise RuntimeError(f"failure {number}")
+
+        def _ended(self, result: None, error: BaseException | None) -> None:
+            assert error is not None
+            raise error
+
+    batches = Batches(Fails, EchoReader)
+    with pytest.raises(RuntimeError, match="failure"):
+        batches.holder.latest_offset(INITIAL, None)
+    assert failed.acquire(timeout=10)
+    assert failed.acquire(timeout=10)
+    batches.shelve("a")
+    assert batches.batch() == ["a"]
+    assert len(Remembers.made) == 2
+
+
+def test_no_task_is_planned_before_its_document_is_durable_S22_R2() -> None:
+    batches = remembering("a")
+    batches.trigger()
+    (name,) = [name for name in batches.files() if "/checkpoints/" in name]
+    batches.store.delete(name)
+    batches.restart()
+    with pytest.raises(MissingStateError):
+        batches.tasks()
+
+
+def test_a_checkpoint_that_was_given_up_is_never_told_to_be_complete_S23_S7_S8() -> None:
+    batches = remembering("a", "b")
+    batches.trigger(Limits(files=1))
+    batches.commit()
+    batches.trigger(Limits(files=1))
+    batches.trigger(Limits(files=1))  # from the same start: the second checkpoint is given up
+    batches.commit()
+    batches.trigger()
+    given_up, living = Remembers.made
+    assert [c for c in given_up.calls if c.startswith(("complete", "aborted"))] == ["complete 1", "aborted 2"]
+    assert [c for c in living.calls if c.startswith(("complete", "aborted"))] == ["complete 1", "complete 2"]
+
+
+def test_the_document_of_a_checkpoint_that_was_given_up_is_cleaned_up_S25_S34() -> None:
+    batches = remembering(retainedCheckpoints="2", taskReports="always")
+    orphans: set[str] = set()
+    for number in range(25):
+        batches.shelve(f"x{number}")
+        batches.trigger()
+        if number == 2:
+            (task,) = batches.tasks()
+            given_up = str(batches.logged["state"]["digest"])
+            batches.now_ms += 1
+            batches.trigger()  # from the same start, a millisecond later
+            batches.shelve(f"x{number}")
+            batches.trigger()
+            batches.attempt(task)
+            orphans = {name for name in batches.files() if given_up in name}
+        batches.commit()
+    batches.wait_for_clean_up()
+    assert len(orphans) == 2, "its document, and the report that came late"
+    assert orphans.isdisjoint(batches.files())
+
+
+def test_a_restart_resets_no_subtask_and_brings_nothing_back_S49_S59() -> None:
+    batches = remembering("a", "b", taskReports="always")
+    batches.batch()
+    batches.restart()
+    batches.enumerator()
+    batches.trigger()
+    told = [call for call in Remembers.made[-1].calls if call.startswith(("reset", "back"))]
+    assert len(Remembers.made) == 2
+    assert told == []
+
+
+def test_a_batch_read_plans_once_from_the_beginning_and_its_tasks_report_nothing_S51() -> None:
+    store = MemoryStore()
+    holder = CoordinatorHolder(
+        source_of(Remembers, {}),
+        Boundedness.BOUNDED,
+        store=store,
+        environment=Environment(now_ms=lambda: 0, cores=2),
+        one_batch=True,
+    )
+    enumerator: Any = holder.coordinator_at(INITIAL).enumerator
+    enumerator.shelf.extend(items("a", "b"))
+    end = holder.latest_offset(INITIAL, None)
+    planned = holder.plan(INITIAL, end)
+    assert [task.report for task in planned] == [None]
+    assert holder.plan(INITIAL, end) == planned
+    assert not [name for name in store.files if "/reports/" in name or "/drivers/" in name]
+
+
+def test_an_instance_that_was_given_up_can_do_nothing_any_more_S52_I13() -> None:
+    batches = remembering("a", "b", reader=Hears)
+    batches.trigger(Limits(files=1))
+    stale = Remembers.made[0].context
+    batches.trigger(Limits(files=1))
+    stale.assign_split(Item(split_id="ghost"), 0)
+    stale.send_event_to_reader(0, Say(13))
+    batches.shelve("c")
+    batches.commit()
+    batches.trigger()
+    assert [row for task in batches.tasks() for row in batches.attempt(task)] == ["c"]
+    assert Hears.heard == []
+
+
+def test_a_thousand_restores_leave_one_living_instance_S53() -> None:
+    class Full(Remembers):
+        def start(self) -> None:
+            self.shelf.append(Item(split_id="a"))
+
+    batches = Batches(Full, EchoReader)
+    for _ in range(1001):
+        batches.trigger()
+    assert len(Remembers.made) == 1001
+    assert [made for made in Remembers.made if "close" not in made.calls] == [Remembers.made[-1]]
+    assert [row for task in batches.tasks() for row in batches.attempt(task)] == ["a"]
+
+
+def test_a_split_that_a_late_attempt_returns_after_the_completion_stays_finished_S59() -> None:
+    class Moody(EchoReader):
+        busy: ClassVar[bool] = False
+
+        def read(self, split: Item) -> Iterator[Any]:
+            if self.busy:
+                raise ReturnSplit("not now")
+            yield from super().read(split)
+
+    batches = remembering("a", reader=Moody, taskReports="always")
+    batches.trigger()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == ["a"]
+    batches.commit()
+    batches.trigger()
+    Moody.busy = True
+    with pytest.raises(AttemptError, match="was first and finished it"):
+        batches.attempt(task, number=1)
+    Moody.busy = False
+    assert batches.batch() is None
+    assert not [call for call in Remembers.made[0].calls if call.startswith("back")]
+
+
+SERVER: dict[str, list[str]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    split_id: str
+    next: int = 0
+
+
+class Endpoints(DiscoveringEnumerator[Endpoint]):
+    def discover(self, position: int | None) -> Discovery[Endpoint, int]:
+        return Discovery([Endpoint(split_id=name) for name in list(SERVER)[position or 0 :]], len(SERVER))
+
+
+class Pages(YieldsProgress, SplitReader[Endpoint]):
+    """Two rows a page. ``CRASH`` in a page fails it once; ``END`` finishes the split, alone or after rows."""
+
+    def read(self, split: Endpoint) -> Iterator[Any]:
+        at = split.next
+        rows = SERVER[split.split_id]
+        while page := rows[at : at + 2]:
+            if "CRASH" in page:
+                rows.remove("CRASH")
+                raise OSError("connection reset")
+            yield from ((row,) for row in page if row != "END")
+            at += len(page)
+            yield Progress(None if "END" in page else replace(split, next=at))
+            if "END" in page:
+                return
+
+
+def paged(rows: dict[str, list[str]], **options: str) -> Batches:
+    SERVER.clear()
+    SERVER.update(rows)
+    return Batches(Endpoints, Pages, {"pollInterval": "0s", **options})
+
+
+def read_on(batches: Batches, restart: bool) -> list[str]:
+    """Everything, batch after batch, until three in a row have no rows."""
+    read: list[str] = []
+    empty = 0
+    while empty < 3:
+        rows = batches.batch() or []
+        empty = 0 if rows else empty + 1
+        read += rows
+        if restart:
+            batches.restart()
+    return read
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["one driver", "a new driver after each batch"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 100])
+def test_every_record_is_read_once_wherever_a_batch_ends_S70(rows: int, restart: bool) -> None:
+    batches = paged({"orders": list("abcdefg"), "users": list("uvw")}, maxRowsPerSplit=str(rows))
+    read = read_on(batches, restart)
+    assert sorted(read) == list("abcdefguvw")
+    for names in ("abcdefg", "uvw"):
+        assert [row for row in read if row in names] == list(names)
+
+
+def test_a_split_that_appears_while_others_are_read_is_read_beside_them_S70() -> None:
+    batches = paged({"orders": list("abcd")}, maxRowsPerSplit="2", discoveryInterval="10ms")
+    assert batches.batch() == ["a", "b"]
+    SERVER["late"] = ["x"]
+    batches.restart()
+    batches.trigger()
+    assert sorted(row for task in batches.tasks() for row in batches.attempt(task)) == ["c", "d", "x"]
+
+
+def test_a_batch_that_finds_nothing_has_no_rows_and_loses_no_place_S70() -> None:
+    batches = paged({"orders": ["a"]})
+    assert [batches.batch(), batches.batch(), batches.batch()] == [["a"], [], []]
+    SERVER["orders"].append("b")
+    assert batches.batch() == ["b"]
+
+
+@pytest.mark.parametrize("at", [0, 2, 3])
+def test_a_failed_page_is_never_taken_for_the_end_of_the_split_S71(at: int) -> None:
+    rows = list("abcd")
+    rows.insert(at, "CRASH")
+    batches = paged({"orders": rows})
+    batches.trigger()
+    (task,) = batches.tasks()
+    with pytest.raises(SplitReadError, match="connection reset"):
+        batches.attempt(task)
+    assert not [name for name in batches.files() if "/reports/" in name]
+    batches.commit()  # as if Spark had believed it
+    with pytest.raises(MissingReportError):
+        batches.trigger()
+    assert batches.attempt(task, number=1) == list("abcd")
+    assert batches.batch() == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(["a", "END"], ["x", "END"]), (["a", "b", "END"], ["x", "END"]), (["a", "b", "c", "END"], ["END"])],
+    ids=["with their last rows", "one after its last rows", "one without any"],
+)
+def test_splits_finish_together_or_apart_with_or_after_their_last_rows_S71(
+    one: list[str], other: list[str]
+) -> None:
+    batches = paged({"one": one, "other": other}, maxRowsPerSplit="2")
+    read = read_on(batches, restart=False)
+    assert sorted(read) == sorted(row for row in (*one, *other) if row != "END")
+    assert batches.batch() is None
+
+
+@pytest.mark.parametrize("before", [0, 1, 2], ids=["before any checkpoint", "after one", "after two"])
+def test_splits_that_live_on_are_handed_out_once_after_a_restart_with_fewer_subtasks_S65(before: int) -> None:
+    names = ["one", "two", "three", "four", "five"]
+    batches = paged({name: [f"{name}-{i}" for i in range(6)] for name in names}, maxRowsPerSplit="2")
+    read: list[str] = []
+    for _ in range(before):
+        read += batches.batch() or []
+    narrow = replace_options(batches, parallelism="1")
+    narrow.trigger()
+    tasks = narrow.tasks()
+    assert len(tasks) == 1
+    read += narrow.attempt(tasks[0])
+    assert narrow.attempt(tasks[0], number=1)[:1] == [f"one-{2 * before}"]
+    assert sorted(read) == sorted(f"{name}-{i}" for name in names for i in range(2 * before + 2))
+
+
+def replace_options(batches: Batches, **options: str) -> Batches:
+    """The same query in a new process, with other options."""
+    other = Batches(
+        Endpoints, Pages, {"pollInterval": "0s", "maxRowsPerSplit": "2", **options}, store=batches.store
+    )
+    other.committed, other.logged = batches.committed, batches.logged
+    other.restart()
+    return other
+
+
+class Lists(DiscoveringEnumerator[Item]):
+    found: ClassVar[list[str]] = []
+
+    def discover(self, position: int | None) -> Discovery[Item, int]:
+        return Discovery([Item(split_id=name) for name in self.found[position or 0 :]], len(self.found))
+
+
+def test_a_split_that_is_found_waits_until_it_is_asked_for_and_is_kept_when_it_comes_back_S74() -> None:
+    class Shy(EchoReader):
+        returned: ClassVar[set[str]] = {"b"}
+
+        def read(self, split: Item) -> Iterator[Any]:
+            if split.split_id in self.returned:
+                raise ReturnSplit("gone")
+            yield from super().read(split)
+
+    Lists.found[:] = ["a", "b", "c"]
+    batches = Batches(Lists, Shy, {"taskReports": "always"})
+    one = Limits(files=1)
+    batches.trigger()  # asked for all: every split has a reader
+    batches.trigger(one)  # back to the start: one reader, two splits that nobody asks for
+    rows = [row for task in batches.tasks() for row in batches.attempt(task)]
+    batches.commit()
+    batches.restart()
+    rows += batches.batch(one) or []  # "b", which comes back
+    Shy.returned = set()
+    while (more := batches.batch(one)) is not None:
+        rows += more
+    assert sorted(rows) == ["a", "b", "c"]
+
+
+def test_an_event_reaches_the_attempts_of_its_own_batch_and_no_others_S36_I6() -> None:
+    """A task that is late is still of the batch that it was planned for."""
+    batches = remembering("a", reader=Hears)
+    batches.enumerator().context.send_event_to_reader(0, Say(1))
+    batches.trigger()
+    (late,) = batches.tasks()
+    batches.attempt(late)
+    batches.commit()
+    batches.enumerator().context.send_event_to_reader(0, Say(2))
+    batches.trigger()
+    Hears.heard.clear()
+    batches.attempt(late, number=1)
+    assert Hears.heard == [1]
+
+
+def test_an_event_that_cannot_be_stored_is_refused_and_no_offset_is_told_S13() -> None:
+    batches = remembering("a", reader=Hears)
+    with pytest.raises(ContractError, match="a Say to Hears cannot be stored as JSON"):
+        batches.enumerator().context.send_event_to_reader(0, Say("seven"))  # type: ignore[arg-type]
+    assert batches.logged == INITIAL
+    batches.shelve("b")
+    assert batches.batch() == ["a", "b"]

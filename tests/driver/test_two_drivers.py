@@ -1,0 +1,100 @@
+"""Two drivers on one checkpoint and state location: the older one stops and says so (R9, S98)."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_source.errors import StaleDriverError
+from flip27_source.snapshots.driver_epochs import DriverEpoch
+from flip27_source.snapshots.store import MemoryStore
+from tests.driver.batches import Batches
+from tests.toy_sources import FEEDS, EchoReader, Feed, items
+
+LINEAGE = "orders-0123456789abcdef"
+
+
+@pytest.fixture
+def batches(request: pytest.FixtureRequest) -> Batches:
+    FEEDS[request.node.name] = items("a")
+    return Batches(Feed, EchoReader, {"feed": request.node.name, "stateLocation": "/unused"})
+
+
+def test_the_older_of_two_drivers_is_told_and_writes_nothing_more_S98(batches: Batches) -> None:
+    batches.batch()
+    older, started = batches.holder, batches.committed
+    batches.restart()
+    batches.trigger()
+    batches.source_feed.extend(items("b"))
+    before = batches.files()
+    with pytest.raises(StaleDriverError, match=r"another driver .* has taken over") as caught:
+        older.latest_offset(started, None)
+    assert "stop one of the two queries" in str(caught.value)
+    assert batches.files() == before
+    assert batches.batch() == ["b"]
+
+
+def test_what_the_older_driver_has_told_spark_of_is_not_read_after_another_has_taken_over_R9(
+    batches: Batches,
+) -> None:
+    """Stopped until Spark's log has forgotten its batch number, it would give the sink other rows for it."""
+    batches.batch()
+    older, start = batches.holder, batches.committed
+    batches.source_feed.extend(items("b"))
+    batches.trigger()
+    never_logged = batches.logged
+    batches.restart()
+    assert batches.batch() == ["b"]
+    with pytest.raises(StaleDriverError, match=r"another driver .* has taken over"):
+        older.plan(start, never_logged)
+
+
+def test_a_report_of_a_stale_drivers_task_is_not_mistaken_for_ours_R9_I13() -> None:
+    """Both drivers plan checkpoint 1 of one lineage; each document has its own name, and so its reports."""
+    FEEDS["stale"] = items("a")
+    ours = Batches(Feed, EchoReader, {"feed": "stale", "stateLocation": "/unused", "taskReports": "always"})
+    ours.batch()
+    theirs = Batches(
+        Feed,
+        EchoReader,
+        {"feed": "stale", "stateLocation": "/unused", "taskReports": "always"},
+        store=ours.store,
+    )
+    theirs.committed = theirs.logged = ours.committed
+    theirs.now_ms = 5
+    FEEDS["stale"] += items("b")
+    ours.trigger()
+    (our_task,) = ours.tasks()
+    theirs.holder.coordinator_at(theirs.committed)
+    FEEDS["stale"] += items("c")
+    theirs.trigger()
+    (their_task,) = theirs.tasks()
+    assert our_task.report != their_task.report
+    assert theirs.attempt(their_task) == ["b", "c"]
+    assert ours.attempt(our_task) == ["b"]
+
+
+def test_a_restart_takes_the_next_epoch_and_old_ones_are_forgotten(batches: Batches) -> None:
+    batches.batch()
+    for _ in range(3):
+        batches.restart()
+        batches.trigger()
+    names = [name.rpartition("/")[2] for name in batches.files() if "/drivers/" in name]
+    assert sorted(names) == ["3.json", f"4.{batches.now_ms}.alive", "4.json"]
+
+
+def test_two_that_take_over_at_once_get_different_epochs() -> None:
+    store = MemoryStore()
+    first, second = (DriverEpoch(store, LINEAGE, 0) for _ in range(2))
+    assert (first.epoch, second.epoch) == (1, 2)
+    second.check()
+    with pytest.raises(StaleDriverError):
+        first.check()
+
+
+def test_two_queries_in_one_location_do_not_fence_each_other(batches: Batches) -> None:
+    other = Batches(Feed, EchoReader, {k: str(v) for k, v in batches.options.items()}, store=batches.store)
+    assert batches.batch() == ["a"]
+    assert other.batch() == ["a"]
+    batches.source_feed.extend(items("b"))
+    assert batches.batch() == ["b"]
+    assert other.batch() == ["b"]

@@ -1,0 +1,361 @@
+"""Edits of a source's state: asked for, applied at the next boundary, once, and shown for ever after."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from flip27_source import edits
+from flip27_source.enumerators.files.cleaning import PartlyRead
+from flip27_source.enumerators.files.forgotten_files import forgotten
+from flip27_source.enumerators.files.known.hashes import path_hash
+from flip27_source.enumerators.files.known.strategy import FilesPosition
+from flip27_source.errors import EditError, SplitReadError
+from flip27_source.reader import SplitReader
+from flip27_source.segment import Segment
+from tests.driver.test_action_runner import Archives
+from tests.driver.test_demanded_reports import SERVER, Endpoints, Pages, Talker, Tells
+from tests.edits.edited import IDS, Edited, add_files, fed, files
+from tests.s3_server import S3Bucket
+from tests.toy_sources import Item, Shelf
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    SERVER.clear()
+    Archives.done.clear()
+    Archives.broken.clear()
+    Burns.burning.clear()
+
+
+class Burns(SplitReader[Item]):
+    """Cannot read what burns."""
+
+    burning: ClassVar[set[str]] = set()
+
+    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
+        if split.split_id in self.burning:
+            raise SplitReadError(f"{split.split_id} burns")
+        yield (split.split_id,)
+
+
+def shelved(folder: Path, names: str, reader: Any = Burns, kind: Any = Shelf, **options: str) -> Edited:
+    """Items on a shelf, two in a batch, of which some may burn."""
+    options = {"maxFilesPerTrigger": "2", **options}
+    edited = Edited(folder, options, enumerator=kind, reader=reader, schema=IDS)
+    shelve(edited, names)
+    return edited
+
+
+def shelve(edited: Edited, names: str) -> None:
+    """Put items on the shelf of the living enumerator."""
+    start = edited.engine.logs.start_of(edited.engine.logs.next_batch_id)
+    enumerator: Any = edited.engine.holder.coordinator_at(json.loads(start)).enumerator
+    enumerator.shelf.extend(Item(split_id=name) for name in names)
+
+
+def paged(folder: Path, **options: str) -> Edited:
+    """Endpoints of which each batch reads one page of two rows."""
+    options = {"pollInterval": "0s", "maxRowsPerSplit": "2", **options}
+    return Edited(folder, options, enumerator=Endpoints, reader=Pages, schema=IDS)
+
+
+def test_a_replay_reads_splits_once_more_as_they_were(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    assert [feed.batch(), feed.batch()] == [["a", "b"], ["c", "d"]]
+    feed.ask("replay", splits=["b"])
+    assert [feed.batch(), feed.batch(), feed.batch()] == [["b", "e"], ["f"], None]
+
+
+def test_the_checkpoint_that_an_edit_makes_says_who_what_and_why(tmp_path: Path) -> None:
+    feed = fed(tmp_path, "ab")
+    feed.batch()
+    asked = feed.ask("replay", glob="b")
+    feed.batch()
+    (edit,) = feed.history()
+    wanted = {
+        "request_id": asked,
+        "operation": "replay",
+        "who": "tester",
+        "why": "a test",
+        "selected": "glob b",
+        "splits": 1,
+        "split_ids": ["b"],
+        "refused": None,
+    }
+    assert {name: edit[name] for name in wanted} == wanted
+
+
+def test_a_rewind_goes_forward_and_finds_exactly_those_files_again(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcdef")
+    assert source.batches() == [["a", "b"], ["c", "d"], ["e", "f"]]
+    source.ask("rewind", to_checkpoint=1)
+    assert source.batches() == [["c", "d"], ["e", "f"]]
+    ends = [batch.end["checkpoint"] for batch in source.engine.batches]
+    assert ends == [1, 2, 3, 4, 5]
+    (edit,) = source.history()
+    assert (edit["operation"], edit["checkpoint"][:2], edit["splits"]) == ("rewind", "1-", 4)
+    assert [split_id[-1] for split_id in edit["split_ids"]] == ["c", "d", "e", "f"]
+
+
+def test_a_rewind_to_a_time_goes_to_the_last_checkpoint_until_then(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcdef")
+    for hour in range(3):
+        source.engine.now_ms = hour * 3_600_000
+        source.batch()
+    at = dt.datetime(1970, 1, 1, 1, 30, tzinfo=dt.UTC)
+    plan = source.plan("rewind", to_time=at)
+    assert [(change.split_id[-1], change.checkpoint_id) for change in plan.changes] == [("e", 3), ("f", 3)]
+    source.ask("rewind", to_time=at)
+    assert source.batches() == [["e", "f"]]
+
+
+def test_a_rewind_takes_back_where_splits_stood_that_the_reader_bounds(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdefgh")
+    source = paged(tmp_path)
+    assert [source.batch(), source.batch(), source.batch()] == [list("ab"), list("cd"), list("ef")]
+    source.ask("rewind", to_checkpoint=1)
+    assert [source.batch(), source.batch()] == [list("cd"), list("ef")]
+
+
+def test_a_rewind_takes_back_where_splits_stood_that_the_enumerator_cuts(tmp_path: Path) -> None:
+    source = Edited(tmp_path, {"enumerator": "sequence", "end": "9", "maxRowsPerTrigger": "3"})
+    assert source.batches() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    source.ask("rewind", to_checkpoint=1)
+    assert source.batches() == [[3, 4, 5], [6, 7, 8]]
+
+
+def test_a_rewind_brings_back_what_events_had_told_the_enumerator(tmp_path: Path) -> None:
+    source = Edited(tmp_path, enumerator=Talker, reader=Tells, schema=IDS)
+    shelve(source, "ab")
+    assert source.batches() == [["a", "b"], ["after-a", "after-b"]]
+    source.ask("rewind", to_checkpoint=1)
+    assert source.batches() == [["after-a", "after-b"]]
+
+
+def test_a_rewind_can_itself_be_rewound(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdefgh")
+    source = paged(tmp_path)
+    assert [source.batch(), source.batch(), source.batch()] == [list("ab"), list("cd"), list("ef")]
+    source.ask("rewind", to_checkpoint=1)
+    assert source.batch() == list("cd")
+    source.ask("rewind", to_checkpoint=3)
+    assert source.batch() == list("gh")
+
+
+def test_a_position_is_set_on_a_live_split_and_the_rest_of_it_stays(tmp_path: Path) -> None:
+    SERVER.update(orders=list("abcdef"), items=list("123456"))
+    source = paged(tmp_path)
+    assert source.batch() == ["a", "b", "1", "2"]
+    source.ask("set-position", splits=["orders"], position={"next": 4})
+    assert source.batch() == ["e", "f", "3", "4"]
+
+
+def test_a_position_is_set_on_a_split_that_the_enumerator_cuts(tmp_path: Path) -> None:
+    source = Edited(tmp_path, {"enumerator": "sequence", "end": "9", "maxRowsPerTrigger": "3"})
+    assert source.batch() == [0, 1, 2]
+    source.ask("set-position", splits=["sequence-0"], position={"next": 7})
+    assert source.batches() == [[7, 8]]
+
+
+def test_a_position_that_is_none_of_its_type_changes_nothing_and_is_refused_in_the_history(
+    tmp_path: Path,
+) -> None:
+    SERVER["orders"] = list("abcdef")
+    source = paged(tmp_path)
+    source.batch()
+    source.ask("set-position", splits=["orders"], position={"next": "seven"})
+    assert source.batch() == list("cd")
+    (edit,) = source.history()
+    assert "is no position" in edit["refused"]
+
+
+def test_a_replay_of_a_live_split_goes_on_from_the_earliest_batch_that_was_chosen(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdefgh")
+    source = paged(tmp_path)
+    for _ in range(3):
+        source.batch()
+    source.ask("replay", splits=["orders"])
+    assert [source.batch(), source.batch()] == [list("ab"), list("cd")]
+
+
+def test_what_a_limit_has_put_off_and_what_lives_can_be_skipped(tmp_path: Path) -> None:
+    SERVER.update(orders=list("abcdef"), items=list("123456"))
+    source = paged(tmp_path)
+    source.batch()
+    source.ask("skip", splits=["orders"])
+    assert [source.batch(), source.batch()] == [["3", "4"], ["5", "6"]]
+
+
+def test_files_that_the_enumerator_holds_are_skipped_and_not_found_again(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcdef")
+    assert source.batch() == ["a", "b"]
+    source.ask("skip", glob="*/[ce]")
+    assert source.batches() == [["d", "f"]]
+    source.engine.restart()
+    assert source.batches() == []
+
+
+def test_a_split_that_an_enumerator_of_its_own_kind_holds_cannot_be_skipped(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    with pytest.raises(EditError, match="no split that is still to be read: c"):
+        feed.plan("skip", splits=["c"])
+
+
+def test_a_quarantined_split_is_tried_again_or_given_up(tmp_path: Path) -> None:
+    Burns.burning = {"b", "c"}
+    source = shelved(tmp_path, "abcd", onSplitError="quarantine", maxSplitAttempts="1")
+    assert [source.batch(), source.batch()] == [["a"], ["d"]]
+    Burns.burning = set()
+    source.ask("quarantine retry", splits=["b"])
+    source.ask("quarantine drop", splits=["c"])
+    assert source.batch() == ["b"]
+    assert [edit["split_ids"] for edit in source.history()] == [["b"], ["c"]]
+    source.engine.restart()
+    with pytest.raises(EditError, match="no split that is quarantined"):
+        source.plan("quarantine retry", glob="*")
+
+
+def test_a_quarantined_file_that_was_mended_is_read_once_it_is_dropped_and_forgotten(tmp_path: Path) -> None:
+    add_files(tmp_path, "ab")
+    poison = tmp_path / "in" / "b"
+    poison.write_text("too long a line")
+    source = files(tmp_path, "", onSplitError="quarantine", maxSplitAttempts="1", maxLineBytes="8")
+    assert source.batches() == [["a"]]
+    poison.write_text("mended")
+    source.ask("quarantine retry", splits=[str(poison)])
+    assert source.batches() == [[]]
+    source.ask("quarantine drop", splits=[str(poison)])
+    source.ask("forget", splits=[str(poison)])
+    assert [row for batch in source.batches() for row in batch] == ["mended"]
+
+
+def test_forgotten_files_are_found_again_and_others_are_not(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcd")
+    assert source.batches() == [["a", "b"], ["c", "d"]]
+    source.ask("forget", glob="*/[bc]")
+    assert source.batches() == [[], ["b", "c"]]
+    source.engine.restart()
+    assert source.batches() == []
+
+
+def test_a_file_that_is_in_no_retained_batch_is_forgotten_by_its_path(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcdefgh", retainedCheckpoints="2")
+    source.batches()
+    add_files(tmp_path, "ijklmnopqrstuvwxyz")
+    source.batches()
+    source.ask("forget", splits=[str(tmp_path / "in" / "a"), "/nowhere"])
+    assert source.batches() == [[], ["a"]]
+    (edit,) = source.history()
+    assert edit["left_alone"] == {"/nowhere": "is not known: no such file was found"}
+
+
+def test_files_that_are_still_to_be_read_stay_known(tmp_path: Path) -> None:
+    source = files(tmp_path, "abc")
+    source.batch()
+    source.ask("forget", splits=[str(tmp_path / "in" / "c")])
+    assert source.batches() == [["c"]]
+    (edit,) = source.history()
+    assert list(edit["left_alone"].values()) == ["is still to be read, or quarantined"]
+
+
+def test_a_file_of_which_versions_are_known_is_not_forgotten(tmp_path: Path) -> None:
+    source = files(tmp_path, "ab", allowOverwrites="true")
+    source.batch()
+    source.ask("forget", glob="*/a@*")
+    assert source.batch() == []
+    (edit,) = source.history()
+    assert "allowOverwrites knows the versions of files" in edit["refused"]
+
+
+def test_files_known_by_their_names_alone_are_forgotten_by_their_paths(tmp_path: Path) -> None:
+    source = files(tmp_path, "ab", fileNameOnly="true")
+    source.batch()
+    source.ask("forget", glob="*/a")
+    assert source.batches() == [[], ["a"]]
+
+
+def test_a_file_that_was_read_in_part_is_forgotten_and_read_whole(tmp_path: Path) -> None:
+    """Otherwise it would be cleaned before all of it was read again."""
+    path = str(tmp_path / "in" / "a")
+    known = FilesPosition(
+        seen=(Segment.of("seen", path_hash(path) + path_hash("/b")),),
+        files=2,
+        partly_read=(PartlyRead(path=path, modified_us=1, ranges=((0, 5),)),),
+    )
+    position, kept = forgotten(known, [f"{path}#5-"], busy=(), name_only=False)
+    assert (position.files, position.partly_read, kept) == (1, (), {})
+    assert position.seen == (Segment.of("seen", path_hash("/b")),)
+
+
+@pytest.mark.parametrize("strategy", ["nameCursor", "modifiedCursor"])
+def test_a_cursor_knows_no_single_file_and_says_so(tmp_path: Path, strategy: str) -> None:
+    source = files(tmp_path, "ab", seenFiles=strategy)
+    source.batch()
+    source.ask("forget", glob="*/a")
+    assert source.batch() == []
+    (edit,) = source.history()
+    assert f"seenFiles={strategy} knows how far the files were read" in edit["refused"]
+
+
+def test_side_effects_on_what_is_read_again_do_not_happen_and_others_do(tmp_path: Path) -> None:
+    Archives.broken = {"archive a", "archive c"}
+    options = {"onActionError": "keep", "maxActionAttempts": "1"}
+    source = shelved(tmp_path, "abcd", kind=Archives, **options)
+    assert [source.batch(), source.batch(), source.batch()] == [["a", "b"], ["c", "d"], None]
+    assert Archives.done == ["archive a", "archive b", "archive c", "archive d"]
+    Archives.done.clear()
+    Archives.broken = set()
+    source.ask("rewind", to_checkpoint=1)
+    source.batch()
+    assert Archives.done == ["archive a"]
+    (edit,) = source.history()
+    assert edit["dropped_actions"] == 1
+
+
+def test_a_file_that_is_read_again_is_not_archived_before(tmp_path: Path) -> None:
+    blocked = tmp_path / "archive"
+    blocked.write_text("not a directory")
+    cleaning = {"cleanSource": "archive", "sourceArchiveDir": str(blocked)}
+    source = files(tmp_path, "abc", onActionError="keep", maxActionAttempts="1", **cleaning)
+    source.batches()
+    source.ask("replay", glob="*/b")
+    blocked.unlink()
+    assert source.batch() == ["b"]
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["b"]
+    assert source.batch() is None
+    assert list((tmp_path / "in").iterdir()) == []
+
+
+def test_an_edit_on_an_idle_stream_makes_a_batch_at_once(tmp_path: Path) -> None:
+    feed = fed(tmp_path, "ab")
+    assert [feed.batch(), feed.batch()] == [["a", "b"], None]
+    feed.ask("replay", splits=["a"])
+    assert [feed.batch(), feed.batch()] == [["a"], None]
+
+
+def test_an_edit_that_leaves_nothing_to_read_makes_an_empty_batch(tmp_path: Path) -> None:
+    source = files(tmp_path, "abc")
+    assert source.batch() == ["a", "b"]
+    source.ask("skip", glob="*/c")
+    assert [source.batch(), source.batch()] == [[], None]
+
+
+def test_a_skip_and_a_rewind_reach_a_state_in_a_bucket(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+    source = files(tmp_path, "abcdef", bucket=s3_bucket)
+    assert [source.batch(), source.batch()] == [["a", "b"], ["c", "d"]]
+    source.ask("skip", glob="*/f")
+    (waiting,) = edits.pending(state=source.state, storage_options=s3_bucket.storage_options)
+    assert waiting.request is not None
+    assert waiting.request.operation == "skip"
+    assert source.batches() == [["e"]]
+    source.ask("rewind", to_checkpoint=2)
+    assert source.batches() == [["e", "f"]]
+    assert [(edit["operation"], edit["splits"]) for edit in source.history()] == [("skip", 1), ("rewind", 1)]
+    assert edits.pending(state=source.state, storage_options=s3_bucket.storage_options) == []

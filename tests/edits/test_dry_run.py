@@ -1,0 +1,148 @@
+"""Planning edits: what can be asked for, and what is refused before anything is asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source import edits, savepoints
+from flip27_source.errors import EditError, OptionError, StateLocationError
+from flip27_source.testing import MicroBatchEngine
+from tests.driver.test_demanded_reports import SERVER
+from tests.edits.edited import Edited, fed, files
+from tests.edits.test_application import paged
+
+MIDNIGHT = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Edited:
+    """Three batches, an hour apart: of a and b; of c and d; of e. f is not found yet."""
+    made = files(tmp_path, "abcde")
+    for hour in (0, 1, 2):
+        made.engine.now_ms = hour * 3_600_000
+        made.batch()
+    return made
+
+
+def chosen(plan: edits.EditPlan) -> list[str]:
+    return [Path(change.split_id).name for change in plan.changes]
+
+
+def test_splits_are_selected_by_id_glob_and_time_all_of_which_have_to_fit(source: Edited) -> None:
+    at_one = dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC)
+    assert chosen(source.plan("replay", glob="*/[acx]")) == ["a", "c"]
+    assert chosen(source.plan("replay", since=at_one)) == ["c", "d", "e"]
+    assert chosen(source.plan("replay", since=at_one, until=at_one)) == ["c", "d"]
+    assert chosen(source.plan("replay", since=at_one, glob="*/[ace]")) == ["c", "e"]
+
+
+def test_a_time_without_a_zone_is_local(source: Edited) -> None:
+    local = dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC).astimezone().replace(tzinfo=None)
+    assert chosen(source.plan("replay", since=local, until=local)) == ["c", "d"]
+
+
+def test_a_plan_changes_nothing(source: Edited) -> None:
+    before = sorted(Path(source.state).rglob("*"))
+    source.plan("replay", glob="*")
+    source.plan("rewind", to_checkpoint=1)
+    assert sorted(Path(source.state).rglob("*")) == before
+
+
+def test_who_is_the_user_and_the_host_unless_it_is_said(source: Edited) -> None:
+    plan = edits.plan("replay", state=source.state, why="lost", glob="*")
+    assert "@" in plan.request.who
+
+
+@pytest.mark.parametrize(
+    ("operation", "what", "says"),
+    [
+        ("erase", {}, "there is no edit 'erase'"),
+        ("replay", {}, "replay of which splits?"),
+        ("replay", {"splits": ["/nowhere"]}, "no split that a retained batch has read: /nowhere"),
+        ("replay", {"glob": "nothing"}, "that is selected by glob nothing"),
+        ("replay", {"glob": "*", "to_checkpoint": 1}, "replay goes back to no checkpoint"),
+        ("replay", {"glob": "*", "position": {"start": 0}}, "replay takes no position"),
+        ("skip", {"since": MIDNIGHT}, "skip is of splits that are still to be read"),
+        ("set-position", {"glob": "*"}, "set-position needs a position"),
+        ("set-position", {"glob": "*", "position": {"start": 1}}, "no split that is live"),
+        ("rewind", {}, "rewind to where?"),
+        ("rewind", {"to_checkpoint": 1, "to_time": MIDNIGHT}, "rewind to where?"),
+        ("rewind", {"to_checkpoint": 3}, "cannot be rewound to checkpoint 3"),
+        ("rewind", {"to_checkpoint": 1, "glob": "*"}, "a rewind is of the whole source"),
+        ("quarantine drop", {"glob": "*"}, "no split that is quarantined"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_what_to_do(
+    source: Edited, operation: str, what: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(EditError) as refused:
+        source.plan(operation, **what)
+    assert says in refused.value.what
+    assert refused.value.remedy
+
+
+def test_a_rewind_further_than_what_is_retained_says_what_is_retained(source: Edited) -> None:
+    with pytest.raises(EditError) as refused:
+        source.plan("rewind", to_time=dt.datetime(1969, 12, 31, tzinfo=dt.UTC))
+    assert "retained are 1 to 2, the oldest made 1970-01-01T00:00:00+00:00" in str(refused.value)
+
+
+def test_an_edit_without_a_reason_is_refused(source: Edited) -> None:
+    with pytest.raises(EditError, match="an edit needs a reason"):
+        edits.plan("replay", state=source.state, why=" ", glob="*")
+
+
+def test_the_id_of_a_split_stays_whatever_its_position(tmp_path: Path) -> None:
+    SERVER.clear()
+    SERVER["orders"] = list("abcd")
+    source = paged(tmp_path)
+    source.batch()
+    with pytest.raises(EditError, match="split orders has no position split_id"):
+        source.plan("set-position", splits=["orders"], position={"split_id": "other"})
+
+
+def test_splits_that_are_cut_into_ranges_are_not_replayed(tmp_path: Path) -> None:
+    source = Edited(tmp_path, {"enumerator": "sequence", "end": "9"})
+    source.batch()
+    with pytest.raises(EditError, match="SequenceEnumerator cuts its splits by bound_split"):
+        source.plan("replay", splits=["sequence-0"])
+    with pytest.raises(EditError, match="SequenceEnumerator cannot forget splits"):
+        source.plan("forget", splits=["sequence-0"])
+
+
+def test_of_several_lineages_one_has_to_be_named(tmp_path: Path) -> None:
+    fed(tmp_path).batch()
+    second = fed(tmp_path)
+    second.batch()
+    with pytest.raises(EditError, match=r"several lineages: Feed-\w+, Feed-\w+"):
+        second.plan("replay", glob="*")
+    name = sorted(path.name for path in Path(second.state).iterdir())[1]
+    assert second.plan("replay", glob="*", lineage=name).request.lineage == name
+    with pytest.raises(OptionError, match="there is no lineage other"):
+        second.plan("replay", glob="*", lineage="other")
+
+
+def test_a_savepoint_never_changes(source: Edited, tmp_path: Path) -> None:
+    made = savepoints.create(state=source.state, to=str(tmp_path / "saved"))
+    with pytest.raises(EditError, match="is a savepoint, which never changes"):
+        edits.plan("replay", state=made.directory, why="lost", glob="*")
+
+
+def test_where_there_is_no_state_there_is_nothing_to_edit(tmp_path: Path) -> None:
+    with pytest.raises(StateLocationError, match="is empty or does not exist"):
+        edits.plan("replay", state=str(tmp_path / "nowhere"), why="lost", glob="*")
+    (tmp_path / "state").mkdir()
+    MicroBatchEngine({"enumerator": "sequence", "end": "1", "stateLocation": str(tmp_path / "state")})
+    with pytest.raises(StateLocationError):
+        edits.pending(state=str(tmp_path / "state"))
+
+
+def test_a_request_that_is_submitted_again_is_the_same_request(source: Edited) -> None:
+    plan = source.plan("replay", glob="*/a")
+    edits.submit(plan)
+    edits.submit(plan)  # as where the answer to the first was lost on the way
+    assert len(source.request_files()) == 1

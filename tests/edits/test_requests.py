@@ -1,0 +1,349 @@
+"""Requests for edits: applied once wherever the query dies, listed, withdrawn, left alone when damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from flip27_source import edits, savepoints
+from flip27_source.coordination.packing import Limits
+from flip27_source.errors import EditError, StateLocationError
+from flip27_source.segment import content_digest
+from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
+from flip27_source.snapshots.store import LocalStore
+from flip27_source.testing.steps import Passing
+from tests.driver.batches import Batches
+from tests.edits.edited import Edited, add_files, fed, files
+from tests.toy_sources import FEEDS, EchoReader, Feed, items
+
+
+def passings(edited: Edited) -> list[Passing]:
+    """The steps of all further batches."""
+    before = len(edited.engine.passed)
+    edited.batches()
+    return edited.engine.passed[before:]
+
+
+def crashed_everywhere(folder: Path, begun: Callable[[Path], Edited]) -> Iterator[Edited]:
+    """A run of ``begun`` for each step of its further batches, killed there once."""
+    steps = passings(begun(folder / "rehearsal"))
+    assert len(steps) > 20
+    for number, passing in enumerate(steps):
+        run = begun(folder / str(number))
+        run.engine.crash_at(passing.step, batch_id=passing.batch_id, nth=passing.nth)
+        run.engine.process_all_available(through_crashes=True)
+        yield run
+
+
+def rows(edited: Edited) -> list[Any]:
+    return sorted(row[0] for row in edited.engine.rows)
+
+
+def test_a_replay_happens_once_wherever_the_query_dies(tmp_path: Path) -> None:
+    def begun(folder: Path) -> Edited:
+        feed = fed(folder, "abcd")
+        feed.batch()
+        feed.ask("replay", splits=["a"])
+        return feed
+
+    for run in crashed_everywhere(tmp_path, begun):
+        assert rows(run) == ["a", "a", "b", "c", "d"]
+        FEEDS["edited"] += items("e")
+        run.batches()
+        assert (rows(run), run.request_files()) == (["a", "a", "b", "c", "d", "e"], [])
+
+
+def test_two_edits_of_one_boundary_happen_once_each_wherever_the_query_dies(tmp_path: Path) -> None:
+    def begun(folder: Path) -> Edited:
+        folder.mkdir(exist_ok=True)
+        source = files(folder, "abcdef")
+        source.batch()
+        source.batch()
+        source.ask("rewind", to_checkpoint=1)
+        source.ask("skip", glob="*/f")
+        return source
+
+    for run in crashed_everywhere(tmp_path, begun):
+        assert rows(run) == ["a", "b", "c", "c", "d", "d", "e"]
+        operations = [edit["operation"] for edit in run.history(of_the_line=True)]
+        assert operations == ["rewind", "skip"]
+
+
+def test_edits_of_one_boundary_are_applied_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcdef")
+    source.batches()
+    source.ask("forget", glob="*/a")
+    source.ask("rewind", to_checkpoint=2)
+    assert source.batches() == [["e", "f"]]
+    assert [edit["operation"] for edit in source.history()] == ["forget", "rewind"]
+
+
+def test_a_batch_with_an_edit_that_is_read_again_after_a_crash_is_the_same_batch(tmp_path: Path) -> None:
+    feed = fed(tmp_path, "abc")
+    feed.batch()
+    feed.ask("replay", splits=["b"])
+    feed.engine.trigger()
+    planned = feed.engine.partitions()
+    feed.engine.restart()
+    assert feed.engine.partitions() == planned
+    assert [feed.batch(), feed.batch()] == [["b", "c"], None]
+
+
+def test_a_stopped_query_applies_an_edit_at_its_next_start(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    feed.engine.stop()
+    feed.ask("replay", splits=["a"])
+    feed.engine.restart()
+    assert feed.batch() == ["a", "c"]
+
+
+def test_a_run_that_ends_by_itself_does_what_is_asked_for_before_it_ends(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcd")
+    source.batches()
+    source.ask("rewind", to_checkpoint=1)
+    source.engine.restart(available_now=True)
+    assert source.batches() == [["c", "d"]]
+    source.ask("forget", glob="*/a")
+    source.engine.restart(available_now=True)
+    assert source.batches() == [[], ["a"]]
+
+
+def test_a_driver_whose_checkpoint_spark_did_not_log_leaves_the_edit_to_the_next_one(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    feed.ask("replay", splits=["a"])
+    lost = feed.engine.holder.latest_offset(json.loads(feed.engine.logs.offsets[0]), None)
+    feed.engine.restart()
+    assert feed.batch() == ["a", "c"]
+    assert lost["checkpoint"] == 2
+    assert len(feed.history(of_the_line=True)) == 1
+
+
+def test_a_request_that_cannot_be_deleted_is_not_applied_again_and_deleted_later(tmp_path: Path) -> None:
+    def fails(*_: Any) -> None:
+        raise StateLocationError("nobody may delete here")
+
+    feed = fed(tmp_path)
+    feed.batch()
+    feed.ask("replay", splits=["a"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RequestFolder, "delete", fails)
+        assert [feed.batch(), feed.batch()] == [["a", "c"], ["d", "e"]]
+        feed.engine.restart()
+        assert feed.batch() == ["f"]
+    assert len(feed.request_files()) == 1
+    feed.engine.restart()
+    assert feed.batch() is None
+    assert feed.request_files() == []
+
+
+def test_what_waits_is_listed_and_withdrawn_before_it_is_applied(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    kept, taken_back = feed.ask("replay", splits=["a"]), feed.ask("replay", splits=["b"])
+    listed = edits.pending(state=feed.state)
+    assert [(item.request_id, item.applied_in) for item in listed] == [(kept, None), (taken_back, None)]
+    assert edits.withdraw(taken_back[:12], state=feed.state).applied_in is None
+    assert feed.batch() == ["a", "c"]
+
+
+def test_an_edit_that_is_withdrawn_after_it_was_found_is_not_applied(tmp_path: Path) -> None:
+    FEEDS["withdrawn"] = items(*"abcd")
+    state = str(tmp_path / "state")
+    options = {"feed": "withdrawn", "stateLocation": state, "requestInterval": "0s"}
+    batches = Batches(Feed, EchoReader, options, store=LocalStore(state))
+    assert batches.batch(Limits(files=2)) == ["a", "b"]
+    asked = edits.submit(edits.plan("replay", state=state, why="a test", splits=["a"]))
+    batches.restart()
+    batches.enumerator()  # restored, and with it the request was found
+    edits.withdraw(asked, state=state)
+    assert batches.batch() == ["c", "d"]
+
+
+def test_withdrawing_what_was_applied_meanwhile_says_where(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    asked = feed.ask("replay", splits=["a"])
+    feed.batch()
+    assert edits.withdraw(asked, state=feed.state).applied_in == 2
+    feed.batch()
+    assert edits.withdraw(asked, state=feed.state).applied_in == 2
+    with pytest.raises(EditError, match="there is no request 1234"):
+        edits.withdraw("1234", state=feed.state)
+
+
+def test_a_request_for_another_lineage_is_left_alone(tmp_path: Path) -> None:
+    ours, theirs = fed(tmp_path / "ours"), fed(tmp_path / "theirs")
+    ours.batch()
+    theirs.batch()
+    theirs.ask("replay", splits=["a"])
+    (file,) = theirs.request_files()
+    (lineage,) = Path(ours.state).iterdir()
+    (lineage / "requests").mkdir()
+    shutil.copy(file, lineage / "requests")
+    assert ours.batch() == ["c", "d"]
+    (listed,) = edits.pending(state=ours.state)
+    assert listed.request is None
+    assert "for lineage" in str(listed.error)
+    assert theirs.batch() == ["a", "c"]
+
+
+@pytest.mark.parametrize("damage", ["cut off", "altered", "no JSON"])
+def test_a_damaged_request_is_listed_does_nothing_and_can_be_withdrawn(tmp_path: Path, damage: str) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    asked = feed.ask("replay", splits=["a"])
+    (file,) = feed.request_files()
+    whole = file.read_bytes()
+    damaged = {"cut off": whole[:-20], "altered": whole.replace(b'["a"]', b'["b"]'), "no JSON": b"\x00"}
+    assert damaged[damage] != whole
+    file.write_bytes(damaged[damage])
+    assert feed.batch() == ["c", "d"]
+    (listed,) = edits.pending(state=feed.state)
+    assert (listed.request_id, listed.request) == (asked, None)
+    assert "cannot be read" in str(listed.error)
+    edits.withdraw(asked, state=feed.state)
+    assert edits.pending(state=feed.state) == []
+
+
+def test_a_request_of_a_newer_format_waits_for_newer_code(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    feed.ask("replay", splits=["a"])
+    (file,) = feed.request_files()
+    newer = json.loads(file.read_bytes())["request"] | {"format": 2}
+    text = json.dumps(newer, separators=(",", ":"))
+    digest = content_digest(text.encode())
+    file.write_text(f'{{"digest":"{digest}","request":{text}}}')
+    assert feed.batch() == ["c", "d"]
+    assert file.exists()
+    (listed,) = edits.pending(state=feed.state)
+    assert "has format 2; this library reads 1" in str(listed.error)
+
+
+def test_a_checkpoint_that_was_cleaned_up_meanwhile_is_not_rewound_to(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcdef")
+    source.batches()
+    source.ask("rewind", to_checkpoint=1)
+    for file in Path(source.state).glob("*/checkpoints/1-*"):
+        file.unlink()
+    assert source.batch() == []
+    (edit,) = source.history(of_the_line=True)
+    assert "is missing" in edit["refused"]
+    add_files(tmp_path, "gh")
+    assert source.batches() == [["g", "h"]]
+
+
+def test_a_checkpoint_that_was_gone_back_from_is_not_rewound_to(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    lost = feed.engine.holder.latest_offset(json.loads(feed.engine.logs.offsets[0]), None)
+    feed.engine.restart()
+    FEEDS["edited"][2:] = items(*"xyz")
+    assert [feed.batch(), feed.batch()] == [["x", "y"], ["z"]]
+    orphan = Path(lost["state"]["file"]).stem
+    plan = feed.plan("rewind", to_checkpoint=1)
+    edits.submit(replace(plan, request=replace(plan.request, checkpoint=orphan)))
+    assert feed.batch() == []
+    (edit,) = feed.history(of_the_line=True)
+    assert "checkpoint 2 is not an ancestor of 3" in edit["refused"]
+
+
+def test_splits_of_a_batch_that_was_gone_back_from_are_not_replayed(tmp_path: Path) -> None:
+    """The enumerator will hand them out by itself."""
+    feed = fed(tmp_path)
+    feed.batch()
+    feed.engine.holder.latest_offset(json.loads(feed.engine.logs.offsets[0]), None)
+    feed.engine.stop()
+    feed.ask("replay", splits=["a", "c"])
+    feed.engine.restart()
+    feed.engine.now_ms = 1
+    assert feed.batch() == ["c", "d"]
+    (edit,) = feed.history(of_the_line=True)
+    assert "is not on the way to" in edit["refused"]
+
+
+def test_the_edits_of_a_query_stay_with_it_when_another_one_begins_with_its_savepoint(tmp_path: Path) -> None:
+    feed = fed(tmp_path / "first")
+    feed.batch()
+    feed.ask("replay", splits=["a"])
+    assert [feed.batch(), feed.batch()] == [["a", "c"], ["d", "e"]]
+    made = savepoints.create(state=feed.state, to=str(tmp_path / "saved"))
+    assert made.checkpoint_id == 2
+    fork = fed(tmp_path / "fork", savepoint=made.directory)
+    assert fork.batch() == ["d", "e"]
+    assert fork.history() == []
+    (document,) = Path(fork.state).glob("*/checkpoints/*")
+    assert "answered" not in json.loads(document.read_bytes())
+
+
+def test_an_edit_and_a_savepoint_of_one_boundary_are_both_done(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    (lineage,) = Path(feed.state).iterdir()
+    asked = SavepointRequest(
+        request_id=str(uuid.uuid4()), lineage=lineage.name, target=str(tmp_path / "saved"), requested_ms=0
+    )
+    RequestFolder(LocalStore(feed.state), lineage.name).submit(asked)
+    feed.ask("replay", splits=["a"])
+    assert [feed.batch(), feed.batch()] == [["a", "c"], ["d", "e"]]
+    assert feed.request_files() == []
+    (made,) = (tmp_path / "saved").iterdir()
+    assert made.name.startswith("savepoint-2-")
+    assert fed(tmp_path / "fork", savepoint=str(made)).batch() == ["d", "e"]
+
+
+def test_a_request_for_a_savepoint_is_no_edit_that_could_be_withdrawn(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    (lineage,) = Path(feed.state).iterdir()
+    asked = SavepointRequest(
+        request_id=str(uuid.uuid4()), lineage=lineage.name, target=str(tmp_path / "saved"), requested_ms=0
+    )
+    RequestFolder(LocalStore(feed.state), lineage.name).submit(asked)
+    assert edits.pending(state=feed.state) == []
+    with pytest.raises(EditError, match="there is no request"):
+        edits.withdraw(asked.request_id, state=feed.state)
+    assert len(feed.request_files()) == 1
+
+
+def test_a_running_query_finds_an_edit_by_itself_and_an_idle_one_looks_at_no_file_meanwhile(
+    tmp_path: Path,
+) -> None:
+    FEEDS["running"] = items("a", "b")
+    looked = threading.Event()
+
+    class Watched(LocalStore):
+        callers: ClassVar[set[str]] = set()
+
+        def list(self, folder: str) -> list[str]:
+            self.callers.add(threading.current_thread().name)
+            found = super().list(folder)
+            if folder.endswith("/requests") and found:
+                looked.set()
+            return found
+
+    state = str(tmp_path / "state")
+    options = {"feed": "running", "stateLocation": state, "requestInterval": "0.01s"}
+    batches = Batches(Feed, EchoReader, options, store=Watched(state))
+    assert batches.batch() == ["a", "b"]
+    assert batches.batch() is None
+    Watched.callers.clear()
+    assert batches.batch() is None
+    assert "MainThread" not in Watched.callers
+    edits.submit(edits.plan("replay", state=state, why="a test", splits=["b"]))
+    assert looked.wait(20)
+    found = None
+    while found is None:  # the look has ended; its result is about to be in the mailbox
+        found = batches.batch()
+    assert found == ["b"]
+    batches.holder.close()

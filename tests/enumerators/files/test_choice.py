@@ -1,0 +1,343 @@
+"""Which files are read, and in which order: the options that Spark's file source has, and more."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source.coordination.checkpoints import Snapshot
+from flip27_source.coordination.packing import UNLIMITED, Limits
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.errors import DiscoveryError, IncompatibleStateError, OptionError
+from flip27_source.source import Source
+from tests.s3_server import S3Bucket
+from tests.toy_sources import Works, coordinator_of, freeze, source_of
+
+from .test_enumerator import Run, WholeFiles, files_source, write
+
+
+class Rounds:
+    """A query that goes on: rounds of discovery and batches in turn, on one thread."""
+
+    def __init__(self, source: Source, restored: Snapshot[Any] | None = None) -> None:
+        self.source = source
+        self.works = Works()
+        self.restored = restored
+        self.coordinator = coordinator_of(
+            FilesEnumerator,
+            restored=restored,
+            options=source.options,
+            reader_type=source.reader_type,
+            runner=self.works,
+        )
+
+    def names(self, limits: Limits = UNLIMITED) -> list[str]:
+        """The files of the next batch, after one more round of discovery."""
+        self.works.run(self.coordinator)
+        pending = freeze(self.coordinator, limits)
+        if pending is None:
+            return []
+        self.restored = pending.snapshot
+        self.coordinator.complete(pending.checkpoint_id)
+        planned = pending.snapshot.plan.assignments
+        return sorted(split.path.rpartition("/")[2] for item in planned for split in item.splits)
+
+    def restarted(self, **options: Any) -> Rounds:
+        """The query in a new process, from its last checkpoint."""
+        given = {"path": self.source.options["path"], **{name: str(value) for name, value in options.items()}}
+        return Rounds(
+            source_of(FilesEnumerator, given, WholeFiles) if options else self.source, self.restored
+        )
+
+    @property
+    def gauges(self) -> dict[str, int | float]:
+        return self.coordinator.gauges
+
+
+def one_by_one(run: Run, count: int) -> list[str]:
+    """The files of so many batches of one file, each in a run of its own."""
+    return [name for _ in range(count) for name in run.names(Limits(files=1))]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["b", "c", "a"]),
+        ({"fileOrder": "modified"}, ["b", "c", "a"]),
+        ({"fileOrder": "name"}, ["a", "b", "c"]),
+        ({"fileOrder": "size"}, ["c", "a", "b"]),
+        ({"latestFirst": "true"}, ["a", "c", "b"]),
+    ],
+    ids=str,
+)
+def test_files_are_read_in_the_order_that_was_chosen(
+    tmp_path: Path, options: dict[str, str], expected: list[str]
+) -> None:
+    write(tmp_path, "a", data=b"xx", modified_s=3000)
+    write(tmp_path, "b", data=b"xxx", modified_s=1000)
+    write(tmp_path, "c", data=b"x", modified_s=2000)
+    assert one_by_one(Run(files_source(tmp_path, WholeFiles, **options)), 3) == expected
+
+
+@pytest.mark.parametrize("order", ["modified", "size"])
+def test_files_that_are_equal_are_read_in_the_order_of_their_paths(tmp_path: Path, order: str) -> None:
+    write(tmp_path, "b", "a", "d", "c", modified_s=1000)
+    assert one_by_one(Run(files_source(tmp_path, fileOrder=order)), 4) == ["a", "b", "c", "d"]
+
+
+ONE = Limits(files=1)
+
+
+def test_latest_first_reads_what_came_later_before_what_waits(tmp_path: Path) -> None:
+    rounds = Rounds(files_source(tmp_path, latestFirst=True))
+    for number in range(6):
+        write(tmp_path, f"old-{number}", modified_s=1000 + number)
+    assert [rounds.names(ONE) for _ in range(2)] == [["old-5"], ["old-4"]]
+    write(tmp_path, "new-1", "new-2", modified_s=2000)
+    assert rounds.names(ONE) == ["new-2"]
+    rounds = rounds.restarted()
+    write(tmp_path, "newest", modified_s=3000)
+    read = [rounds.names(ONE) for _ in range(7)]
+    assert read == [["newest"], ["new-1"], ["old-3"], ["old-2"], ["old-1"], ["old-0"], []]
+
+
+def test_latest_first_does_not_write_a_backlog_again_for_every_new_file(tmp_path: Path) -> None:
+    """1,000 files wait, two come with each batch of one: the 1,000 are one segment that stays as it is."""
+    for number in range(1000):
+        write(tmp_path, f"old-{number:04}", modified_s=1000)
+    rounds = Rounds(files_source(tmp_path, latestFirst=True))
+    rounds.names(ONE)
+    names = set()
+    for number in range(40):
+        write(tmp_path, f"new-{number:02}-a", f"new-{number:02}-b", modified_s=2000 + number)
+        assert rounds.names(ONE) == [f"new-{number:02}-b"]
+        assert rounds.restored is not None
+        names.add(rounds.restored.enumerator_state.pages[-1].splits.name)
+    assert len(names) == 1
+
+
+def test_latest_first_and_another_order_are_refused_together(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="latestFirst goes by modification time and fileOrder is name"):
+        Run(files_source(tmp_path, latestFirst=True, fileOrder="name")).names()
+
+
+def test_files_older_than_max_file_age_are_left_out_counted_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Measured against the newest file known; the first round takes all, as Spark does."""
+    rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
+    write(tmp_path, "ancient", modified_s=1000)
+    write(tmp_path, "new", modified_s=100_000)
+    assert rounds.names() == ["ancient", "new"]
+    write(tmp_path, "old", modified_s=100_000 - 3601)
+    write(tmp_path, "young", modified_s=100_000 - 3599)
+    with caplog.at_level(logging.WARNING):
+        assert rounds.names() == ["young"]
+        assert rounds.names() == []
+    assert rounds.gauges["filesTooOld"] == 1
+    named = [message for message in caplog.messages if "older than maxFileAge" in message]
+    assert named == [f"{tmp_path}/old is older than maxFileAge allows and is not read"]
+
+
+def test_of_files_that_are_too_old_those_are_remembered_that_are_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A query that goes on for years leaves out any number of files, which are removed in time."""
+    rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
+    write(tmp_path, "new", modified_s=100_000)
+    assert rounds.names() == ["new"]
+    for number in range(20):
+        write(tmp_path, f"old{number}", modified_s=1000)
+        assert rounds.names() == rounds.names() == []
+        if number >= 2:
+            (tmp_path / f"old{number - 2}").unlink()
+    assert rounds.names() == []
+    assert len(rounds.coordinator.enumerator._too_old) == 2
+    write(tmp_path, "newer", modified_s=100_001)
+    assert rounds.names() == ["newer"]
+    assert rounds.gauges["filesTooOld"] == 20
+    assert sum("older than maxFileAge" in message for message in caplog.messages) == 20
+
+
+def test_a_file_that_was_too_old_is_read_when_a_restart_allows_it(tmp_path: Path) -> None:
+    rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
+    write(tmp_path, "new", modified_s=100_000)
+    assert rounds.names() == ["new"]
+    write(tmp_path, "old", modified_s=1000)
+    assert rounds.names() == []
+    assert rounds.restarted(maxFileAge="1 hour").names() == []
+    assert rounds.restarted(maxFileAge="100 days").names() == ["old"]
+
+
+def test_max_file_age_is_not_looked_at_with_latest_first_and_a_limit_as_in_spark(tmp_path: Path) -> None:
+    source = files_source(tmp_path, maxFileAge="1 hour", latestFirst=True, maxFilesPerTrigger=10)
+    rounds = Rounds(source)
+    write(tmp_path, "new", modified_s=100_000)
+    assert rounds.names() == ["new"]
+    write(tmp_path, "old", modified_s=1000)
+    assert rounds.names() == ["old"]
+
+
+def test_with_file_name_only_a_name_is_read_once_wherever_it_lies(tmp_path: Path) -> None:
+    run = Run(files_source(tmp_path, fileNameOnly=True, recursiveFileLookup=True))
+    write(tmp_path, "x/a", "y/a", "y/b")
+    assert run.names() == ["a", "b"]
+    write(tmp_path, "z/a", "z/c")
+    assert run.names() == ["c"]
+
+
+def test_file_name_only_cannot_be_changed_later(tmp_path: Path) -> None:
+    """The state holds hashes of what a file is known by: everything would be read again."""
+    run = Run(files_source(tmp_path))
+    write(tmp_path, "a")
+    assert run.names() == ["a"]
+    run.source = files_source(tmp_path, fileNameOnly=True)
+    with pytest.raises(IncompatibleStateError, match="fileNameOnly"):
+        run.names()
+
+
+def test_files_that_exist_at_the_first_start_can_be_left_out(tmp_path: Path) -> None:
+    write(tmp_path, "existing")
+    rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
+    assert rounds.names() == []
+    write(tmp_path, "new")
+    assert rounds.names() == ["new"]
+    write(tmp_path, "newer")
+    restarted = rounds.restarted()
+    assert restarted.names() == ["newer"]
+    assert restarted.names() == []
+
+
+def test_a_start_behind_existing_files_is_stored_before_anything_is_read(tmp_path: Path) -> None:
+    """A file that comes while the query is down, before its first file, is new when it starts again."""
+    write(tmp_path, "existing")
+    rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
+    assert rounds.names() == []
+    write(tmp_path, "while it was down")
+    restarted = rounds.restarted()
+    assert restarted.names() == ["while it was down"]
+
+
+def test_a_start_behind_existing_files_is_stored_once(tmp_path: Path) -> None:
+    rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
+    assert rounds.names() == []
+    assert rounds.coordinator.last_checkpoint_id == 1
+    assert rounds.names() == []
+    assert rounds.restarted().names() == []
+    assert rounds.coordinator.last_checkpoint_id == 1
+
+
+def test_leaving_existing_files_out_of_a_run_that_ends_by_itself_is_refused(tmp_path: Path) -> None:
+    """Such a run finds only what exists: every one of them would begin anew and read nothing."""
+    with pytest.raises(OptionError, match="it would never read anything") as caught:
+        Run(files_source(tmp_path, includeExistingFiles=False)).names()
+    assert "start the query once with a processing-time trigger" in str(caught.value)
+
+
+def several(tmp_path: Path, **options: str) -> Source:
+    return source_of(FilesEnumerator, options, WholeFiles)
+
+
+def test_several_paths_are_read_and_what_lies_in_two_of_them_once(tmp_path: Path) -> None:
+    write(tmp_path, "a/1", "b/2", "c,d/3", "b/deep/4")
+    options = {"path": f"{tmp_path}/a", "paths": f"{tmp_path}/b, {tmp_path}/b/deep, {tmp_path}/b"}
+    assert Run(several(tmp_path, **options, recursiveFileLookup="true")).names() == ["1", "2", "4"]
+    as_json = f'["{tmp_path}/a", "{tmp_path}/c,d"]'
+    assert Run(several(tmp_path, paths=as_json)).names() == ["1", "3"]
+
+
+@pytest.mark.parametrize("text", ["", "[", "[]", "[1]", "a,,b"])
+def test_paths_that_are_no_paths_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(OptionError):
+        Run(several(tmp_path, paths=text)).names()
+
+
+@pytest.mark.parametrize(
+    ("glob", "recursive", "expected"),
+    [
+        ("2026-*", False, ["1", "2"]),
+        ("2026-*", True, ["1", "2", "3"]),
+        ("*/2", False, ["2"]),
+        ("{2026-01,2027-01}", False, ["1", "5"]),
+        ("{2026-01/1,2027-01/5}", False, ["1", "5"]),
+        ("202[67]-*/[1-4]", False, ["1", "2"]),
+        ("*", False, ["1", "2", "5", "top"]),
+        ("*/*/*", False, ["3"]),
+        ("nothing-*", False, []),
+        ("_*", False, ["hidden"]),
+    ],
+)
+@pytest.mark.parametrize("where", ["local", "s3"])
+def test_a_path_may_be_a_glob(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    where: str,
+    glob: str,
+    recursive: bool,
+    expected: list[str],
+) -> None:
+    names = ["2026-01/1", "2026-02/2", "2026-02/deep/3", "2027-01/5", "2026-02/.4", "_x/hidden", "top"]
+    options = {"recursiveFileLookup": str(recursive)}
+    if where == "s3":
+        bucket: S3Bucket = request.getfixturevalue("s3_bucket")
+        for name in names:
+            bucket.file_system.pipe_file(f"{bucket.name}/in/{name}", b"x")
+        run = Run(several(tmp_path, path=f"s3://{bucket.name}/in/{glob}", **options, **bucket.options))
+    else:
+        write(tmp_path, *names)
+        run = Run(several(tmp_path, path=f"{tmp_path}/{glob}", **options))
+    assert run.names() == expected
+
+
+def test_directories_that_come_to_match_a_glob_are_read(tmp_path: Path) -> None:
+    write(tmp_path, "2026-01/1")
+    run = Run(files_source(tmp_path / "2026-*"))
+    assert run.names() == ["1"]
+    write(tmp_path, "2026-02/2", "2027-01/3")
+    assert run.names() == ["2"]
+
+
+def test_a_directory_whose_name_looks_like_a_glob_is_read_as_it_is_written(tmp_path: Path) -> None:
+    write(tmp_path, "a[1]/x", "a1/y")
+    assert Run(files_source(tmp_path / "a[1]")).names() == ["x"]
+
+
+def test_what_stands_before_a_glob_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="nothing does not exist"):
+        Run(files_source(tmp_path / "nothing" / "*")).names()
+
+
+def test_a_missing_path_has_no_files_where_missing_files_are_ignored(tmp_path: Path) -> None:
+    run = Run(files_source(tmp_path / "later", ignoreMissingFiles=True))
+    assert run.names() == []
+    write(tmp_path, "later/a")
+    assert run.names() == ["a"]
+    os.unlink(tmp_path / "later" / "a")
+    os.rmdir(tmp_path / "later")
+    assert run.names() == []
+
+
+def test_a_directory_below_that_vanishes_while_it_is_listed_is_no_failure(tmp_path: Path) -> None:
+    """Its files are gone with it, as a file is that vanishes between listing and looking."""
+    write(tmp_path, "a/1", "b/2")
+    rounds = Rounds(files_source(tmp_path, recursiveFileLookup=True, discoveryRetries=0))
+    enumerator = rounds.coordinator.enumerator
+    found = enumerator._lister.files(recursive=True)
+    first, _ = next(found)
+    other = tmp_path / ("b" if first.endswith("1") else "a")
+    for path in list(other.iterdir()):
+        path.unlink()
+    other.rmdir()
+    assert list(found) == []
+
+
+def test_a_root_that_vanishes_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    rounds = Rounds(files_source(tmp_path / "landing"))
+    (tmp_path / "landing").rmdir()
+    with pytest.raises((FileNotFoundError, DiscoveryError)):
+        rounds.names()

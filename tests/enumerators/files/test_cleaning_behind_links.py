@@ -1,0 +1,160 @@
+"""What cleanSource takes away really lies below the source's path, whatever links there are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.options import Options
+
+from .test_cleaning import local_landing
+
+EACH_WAY = pytest.mark.parametrize("clean", ["delete", "archive"])
+BEFORE: list[Callable[[], None]] = []
+"""What happens the next time that a file is about to be taken away."""
+
+
+def _audit(event: str, _: tuple[Any, ...]) -> None:
+    if event in ("os.remove", "os.rename") and BEFORE:
+        BEFORE.pop()()
+
+
+sys.addaudithook(_audit)
+
+
+def write(path: Path, data: bytes = b"data") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def cleaning(path: Path | str, clean: str, archive: Path) -> Cleaning:
+    given = {"cleanSource": clean, "sourceArchiveDir": str(archive)}
+    return Cleaning(Options.parse(given, FilesEnumerator.options), [str(path)])
+
+
+def due(path: Path, clean: str, archive: Path) -> CleanFile:
+    """What is due for a file as it is now."""
+    found = path.stat()
+    target = f"{archive}/{str(path).lstrip('/')}" if clean == "archive" else None
+    return CleanFile(
+        path=str(path), length=found.st_size, modified_us=found.st_mtime_ns // 1000, archive=target
+    )
+
+
+@EACH_WAY
+def test_a_file_behind_a_link_that_leads_out_of_the_path_is_read_and_stays_with_a_warning(
+    tmp_path: Path, clean: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    landing = local_landing(tmp_path)
+    landing.put("a")
+    write(tmp_path / "elsewhere" / "b")
+    (tmp_path / "landing" / "link").symlink_to(tmp_path / "elsewhere")
+    query = landing.query(clean, recursiveFileLookup="true")
+    assert sorted(landing.next_batch(query)) == ["a", "b"]
+    landing.told(query)
+    landing.comes_to_lack("landing/a")
+    done = "deleted" if clean == "delete" else "archived"
+    told = (
+        f"{tmp_path}/landing/link/b lies elsewhere than below the source's path, behind a link, and was not "
+    )
+    deadline = monotonic() + 20
+    while told + done not in caplog.messages:
+        assert monotonic() < deadline, caplog.messages
+    assert (tmp_path / "elsewhere" / "b").read_bytes() == b"data"
+
+
+@EACH_WAY
+def test_a_link_from_one_place_below_the_path_to_another_is_no_hindrance(tmp_path: Path, clean: str) -> None:
+    root, archive = tmp_path / "landing", tmp_path / "archive"
+    write(root / "x" / "a")
+    (root / "link").symlink_to("x")
+    cleaning(root, clean, archive).perform(due(root / "link" / "a", clean, archive))
+    assert list((root / "x").iterdir()) == []
+    assert (archive / str(root).lstrip("/") / "link" / "a").exists() == (clean == "archive")
+
+
+@EACH_WAY
+def test_a_path_that_is_a_link_itself_is_cleaned(tmp_path: Path, clean: str) -> None:
+    archive = tmp_path / "archive"
+    write(tmp_path / "disk" / "x" / "a")
+    (tmp_path / "landing").symlink_to("disk")
+    cleaning(tmp_path / "landing", clean, archive).perform(due(tmp_path / "landing/x/a", clean, archive))
+    assert list((tmp_path / "disk" / "x").iterdir()) == []
+
+
+@EACH_WAY
+def test_of_a_link_to_a_file_the_link_is_taken_away_and_the_file_stays(tmp_path: Path, clean: str) -> None:
+    root, archive = tmp_path / "landing", tmp_path / "archive"
+    write(tmp_path / "elsewhere" / "a")
+    root.mkdir()
+    (root / "link").symlink_to(tmp_path / "elsewhere" / "a")
+    cleaning(root, clean, archive).perform(due(root / "link", clean, archive))
+    assert not os.path.lexists(root / "link")
+    assert (tmp_path / "elsewhere" / "a").read_bytes() == b"data"
+
+
+@EACH_WAY
+def test_what_a_glob_matches_is_below_the_folder_in_front_of_it(tmp_path: Path, clean: str) -> None:
+    root, archive = tmp_path / "landing", tmp_path / "archive"
+    write(root / "x" / "orders" / "a")
+    write(tmp_path / "elsewhere" / "orders" / "b")
+    (root / "link").symlink_to(tmp_path / "elsewhere")
+    cleans = cleaning(root / "*" / "orders", clean, archive)
+    for path in (root / "x" / "orders" / "a", root / "link" / "orders" / "b"):
+        cleans.perform(due(path, clean, archive))
+    assert not (root / "x" / "orders" / "a").exists()
+    assert (tmp_path / "elsewhere" / "orders" / "b").exists()
+
+
+@EACH_WAY
+def test_a_file_of_a_path_that_the_source_had_before_is_cleaned_unless_a_link_leads_to_it(
+    tmp_path: Path, clean: str
+) -> None:
+    archive = tmp_path / "archive"
+    write(tmp_path / "before" / "a")
+    write(tmp_path / "before" / "b")
+    (tmp_path / "link").symlink_to("before")
+    cleans = cleaning(tmp_path / "landing", clean, archive)
+    cleans.perform(due(tmp_path / "before" / "a", clean, archive))
+    cleans.perform(due(tmp_path / "link" / "b", clean, archive))
+    assert os.listdir(tmp_path / "before") == ["b"]
+
+
+@pytest.mark.parametrize("target", ["loop", "nowhere", "file/below"])
+def test_a_folder_that_has_become_a_link_to_nowhere_is_as_good_as_gone(tmp_path: Path, target: str) -> None:
+    root, archive = tmp_path / "landing", tmp_path / "archive"
+    write(root / "x" / "a")
+    write(root / "file")
+    action = due(root / "x" / "a", "delete", archive)
+    (root / "x").rename(tmp_path / "away")
+    (root / "x").symlink_to(target if target != "loop" else "x")
+    cleaning(root, "delete", archive).perform(action)
+    assert (tmp_path / "away" / "a").exists()
+
+
+@EACH_WAY
+def test_a_folder_that_is_exchanged_for_a_link_at_the_last_moment_saves_what_the_link_leads_to(
+    tmp_path: Path, clean: str
+) -> None:
+    root, archive = tmp_path / "landing", tmp_path / "archive"
+    write(root / "x" / "a")
+    action = due(root / "x" / "a", clean, archive)
+    write(tmp_path / "elsewhere" / "a")
+
+    def exchange() -> None:
+        (root / "x").rename(tmp_path / "away")
+        (root / "x").symlink_to(tmp_path / "elsewhere")
+
+    BEFORE.append(exchange)
+    cleaning(root, clean, archive).perform(action)
+    assert BEFORE == []
+    assert (tmp_path / "elsewhere" / "a").exists()
+    assert not (tmp_path / "away" / "a").exists()

@@ -1,0 +1,298 @@
+"""How much is listed: local directories that have changed, and pages of S3 behind a cursor."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.listing.s3 import S3Lister
+from flip27_source.enumerators.files.listing.walk import Lister, LocalLister, open_lister
+from flip27_source.enumerators.files.unchanged_directories import GRANULARITY_S, device_to_trust
+from tests.s3_server import S3Bucket
+from tests.toy_sources import source_of
+
+from .test_choice import Rounds
+from .test_enumerator import WholeFiles, files_source, write
+
+SCANNED: list[str] = []
+"""Every directory that this process has scanned."""
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "os.scandir":
+        SCANNED.append(str(arguments[0]))
+
+
+sys.addaudithook(_audit)
+
+
+class Clock:
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Watched:
+    """A query on a local directory, with a clock; what a round found, which directories it scanned."""
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        self.root = root
+        self.clock = Clock()
+        self.rounds = Rounds(files_source(root, recursiveFileLookup=True, **options))
+        self.watch()
+
+    def watch(self) -> None:
+        lister = LocalLister(str(self.root), now_s=self.clock)
+        self.rounds.coordinator.enumerator._lister = lister
+
+    def round(self, after_s: float = GRANULARITY_S) -> tuple[list[str], list[str]]:
+        self.clock.now_s += after_s
+        SCANNED.clear()
+        names = self.rounds.names()
+        scanned = [path for path in SCANNED if path.startswith(str(self.root))]
+        return names, sorted(os.path.relpath(path, self.root) for path in scanned)
+
+    def settled(self) -> Watched:
+        """After as many rounds as it takes to believe the times of all directories."""
+        self.round()
+        self.round()
+        return self
+
+
+ALL = [".", "x", "x/y", "z"]
+
+
+def test_directories_in_which_nothing_changed_are_not_scanned_again(tmp_path: Path) -> None:
+    write(tmp_path, "a", "x/b", "x/y/c", "z/d")
+    watched = Watched(tmp_path)
+    assert watched.round() == (["a", "b", "c", "d"], ALL)
+    assert watched.round() == ([], ALL)
+    assert watched.round() == ([], [])
+    write(tmp_path, "x/y/e")
+    assert watched.round() == (["e"], ["x/y"])
+    write(tmp_path, "new/f")
+    assert watched.round() == (["f"], [".", "new", "x/y"])
+
+
+def test_a_directory_that_has_changed_just_now_is_scanned_until_its_time_is_old_enough(
+    tmp_path: Path,
+) -> None:
+    """Within the granularity of time stamps it may change again and look the same."""
+    write(tmp_path, "a")
+    watched = Watched(tmp_path).settled()
+    write(tmp_path, "b")
+    assert watched.round(0.1) == (["b"], ["."])
+    assert watched.round(GRANULARITY_S - 0.1) == ([], ["."])
+    assert watched.round(0.1) == ([], ["."])
+    assert watched.round(0.1) == ([], [])
+
+
+def test_a_file_that_is_moved_in_with_an_old_time_is_found(tmp_path: Path) -> None:
+    write(tmp_path, "x/a")
+    watched = Watched(tmp_path).settled()
+    other = tmp_path.parent / f"{tmp_path.name}-other"
+    write(other, "b", modified_s=1000)
+    os.rename(other / "b", tmp_path / "x" / "b")
+    os.utime(tmp_path / "x", (1000, 1000))
+    assert watched.round()[0] == ["b"]
+
+
+def test_a_directory_with_a_file_that_is_not_taken_yet_is_scanned_on(tmp_path: Path) -> None:
+    """A touched file, a link that gets a target: nothing of it shows in the directory."""
+    write(tmp_path, "x/a", "z/b", modified_s=1000)
+    os.symlink(tmp_path / "target", tmp_path / "x" / "link")
+    watched = Watched(tmp_path, modifiedAfter="1970-01-02T00:00:00Z")
+    watched.settled()
+    for _ in range(2):
+        assert watched.round() == ([], ["x", "z"])
+    os.utime(tmp_path / "z" / "b", (1_700_000_000, 1_700_000_000))
+    assert watched.round()[0] == ["b"]
+
+
+def test_a_round_that_failed_leaves_nothing_to_be_skipped(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    write(tmp_path, "a")
+    watched.round()
+    enumerator = watched.rounds.coordinator.enumerator
+    write(tmp_path, "b")
+    watched.clock.now_s += 10
+    list(enumerator._lister.files(recursive=True))
+    watched.clock.now_s += 10
+    list(enumerator._lister.files(recursive=True))
+    assert watched.round()[0] == ["b"]
+
+
+def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    """A query that goes on for years meets ever new directories, and old ones are removed."""
+    watched = Watched(tmp_path)
+    lister = watched.rounds.coordinator.enumerator._lister
+    for day in range(20):
+        write(tmp_path, f"{day:02}/a")
+        watched.settled()
+        if day >= 2:
+            shutil.rmtree(tmp_path / f"{day - 2:02}")
+    watched.settled()
+    assert len(lister._unchanged) == 3
+    assert watched.round() == ([], [])
+
+
+def test_directories_that_are_gone_are_forgotten_where_files_may_be_overwritten_too(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, allowOverwrites=True)
+    lister = watched.rounds.coordinator.enumerator._lister
+    for day in range(5):
+        write(tmp_path, f"{day}/a")
+        watched.settled()
+        shutil.rmtree(tmp_path / str(day))
+    watched.settled()
+    assert len(lister._unchanged) == 1
+
+
+def test_no_more_than_so_many_directories_are_remembered_and_the_others_are_scanned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.enumerators.files.unchanged_directories.MOST_DIRECTORIES", 3)
+    write(tmp_path, *(f"{number}/a" for number in range(5)))
+    watched = Watched(tmp_path).settled()
+    lister = watched.rounds.coordinator.enumerator._lister
+    for number in range(3):
+        names, scanned = watched.round()
+        assert (names, len(scanned), len(lister._unchanged)) == ([], 3, 3)
+        write(tmp_path, f"{number}/b")
+        assert watched.round()[0] == ["b"]
+        watched.settled()
+
+
+def test_where_files_may_be_overwritten_every_directory_is_scanned(tmp_path: Path) -> None:
+    """Writing over a file changes nothing in its directory."""
+    write(tmp_path, "x/a")
+    watched = Watched(tmp_path, allowOverwrites=True).settled()
+    watched.round()
+    with open(tmp_path / "x" / "a", "ab") as file:
+        file.write(b"more")
+    assert watched.round() == (["a"], [".", "x"])
+
+
+def test_late_files_are_looked_for_in_every_directory(tmp_path: Path) -> None:
+    write(tmp_path, "x/a", "z/b")
+    watched = Watched(tmp_path, seenFiles="nameCursor", backfillInterval="0 ms").settled()
+    assert watched.round() == ([], [".", "x", "z"])
+
+
+def test_a_file_system_that_is_not_known_to_keep_times_is_not_trusted(tmp_path: Path) -> None:
+    assert device_to_trust("/proc") == -1
+    assert device_to_trust(str(tmp_path / "nothing")) == -1
+    assert device_to_trust(str(tmp_path)) == os.stat(tmp_path).st_dev
+
+
+PAGE = 50
+"""Keys of a page here; a thousand of them take long to put."""
+
+
+class Bucket:
+    """A bucket of the S3 server, and the requests that reach it."""
+
+    def __init__(self, bucket: S3Bucket, caplog: pytest.LogCaptureFixture) -> None:
+        self.name = bucket.name
+        self.options = bucket.options
+        self.fs = bucket.file_system
+        self.storage_options = bucket.storage_options
+        self._log = caplog
+        caplog.set_level(logging.INFO, logger="werkzeug")
+
+    def put(self, *keys: str) -> None:
+        for key in keys:
+            self.fs.call_s3("put_object", Bucket=self.name, Key=f"in/{key}", Body=b"x")
+
+    def requests(self) -> list[str]:
+        """What was asked of the server since the last call."""
+        texts = [record.getMessage() for record in self._log.records if record.name == "werkzeug"]
+        self._log.clear()
+        return [match[1] for text in texts if (match := re.search(r'"(\w+ /\S*) HTTP', text))]
+
+    def rounds(self, **options: str) -> Rounds:
+        given = {"path": f"s3://{self.name}/in", **self.options, **options}
+        rounds = Rounds(source_of(FilesEnumerator, given, WholeFiles))
+        rounds.coordinator.enumerator._lister.page_keys = PAGE
+        return rounds
+
+    def lister(self) -> Lister:
+        lister = open_lister(f"s3://{self.name}/in", self.storage_options)
+        assert isinstance(lister, S3Lister)
+        lister.page_keys = PAGE
+        return lister
+
+
+@pytest.fixture
+def bucket(s3_bucket: S3Bucket, caplog: pytest.LogCaptureFixture) -> Bucket:
+    return Bucket(s3_bucket, caplog)
+
+
+@pytest.mark.parametrize("recursive", ["true", "false"])
+def test_a_name_cursor_asks_s3_once_when_nothing_is_new_however_many_files_there_are(
+    bucket: Bucket, recursive: str
+) -> None:
+    bucket.put(*(f"{number:04}" for number in range(60)))
+    rounds = bucket.rounds(seenFiles="nameCursor", recursiveFileLookup=recursive)
+    assert len(rounds.names()) == 60
+    bucket.requests()
+    assert rounds.names() == []
+    (request,) = bucket.requests()
+    assert "list-type=2" in request
+    assert "start-after=in" in request
+    bucket.put("0060")
+    bucket.requests()
+    assert rounds.names() == ["0060"]
+    assert len(bucket.requests()) == 1
+
+
+def test_exact_asks_for_a_page_of_keys_at_a_time(bucket: Bucket) -> None:
+    bucket.put(*(f"{number:04}" for number in range(60)))
+    rounds = bucket.rounds()
+    assert len(rounds.names()) == 60
+    bucket.requests()
+    assert rounds.names() == []
+    assert len(bucket.requests()) == 2
+
+
+def test_many_keys_under_few_prefixes_are_listed_whole_and_once(bucket: Bucket) -> None:
+    keys = [f"{day}/{number:02}" for day in ("a", "b", "c", "_hidden") for number in range(20)]
+    bucket.put(*keys, "top-1", "zz", "a.json", "b/deep/er/x")
+    lister = bucket.lister()
+    bucket.requests()
+    found = [path.removeprefix(f"s3://{bucket.name}/in/") for path, _ in lister.files(recursive=True)]
+    expected = {key for key in keys if not key.startswith("_")} | {"top-1", "zz", "a.json", "b/deep/er/x"}
+    assert len(found) == len(expected)
+    assert set(found) == expected
+    assert len(bucket.requests()) == 4  # a page, the prefixes, the rest of b and c; of hidden ones none
+    after = f"s3://{bucket.name}/in/b/10"
+    behind = [path.rpartition("/in/")[2] for path, _ in lister.files_after(after, recursive=True)]
+    assert sorted(behind) == sorted(key for key in expected if key > "b/10")
+
+
+def test_many_prefixes_are_listed_by_pages_of_all_keys(bucket: Bucket) -> None:
+    keys = [f"{number:04}/x" for number in range(70)]
+    bucket.put(*keys)
+    lister = bucket.lister()
+    bucket.requests()
+    assert len(list(lister.files(recursive=True))) == 70
+    assert len(bucket.requests()) == 3
+
+
+def test_keys_of_any_characters_are_found_behind_a_cursor_in_the_order_of_s3(bucket: Bucket) -> None:
+    names = ["a b", "a+b", "a%20b", "ä", "zz", "\uff5e", "\U0001f600"]
+    bucket.put("A")
+    rounds = bucket.rounds(seenFiles="nameCursor")
+    assert rounds.names() == ["A"]
+    for name in sorted(names):
+        bucket.put(name)
+        assert rounds.names() == [name]
+    assert rounds.names() == []

@@ -1,0 +1,168 @@
+"""Links in a landing folder: one that leads back to where it is neither stops a query nor doubles rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.unchanged_directories import GRANULARITY_S
+from flip27_source.errors import OptionError
+from tests.other_file_systems import PASSWORD, USER, sftp_server
+
+from .test_choice import Rounds
+from .test_enumerator import Run, files_source, write
+from .test_enumerator_listing import Watched
+
+
+def names_below(root: Path | str, *, recursive: bool = True) -> list[str]:
+    """What is listed, relative to the root, as often as it is listed."""
+    listed = open_lister(str(root), {}).files(recursive=recursive)
+    return sorted(os.path.relpath(path, root) for path, info in listed if info() is not None)
+
+
+def link(path: Path, target: str | Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(target)
+
+
+LOOPS = {
+    "to itself": {"loop": "loop"},
+    "to the root": {"loop": "."},
+    "to the root from below": {"x/loop": ".."},
+    "above the root": {"x/loop": "../.."},
+    "to the root of the file system": {"x/loop": "/"},
+    "to a directory between": {"x/y/loop": ".."},
+    "two that lead to each other": {"one": "two", "two": "one"},
+    "two directories that link to each other": {"x/to_z": "../z", "z/to_x": "../x"},
+    "of a partition": {"day=1/day=2": "."},
+    "that is hidden": {"x/.loop": ".."},
+}
+
+
+@pytest.mark.parametrize("links", LOOPS.values(), ids=LOOPS)
+def test_a_loop_of_links_is_passed_over_and_all_other_files_are_read_once(
+    tmp_path: Path, links: dict[str, str]
+) -> None:
+    root = tmp_path / "in"
+    write(root, "a", "x/b", "x/y/c", "z/d", "day=1/e")
+    for name, target in links.items():
+        link(root / name, target)
+    run = Run(files_source(root, recursiveFileLookup=True))
+    found = [os.path.realpath(split.path) for split in run.read()]
+    expected = {str(root / name) for name in ("a", "x/b", "x/y/c", "z/d", "day=1/e")}
+    assert set(found) == expected
+    assert len(found) <= 2 * len(expected)  # two directories that link to each other hold the other's files
+    write(root, "later")
+    assert run.names() == ["later"]
+
+
+def test_files_behind_a_link_to_another_directory_are_read(tmp_path: Path) -> None:
+    write(tmp_path / "in", "a")
+    write(tmp_path / "elsewhere", "b", "deep/c")
+    link(tmp_path / "in" / "link", tmp_path / "elsewhere")
+    assert names_below(tmp_path / "in") == ["a", "link/b", "link/deep/c"]
+
+
+def test_a_loop_behind_a_link_to_another_directory_is_passed_over(tmp_path: Path) -> None:
+    write(tmp_path / "in", "a")
+    write(tmp_path / "elsewhere", "b")
+    link(tmp_path / "in" / "link", tmp_path / "elsewhere")
+    link(tmp_path / "elsewhere" / "back", tmp_path / "in")
+    link(tmp_path / "elsewhere" / "self", tmp_path / "elsewhere")
+    assert names_below(tmp_path / "in") == ["a", "link/b"]
+
+
+def test_a_glob_does_not_match_a_loop(tmp_path: Path) -> None:
+    write(tmp_path, "x/orders/a")
+    link(tmp_path / "loop", ".")
+    listed = open_lister(f"{tmp_path}/*/orders", {}).files(recursive=False)
+    assert [os.path.relpath(path, tmp_path) for path, _ in listed] == ["x/orders/a"]
+
+
+def test_a_loop_is_told_once_and_again_when_it_has_come_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "a")
+    link(tmp_path / "loop", "loop")
+    rounds = Rounds(files_source(tmp_path, recursiveFileLookup=True))
+    told = f"the link {tmp_path}/loop is passed over: Too many levels of symbolic links"
+    assert [rounds.names(), rounds.names(), rounds.names()] == [["a"], [], []]
+    assert caplog.messages.count(told) == 1
+    (tmp_path / "loop").unlink()
+    rounds.names()
+    link(tmp_path / "loop", "loop")
+    rounds.names()
+    assert caplog.messages.count(told) == 2
+
+
+def test_a_loop_does_not_keep_its_directory_from_being_left_out_of_listings(tmp_path: Path) -> None:
+    write(tmp_path, "x/a")
+    link(tmp_path / "x" / "loop", "..")
+    watched = Watched(tmp_path).settled()
+    assert watched.round() == ([], [])
+    write(tmp_path, "x/b")
+    assert watched.round() == (["b"], ["x"])
+
+
+def test_a_loop_below_directories_that_are_not_scanned_again_is_still_one(tmp_path: Path) -> None:
+    """How a directory was come by is known of one that is left out of a listing too."""
+    write(tmp_path / "in", "a")
+    write(tmp_path / "elsewhere", "b/c")
+    link(tmp_path / "in" / "link", tmp_path / "elsewhere")
+    watched = Watched(tmp_path / "in").settled()
+    assert watched.round() == ([], [])
+    link(tmp_path / "elsewhere" / "b" / "back", tmp_path / "in")
+    assert watched.round(GRANULARITY_S) == ([], ["link/b"])
+
+
+@pytest.mark.parametrize("target", ["nowhere", "a/below-a-file", "x" * 300, "loop"])
+def test_a_link_that_leads_nowhere_is_read_once_it_leads_to_a_file(tmp_path: Path, target: str) -> None:
+    write(tmp_path, "a")
+    link(tmp_path / "loop", target)
+    rounds = Rounds(files_source(tmp_path))
+    assert rounds.names() == ["a"]
+    (tmp_path / "loop").unlink()
+    write(tmp_path.parent / f"{tmp_path.name}-other", "b")
+    link(tmp_path / "loop", tmp_path.parent / f"{tmp_path.name}-other" / "b")
+    assert rounds.names() == ["loop"]
+
+
+def test_a_path_that_is_a_loop_is_an_error_that_names_it(tmp_path: Path) -> None:
+    link(tmp_path / "loop", "loop")
+    with pytest.raises(OptionError, match="loop cannot be listed: Too many levels of symbolic links"):
+        open_lister(str(tmp_path / "loop"), {}).check_root()
+
+
+def test_a_directory_that_becomes_a_file_while_its_parent_is_listed_stops_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "a", "b", "x/c", "y/d")
+    listed = open_lister(str(tmp_path), {}).files(recursive=True)
+    found = [os.path.relpath(next(listed)[0], tmp_path) for _ in range(2)]
+    assert sorted(found) == ["a", "b"]
+    shutil.rmtree(tmp_path / "x")
+    write(tmp_path, "x")
+    shutil.rmtree(tmp_path / "y")
+    assert list(listed) == []
+    assert names_below(tmp_path) == ["a", "b", "x"]
+
+
+def test_links_on_an_sftp_server_are_read_where_they_lead_to_a_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "in/a", "in/x/b", "elsewhere/c", data=b"12345")
+    for name, target in {"loop": "loop", "up": "..", "x/back": "..", "nowhere": "nothing"}.items():
+        link(tmp_path / "in" / name, target)
+    link(tmp_path / "in" / "file", "../elsewhere/c")
+    link(tmp_path / "in" / "folder", "../elsewhere")
+    with sftp_server(tmp_path) as url:
+        lister = open_lister(f"{url}/in", {"username": USER, "password": PASSWORD})
+        for _ in range(2):
+            listed = {path.removeprefix(f"{url}/in/"): info() for path, info in lister.files(recursive=True)}
+            known = {name: info.length for name, info in listed.items() if info is not None}
+            assert known == {"a": 5, "x/b": 5, "file": 5}
+    passed_over = {text.partition(" is passed over")[0] for text in caplog.messages}
+    assert passed_over == {f"the link /in/{name}" for name in ("loop", "up", "x/back", "folder")}
+    assert len(caplog.messages) == 4

@@ -1,0 +1,241 @@
+"""Listing: the same files on local disk, in fsspec's memory and on an S3 server."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from flip27_source.enumerators.files.entries import modified_us
+from flip27_source.enumerators.files.listing.walk import Lister, is_hidden, open_lister
+from flip27_source.errors import OptionError
+from tests.s3_server import S3Bucket
+
+
+class Place:
+    """A directory to list: how files get there, and how it is named."""
+
+    def __init__(self, url: str, storage_options: dict[str, Any]) -> None:
+        self.url = url
+        self.storage_options = storage_options
+        self._fs, self._root = fsspec.core.url_to_fs(url, **storage_options)
+
+    def put(self, *names: str, data: bytes = b"data") -> None:
+        for name in names:
+            self._fs.makedirs(f"{self._root}/{name}".rpartition("/")[0], exist_ok=True)
+            self._fs.pipe_file(f"{self._root}/{name}", data)
+
+    def remove(self, name: str) -> None:
+        self._fs.rm_file(f"{self._root}/{name}")
+
+    @property
+    def lister(self) -> Lister:
+        return open_lister(self.url, self.storage_options)
+
+    def names(self, *, recursive: bool = False) -> list[str]:
+        """What is listed, relative to the directory."""
+        found = sorted(path for path, _ in self.lister.files(recursive=recursive))
+        marker = "/landing/"
+        return [path[path.index(marker) + len(marker) :] for path in found]
+
+
+@pytest.fixture(params=["local", "memory", "s3"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    if request.param == "local":
+        folder: Path = request.getfixturevalue("tmp_path") / "landing"
+        folder.mkdir()
+        yield Place(str(folder), {})
+    elif request.param == "memory":
+        root = f"/{request.node.name.partition('[')[0]}"
+        yield Place(f"memory:/{root}/landing", {})
+        fsspec.filesystem("memory").rm(root, recursive=True)
+    else:
+        bucket: S3Bucket = request.getfixturevalue("s3_bucket")
+        yield Place(f"s3://{bucket.name}/landing", bucket.storage_options)
+
+
+def test_files_directly_in_the_directory_are_listed(place: Place) -> None:
+    place.put("b.json", "a.json", "folder/c.json")
+    assert place.names() == ["a.json", "b.json"]
+
+
+def test_files_of_all_directories_below_are_listed_on_request(place: Place) -> None:
+    place.put("a.json", "x/b.json", "x/y/c.json", "date=2026-01-01/d.json")
+    assert place.names(recursive=True) == ["a.json", "date=2026-01-01/d.json", "x/b.json", "x/y/c.json"]
+
+
+def test_hidden_files_and_directories_are_left_out_as_spark_does(place: Place) -> None:
+    place.put("a.json", "_SUCCESS", ".a.json.crc", "b.json._COPYING_", "_hidden/c.json", ".tmp/d.json")
+    place.put("_col=1/e.json")
+    assert place.names(recursive=True) == ["_col=1/e.json", "a.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden"),
+    [("a", False), ("_a", True), (".a", True), ("_a=1", False), (".a=1", True), ("a._COPYING_", True)],
+)
+def test_spark_hides_these_names(name: str, hidden: bool) -> None:
+    assert is_hidden(name) is hidden
+
+
+def test_partition_directories_belong_to_the_path_at_every_level(place: Place) -> None:
+    place.put(
+        "a.json", "date=2026-01-01/b.json", "date=2026-01-02/hour=7/c.json", "x/d.json", "date=3/x/e.json"
+    )
+    found = [path.rpartition("/")[2] for path, _ in place.lister.files(recursive=False)]
+    assert sorted(found) == ["a.json", "b.json", "c.json"]
+
+
+def test_size_and_time_of_a_file_are_known(place: Place) -> None:
+    place.put("a.json", data=b"12345")
+    ((_, info),) = place.lister.files(recursive=False)
+    found = info()
+    assert found is not None
+    assert found.length == 5
+    age = dt.datetime.now(dt.UTC) - dt.datetime.fromtimestamp(found.modified_us / 1e6, dt.UTC)
+    assert abs(age) < dt.timedelta(hours=1)
+
+
+def test_a_second_listing_sees_what_came_and_what_went(place: Place) -> None:
+    place.put("a.json", "b.json")
+    lister = place.lister
+    assert len(list(lister.files(recursive=False))) == 2
+    place.put("c.json")
+    place.remove("a.json")
+    assert {path.rpartition("/")[2] for path, _ in lister.files(recursive=False)} == {"b.json", "c.json"}
+
+
+@pytest.mark.parametrize("recursive", [True, False])
+def test_a_second_listing_sees_what_another_process_wrote(s3_bucket: S3Bucket, recursive: bool) -> None:
+    """s3fs remembers what it has listed, and whoever writes the files is never this process."""
+    options = {**s3_bucket.storage_options, "skip_instance_cache": True}
+    writer = Place(f"s3://{s3_bucket.name}/landing", options)
+    writer.put("a.json")
+    lister = open_lister(writer.url, options)
+    assert len(list(lister.files(recursive=recursive))) == 1
+    writer.put("b.json")
+    assert len(list(lister.files(recursive=recursive))) == 2
+
+
+def test_listed_paths_can_be_opened_where_they_were_listed(place: Place) -> None:
+    place.put("a b#1%20.json", data=b"odd")
+    ((path, _),) = place.lister.files(recursive=False)
+    with fsspec.open(path, **place.storage_options) as file:
+        assert file.read() == b"odd"
+
+
+def test_an_existing_directory_passes_the_check(place: Place) -> None:
+    place.put("a.json")
+    place.lister.check_root()
+
+
+def test_a_missing_path_is_an_error_that_names_it(place: Place) -> None:
+    place.put("a.json")
+    missing = open_lister(f"{place.url}/nothing", place.storage_options)
+    with pytest.raises(OptionError, match="/landing/nothing does not exist"):
+        missing.check_root()
+
+
+def test_a_path_that_is_a_file_is_an_error_that_names_it(place: Place) -> None:
+    place.put("a.json")
+    with pytest.raises(OptionError, match=r"/landing/a\.json is a file") as caught:
+        open_lister(f"{place.url}/a.json", place.storage_options).check_root()
+    assert "give the directory, and pathGlobFilter" in str(caught.value)
+
+
+def test_a_path_below_a_file_is_an_error_that_names_it(place: Place) -> None:
+    place.put("a.json")
+    with pytest.raises(OptionError, match=r"/landing/a\.json/below"):
+        open_lister(f"{place.url}/a.json/below", place.storage_options).check_root()
+
+
+def test_a_prefix_of_an_object_store_that_was_emptied_holds_no_files(s3_bucket: S3Bucket) -> None:
+    """Who archives what was read leaves no trace of the directory: that is no failure of discovery."""
+    place = Place(f"s3://{s3_bucket.name}/landing", s3_bucket.storage_options)
+    place.put("a.json")
+    place.remove("a.json")
+    assert place.names(recursive=True) == []
+    assert place.names() == []
+
+
+@pytest.mark.parametrize("prefix", ["", "file://", "file:"])
+def test_a_local_directory_is_found_by_every_way_spark_writes_it(prefix: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("")
+    assert [path for path, _ in open_lister(f"{prefix}{tmp_path}", {}).files(recursive=False)] == [
+        f"{tmp_path}/a.json"
+    ]
+
+
+def test_a_file_that_vanished_since_it_was_listed_is_known_to_have(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("")
+    ((_, info),) = open_lister(str(tmp_path), {}).files(recursive=False)
+    (tmp_path / "a.json").unlink()
+    assert info() is None
+
+
+def test_a_directory_that_may_not_be_read_is_an_error_that_says_what_to_grant(tmp_path: Path) -> None:
+    """As another user, for root may read anything."""
+    program = (
+        "import os, sys\n"
+        "from flip27_source.enumerators.files.listing.walk import open_lister\n"
+        "from flip27_source.errors import OptionError\n"
+        "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
+        "try: open_lister(sys.argv[1], {}).check_root()\n"
+        "except OptionError as error: print(error)\n"
+    )
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o000)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        os.chmod(folder, 0o755)  # noqa: S103 - the other user has to get there
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(locked)], capture_output=True, text=True, check=False
+    )
+    assert "cannot be listed: Permission denied" in done.stdout, done.stderr
+    assert "give the driver's user read and execute permission" in done.stdout
+
+
+def test_an_unknown_protocol_is_an_error_that_says_what_to_install() -> None:
+    with pytest.raises(OptionError, match="path nosuch://bucket/x cannot be opened") as caught:
+        open_lister("nosuch://bucket/x", {})
+    assert "pip install" in str(caught.value)
+
+
+def test_a_file_system_that_cannot_be_reached_is_an_error_without_its_password() -> None:
+    with pytest.raises(OptionError) as caught:
+        open_lister("ftp://me:hunter2@127.0.0.1:9/landing", {}).check_root()
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_server_that_cannot_be_reached_is_an_error_without_its_secrets(s3_bucket: S3Bucket) -> None:
+    options = {
+        "endpoint_url": "http://127.0.0.1:9",
+        "key": "test",
+        "secret": "hunter2",
+        "config_kwargs": {"retries": {"max_attempts": 0}, "connect_timeout": 1},
+        "skip_instance_cache": True,
+    }
+    with pytest.raises(OptionError, match=r"s3://b/landing cannot be reached") as caught:
+        open_lister("s3://b/landing", options).check_root()
+    assert "hunter2" not in str(caught.value)
+    assert "storage.* options" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        ({"mtime": 1.5}, 1_500_000),
+        ({"LastModified": dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC)}, 2_000_000),
+        ({"updated": "1970-01-01T00:00:03Z"}, 3_000_000),
+        ({"last_modified": dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))}, 0),
+    ],
+    ids=["mtime", "s3", "gcs", "azure"],
+)
+def test_the_modification_time_is_found_under_every_name(info: dict[str, Any], expected: int) -> None:
+    assert modified_us(info) == expected

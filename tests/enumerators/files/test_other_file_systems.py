@@ -1,0 +1,225 @@
+"""Files on the file systems of fsspec that are neither local nor an object store: streamed for real."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.errors import DiscoveryError, OptionError, StateLocationError
+from flip27_source.file_systems.paths import canonical_path
+from flip27_source.snapshots.store import FsspecStore, open_store
+from flip27_source.testing import MicroBatchEngine, Step, check_store
+from tests.other_file_systems import PASSWORD, USER, http_files, sftp_server
+
+SFTP_OPTIONS = {"username": USER, "password": PASSWORD}
+
+
+def query(url: str, **options: str) -> MicroBatchEngine:
+    given = {"enumerator": "files", "reader": "text", "path": url, "requestInterval": "0s"}
+    return MicroBatchEngine({**given, **{name.replace("__", "."): value for name, value in options.items()}})
+
+
+def read(engine: MicroBatchEngine) -> list[str]:
+    """All that is there, in a query that is killed once in the middle of it."""
+    for step in (Step.STATE_WRITTEN, Step.SINK_WRITTEN):
+        engine.crash_at(step)
+    engine.process_all_available(through_crashes=True)
+    return sorted(row[0] for row in engine.rows)
+
+
+def test_files_and_state_in_memory() -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe({f"/other/landing/{name}": f"{name}\n".encode() for name in "ab"})
+    engine = query("memory://other/landing", stateLocation="memory://other/state", maxFilesPerTrigger="1")
+    try:
+        assert read(engine) == ["a", "b"]
+        memory.pipe_file("/other/landing/c", b"c\n")
+        engine.restart()
+        assert read(engine) == ["a", "b", "c"]
+        assert memory.find("/other/state")
+    finally:
+        memory.rm("/other", recursive=True)
+
+
+def test_files_of_a_web_server_that_lists_them(tmp_path: Path) -> None:
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    (landing / "day=1").mkdir(parents=True)
+    (landing / "a b.txt").write_text("a\n")
+    (landing / "b.txt.gz").write_bytes(gzip.compress(b"b\n"))
+    (landing / "day=1" / "c.txt").write_text("c\n")
+    (landing / "_ignored.txt").write_text("ignored\n")
+    with http_files(tmp_path) as url:
+        engine = query(f"{url}/landing", stateLocation=str(state), maxFilesPerTrigger="1")
+        assert read(engine) == ["a", "b", "c"]
+        (landing / "d.txt").write_text("d\n")
+        (landing / "e.txt").touch()
+        engine.restart()
+        assert read(engine) == ["a", "b", "c", "d"]
+        with pytest.raises(OptionError, match="does not exist"):
+            query(f"{url}/elsewhere").trigger()
+
+
+def test_an_overwritten_file_of_a_web_server_is_known_by_its_time_or_length(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old\n")
+    with http_files(tmp_path) as url:
+        engine = query(url, allowOverwrites="true")
+        assert read(engine) == ["old"]
+        (tmp_path / "a").write_text("newer\n")
+        assert read(engine) == ["newer", "old"]
+
+
+def test_a_parquet_file_of_a_web_server_is_read(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a")
+    with http_files(tmp_path) as url:
+        engine = query(url, reader="parquet")
+        engine.process_all_available()
+        assert engine.rows == [(1,)]
+
+
+def sftp_query(url: str, **options: str) -> MicroBatchEngine:
+    return query(
+        f"{url}/landing",
+        storage__username=USER,
+        storage__password=PASSWORD,
+        stateLocation=f"{url}/state",
+        **options,
+    )
+
+
+def test_files_and_state_on_an_sftp_server(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    for name in "ab":
+        (tmp_path / "landing" / name).write_text(f"{name}\n")
+    with sftp_server(tmp_path) as url:
+        engine = sftp_query(
+            url, maxFilesPerTrigger="1", cleanSource="archive", sourceArchiveDir=f"{url}/archive"
+        )
+        assert read(engine) == ["a", "b"]
+        (tmp_path / "landing" / "c").write_text("c\n")
+        engine.restart()
+        assert read(engine) == ["a", "b", "c"]
+        engine.restart()
+        engine.run_batch()
+    assert sorted(path.name for path in (tmp_path / "archive" / "landing").iterdir()) == ["a", "b", "c"]
+    stored = [path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert stored
+    assert not any(PASSWORD.encode() in data for data in stored)
+
+
+def test_paths_on_a_server_name_its_host_and_never_its_user(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a").touch()
+    with sftp_server(tmp_path) as url:
+        lister = open_lister(f"{url}/landing", SFTP_OPTIONS)
+        assert [path for path, _ in lister.files(recursive=False)] == [f"{url}/landing/a"]
+        assert canonical_path(f"{url}/landing/") == f"{url}/landing"
+        with_user = url.replace("//", f"//{USER}:{PASSWORD}@")
+        with pytest.raises(OptionError, match=r"storage\.username") as caught:
+            open_lister(f"{with_user}/landing", {})
+    assert PASSWORD not in str(caught.value)
+
+
+def test_an_archive_on_another_host_is_refused() -> None:
+    with pytest.raises(OptionError, match="on another file system than the path sftp://one/landing"):
+        query("sftp://one/landing", cleanSource="archive", sourceArchiveDir="sftp://two/archive").trigger()
+
+
+def test_a_store_on_an_sftp_server_refuses_what_has_to_be_exclusive_and_keeps_the_other_laws(
+    tmp_path: Path,
+) -> None:
+    numbers = iter(range(1000))
+    with sftp_server(tmp_path) as url:
+
+        def make_store() -> Any:
+            return open_store(f"{url}/state-{next(numbers)}", SFTP_OPTIONS)
+
+        check_store(make_store, shared=False)
+        with pytest.raises(StateLocationError, match="only where it is absent"):
+            make_store().create("reports/1", b"{}", exclusive=True)
+        engine = sftp_query(url, onSplitError="quarantine")
+        (tmp_path / "landing").mkdir()
+        (tmp_path / "landing" / "a").write_text("a\n")
+        with pytest.raises(StateLocationError, match="only where it is absent"):
+            engine.run_batch()
+        assert engine.rows == []
+
+
+class MovesToNewNamesOnly(LocalFileSystem):
+    """As HDFS."""
+
+    protocol = "new-names-only"
+
+    def mv(self, path1: str, path2: str, **options: Any) -> None:
+        if self.exists(path2):
+            raise FileExistsError(path2)
+        super().mv(path1, path2, **options)
+
+
+class MovesToNewNamesOnlyAndSaysNothing(LocalFileSystem):
+    """As WebHDFS, whose answer to a move fsspec does not look at."""
+
+    protocol = "new-names-only-silently"
+
+    def mv(self, path1: str, path2: str, **options: Any) -> None:
+        if not self.exists(path2):
+            super().mv(path1, path2, **options)
+
+
+@pytest.mark.parametrize("kind", [MovesToNewNamesOnly, MovesToNewNamesOnlyAndSaysNothing])
+def test_a_store_keeps_the_laws_where_nothing_is_moved_over_what_is_there(
+    tmp_path: Path, kind: type[LocalFileSystem]
+) -> None:
+    numbers = iter(range(1000))
+    file_system = kind()
+    check_store(lambda: FsspecStore(file_system, f"{tmp_path}/{next(numbers)}", str(tmp_path)), shared=False)
+    assert not list(tmp_path.rglob(".tmp-*"))
+
+
+def test_a_crash_in_the_middle_of_a_write_leaves_nothing_under_its_name(tmp_path: Path) -> None:
+    with sftp_server(tmp_path) as url:
+        store = open_store(f"{url}/state", SFTP_OPTIONS)
+        store.create("segments/a", b"whole")
+        (tmp_path / "state" / "segments" / ".tmp-of-a-killed-driver").write_bytes(b"ha")
+        assert store.list("segments") == ["a"]
+        assert store.create("segments/b", b"whole")
+        assert store.read("segments/b") == b"whole"
+
+
+class WithAClosedRoom(LocalFileSystem):
+    """One directory cannot be listed as long as it is closed: no right, no connection."""
+
+    protocol = "with-a-closed-room"
+    is_closed = True
+
+    def ls(self, path: str, detail: bool = False, **options: Any) -> Any:
+        if self.is_closed and path.endswith("/room"):
+            raise ConnectionResetError("the connection was reset")
+        return super().ls(path, detail=detail, **options)
+
+
+@pytest.mark.parametrize("known", ["exact", "nameCursor"])
+def test_a_directory_below_that_cannot_be_listed_stops_the_query_and_loses_nothing(
+    tmp_path: Path, known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec.register_implementation("with-a-closed-room", WithAClosedRoom, clobber=True)
+    for name in ("b.txt", "room/a.txt", "x/y/c.txt"):
+        (tmp_path / "landing" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "landing" / name).write_text(f"{name}\n")
+    state = str(tmp_path / "state")
+    url = f"with-a-closed-room://{tmp_path}/landing"
+    how = {"recursiveFileLookup": "true", "seenFiles": known, "discoveryRetries": "0"}
+    engine = query(url, stateLocation=state, **how)
+    with pytest.raises(DiscoveryError, match="the connection was reset"):
+        engine.run_batch()
+    monkeypatch.setattr(WithAClosedRoom, "is_closed", False)
+    engine.restart()
+    engine.run_batch()
+    assert sorted(row[0] for row in engine.rows) == ["b.txt", "room/a.txt", "x/y/c.txt"]

@@ -1,0 +1,400 @@
+"""Files of web servers as they are: without lengths, failing now and then, with pages of every kind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections import Counter
+from http import HTTPStatus
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import DiscoveryError, Flip27Error, OptionError, SplitReadError
+from flip27_source.options import Options
+from flip27_source.reader import SplitReader
+from flip27_source.readers.binary import BinaryReader
+from flip27_source.readers.columnar.parquet import ParquetReader
+from flip27_source.readers.files.errors import CorruptFileError, FileMissingError
+from flip27_source.readers.files.input import open_raw, read_whole, reading
+from flip27_source.readers.text import TextReader
+from flip27_source.testing import MicroBatchEngine, plan
+from tests.other_file_systems import WebFiles, http_files
+from tests.readers.spark_reading import read_batches
+
+PASSWORD = "s3cr3t-of-tom"
+NO_OPTIONS = Options.parse({}, TextReader.options)
+
+
+def query(url: str, *, available_now: bool = False, **options: str) -> MicroBatchEngine:
+    given = {"enumerator": "files", "reader": "text", "path": url, "requestInterval": "0s"}
+    return MicroBatchEngine({**given, **options}, available_now=available_now)
+
+
+def lines_of(engine: MicroBatchEngine) -> list[str]:
+    engine.process_all_available()
+    return sorted(row[0] for row in engine.rows)
+
+
+def put_files(folder: Path, *names: str) -> None:
+    """Files of one line, the name, each ten days younger than the one before it."""
+    for number, name in enumerate(names):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{name}\n")
+        os.utime(path, (1_700_000_000 + number * 864_000,) * 2)
+
+
+class WithoutLengths(WebFiles):
+    def send_header(self, keyword: str, value: str) -> None:
+        if keyword != "Content-Length" or self.path.endswith("/"):
+            super().send_header(keyword, value)
+
+
+def test_a_file_whose_length_the_server_does_not_tell_stops_the_query_by_name(tmp_path: Path) -> None:
+    put_files(tmp_path, "a.txt")
+    with (
+        http_files(tmp_path, WithoutLengths) as url,
+        pytest.raises(DiscoveryError, match=rf"how long {url}/a\.txt is") as caught,
+    ):
+        query(url, discoveryRetries="0").process_all_available()
+    assert "Content-Length" in str(caught.value)
+
+
+def failing(status: int | None, times: int) -> type[WebFiles]:
+    """A server that answers so to the first requests for ``b.txt``; None hangs up."""
+
+    class Failing(WebFiles):
+        left: ClassVar[Counter[str]] = Counter({"b.txt": times})
+
+        def do_HEAD(self) -> None:
+            if not self._fails():
+                super().do_HEAD()
+
+        def do_GET(self) -> None:
+            if not self._fails():
+                super().do_GET()
+
+        def _fails(self) -> bool:
+            name = self.path.rpartition("/")[2]
+            if not self.left[name]:
+                return False
+            self.left[name] -= 1
+            if status is None:
+                self.close_connection = True
+            else:
+                self.send_error(status)
+            return True
+
+    return Failing
+
+
+@pytest.mark.parametrize(
+    ("seen", "available_now"),
+    [("exact", True), ("exact", False), ("nameCursor", False), ("modifiedCursor", False)],
+)
+@pytest.mark.parametrize("status", [503, 403, None], ids=["unavailable", "forbidden", "hung-up"])
+def test_a_request_that_fails_is_tried_again_and_no_file_is_left_out(
+    status: int | None, seen: str, available_now: bool, tmp_path: Path
+) -> None:
+    put_files(tmp_path, "a.txt", "b.txt", "c.txt")
+    # A file is asked for by HEAD, then by GET.
+    with http_files(tmp_path, failing(status, times=2)) as url:
+        assert lines_of(query(url, available_now=available_now, seenFiles=seen)) == [
+            "a.txt",
+            "b.txt",
+            "c.txt",
+        ]
+
+
+def test_a_file_that_the_server_keeps_failing_for_stops_the_query_with_the_status(tmp_path: Path) -> None:
+    put_files(tmp_path, "a.txt", "b.txt")
+    with (
+        http_files(tmp_path, failing(503, times=1000)) as url,
+        pytest.raises(DiscoveryError, match=rf"{url}/b\.txt .*503"),
+    ):
+        query(url, discoveryRetries="1").process_all_available()
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_file_that_the_server_says_is_gone_is_left_out(status: int, tmp_path: Path) -> None:
+    put_files(tmp_path, "a.txt", "b.txt")
+    with http_files(tmp_path, failing(status, times=1000)) as url:
+        assert lines_of(query(url, discoveryRetries="0")) == ["a.txt"]
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_file_is_missing_for_its_reader_only_where_the_server_says_it_is_gone(
+    status: int, tmp_path: Path
+) -> None:
+    put_files(tmp_path, "b.txt")
+    with http_files(tmp_path, failing(status, times=1000)) as url:
+        split = FileSplit(path=f"{url}/b.txt", length=6, modified_us=0)
+        with pytest.raises(FileMissingError):
+            read_whole(split, NO_OPTIONS)
+        with pytest.raises(FileMissingError):
+            open_raw(split.path, NO_OPTIONS)
+    with (
+        http_files(tmp_path, failing(503, times=1000)) as url,
+        pytest.raises(SplitReadError, match="503") as caught,
+    ):
+        open_raw(f"{url}/b.txt", NO_OPTIONS)
+    assert not isinstance(caught.value, FileMissingError)
+
+
+def test_a_compressed_file_that_a_server_is_too_slow_for_is_not_taken_for_damaged() -> None:
+    with (
+        pytest.raises(SplitReadError, match="TimeoutError") as caught,
+        reading("http://host/a.gz", NO_OPTIONS),
+    ):
+        raise TimeoutError
+    assert not isinstance(caught.value, CorruptFileError)
+
+
+def test_a_directory_below_that_fails_stops_the_round_and_one_that_is_gone_does_not(tmp_path: Path) -> None:
+    put_files(tmp_path, "a.txt", "below/b.txt")
+
+    def handler(status: int) -> type[WebFiles]:
+        class Failing(WebFiles):
+            def do_GET(self) -> None:
+                if self.path.rstrip("/").endswith("/below"):
+                    self.send_error(status)
+                else:
+                    super().do_GET()
+
+        return Failing
+
+    with http_files(tmp_path, handler(503)) as url, pytest.raises(DiscoveryError, match="503"):
+        query(url, recursiveFileLookup="true", discoveryRetries="0").process_all_available()
+    with http_files(tmp_path, handler(410)) as url:
+        assert lines_of(query(url, recursiveFileLookup="true", discoveryRetries="0")) == ["a.txt"]
+
+
+class OnlyForTom(WebFiles):
+    wanted = "Basic " + base64.b64encode(f"tom:{PASSWORD}".encode()).decode()
+
+    def do_HEAD(self) -> None:
+        if self._is_tom():
+            super().do_HEAD()
+
+    def do_GET(self) -> None:
+        if self._is_tom():
+            super().do_GET()
+
+    def _is_tom(self) -> bool:
+        known = self.headers.get("Authorization") == self.wanted
+        if not known:
+            self.send_error(HTTPStatus.UNAUTHORIZED)
+        return known
+
+
+def test_a_password_in_the_path_is_refused_and_is_in_no_error_and_no_state(tmp_path: Path) -> None:
+    put_files(tmp_path / "landing", "a.txt")
+    with http_files(tmp_path, OnlyForTom) as url:
+        path = f"{url.replace('//', f'//tom:{PASSWORD}@')}/landing"
+        state = {"stateLocation": str(tmp_path / "state")}
+        given = {"enumerator": "files", "reader": "text", "path": path}
+        for attempt in (
+            lambda: query(path, **state).process_all_available(),
+            lambda: query(path, reader="parquet", **state).process_all_available(),
+            lambda: plan(given),
+        ):
+            with pytest.raises(OptionError, match=r"storage\.client_kwargs") as caught:
+                attempt()
+            assert PASSWORD not in str(caught.value)
+            assert "tom" not in str(caught.value)
+    stored = [path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert not any(PASSWORD.encode() in data for data in stored)
+
+
+def test_files_of_a_server_that_asks_for_a_password_are_read_with_the_option_that_the_error_names(
+    tmp_path: Path,
+) -> None:
+    put_files(tmp_path, "a.txt")
+    (tmp_path / "b.txt").write_text(f"{'b' * 999}\n" * 9_000)
+    options = {"storage.client_kwargs": json.dumps({"headers": {"Authorization": OnlyForTom.wanted}})}
+    with http_files(tmp_path, OnlyForTom) as url:
+        assert set(lines_of(query(url, **options))) == {"a.txt", "b" * 999}
+        with pytest.raises(OptionError, match="401") as caught:
+            query(url).trigger()
+    assert "storage" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("sftp://tom:s3cr3t-of-tom@host/a", "user name or password"),
+        ("https://tom@host/a", "user name or password"),
+        ("simplecache::http://tom:s3cr3t-of-tom@host/a", "several file systems"),
+    ],
+)
+def test_a_path_with_a_user_is_refused_before_any_server_is_asked(url: str, why: str) -> None:
+    with pytest.raises(OptionError, match=why) as caught:
+        open_lister(url, {})
+    assert PASSWORD not in str(caught.value)
+
+
+def page(html: str) -> type[WebFiles]:
+    """A server whose page of the top directory is this one."""
+
+    class Page(WebFiles):
+        def do_HEAD(self) -> None:
+            if not self._answers():
+                super().do_HEAD()
+
+        def do_GET(self) -> None:
+            if self._answers():
+                self.wfile.write(html.encode())
+            else:
+                super().do_GET()
+
+        def _answers(self) -> bool:
+            if self.path != "/":
+                return False
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(html.encode())))
+            self.end_headers()
+            return True
+
+    return Page
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        ["./a.txt"],
+        ["/a.txt"],
+        ["#top", "a.txt", "a.txt#line-1", "./a.txt"],
+        ["/", "..", "../", "../x/b.txt", "./", ".", "?C=N;O=D", "./?C=N", "a.txt"],
+        ["mailto:x@y.z", "javascript:void(0)", "https://elsewhere.invalid/b.txt", "a.txt"],
+        ["below/../a.txt"],
+    ],
+)
+def test_links_of_a_page_are_files_once_each_and_only_those_below_it(
+    links: list[str], tmp_path: Path
+) -> None:
+    html = "".join(f'<a href="{link}">link</a>\n' for link in links)
+    with http_files(tmp_path, page(html)) as url:
+        assert [path for path, _ in open_lister(url, {}).files(recursive=True)] == [f"{url}/a.txt"]
+
+
+def test_a_link_is_read_as_html_has_it(tmp_path: Path) -> None:
+    put_files(tmp_path, "a&b=1:2.txt")
+    with http_files(tmp_path, page('<a href="/a&amp;b=1:2.txt">a</a>')) as url:
+        assert lines_of(query(url)) == ["a&b=1:2.txt"]
+
+
+def test_directories_that_a_page_links_with_a_dot_are_listed(tmp_path: Path) -> None:
+    put_files(tmp_path, "day=1/a.txt", "x/y/b.txt")
+    with http_files(tmp_path, page('<a href="./day=1/">day</a><a href="./x/">x</a>')) as url:
+        lister = open_lister(url, {})
+        assert [path for path, _ in lister.files(recursive=False)] == [f"{url}/day=1/a.txt"]
+        found = sorted(path for path, _ in lister.files(recursive=True))
+        assert found == [f"{url}/day=1/a.txt", f"{url}/x/y/b.txt"]
+
+
+def test_a_page_without_links_is_an_empty_directory_that_may_get_files(tmp_path: Path) -> None:
+    with http_files(tmp_path) as url:
+        engine = query(url)
+        assert lines_of(engine) == []
+        put_files(tmp_path, "a.txt")
+        assert lines_of(engine) == ["a.txt"]
+
+
+def test_a_path_that_is_a_file_or_is_not_there_is_told_from_one_that_cannot_be_reached(
+    tmp_path: Path,
+) -> None:
+    put_files(tmp_path, "a.txt", "b.txt")
+    with http_files(tmp_path, failing(503, times=1000)) as url:
+        for name, error in (
+            ("a.txt", "is a file"),
+            ("c", "does not exist"),
+            ("b.txt", "cannot be reached.*503"),
+        ):
+            with pytest.raises(OptionError, match=error):
+                open_lister(f"{url}/{name}", {}).check_root()
+        open_lister(f"{url}/c", {}, ignore_missing=True).check_root()
+        with pytest.raises(OptionError, match="503"):
+            open_lister(f"{url}/b.txt", {}, ignore_missing=True).check_root()
+
+
+@pytest.mark.parametrize("ranges", [1, 3])
+def test_a_large_text_file_of_a_server_that_gives_no_parts_is_read(ranges: int, tmp_path: Path) -> None:
+    (tmp_path / "large.txt").write_text("".join(f"{number:0999d}\n" for number in range(20_000)))
+    bounds = [20_000_000 * number // ranges for number in range(ranges)]
+    with http_files(tmp_path) as url:
+        splits = [
+            FileSplit(path=f"{url}/large.txt", length=20_000_000, modified_us=0, start=start, end=end)
+            for start, end in zip(bounds, [*bounds[1:], None], strict=True)
+        ]
+        batches = read_batches(TextReader(), splits, pa.schema([("value", pa.string())]))
+    values = pa.Table.from_batches(batches).column("value").to_pylist()
+    assert values == [f"{number:0999d}" for number in range(20_000)]
+
+
+@pytest.mark.parametrize("reader", [ParquetReader, BinaryReader])
+def test_a_large_file_of_a_server_that_gives_no_parts_is_read_by_readers_that_seek(
+    reader: type[SplitReader[FileSplit]], tmp_path: Path
+) -> None:
+    path = tmp_path / "large.parquet"
+    values = [os.urandom(1000) for _ in range(12_000)]
+    pq.write_table(pa.table({"content": values}), path, compression=None)
+    with http_files(tmp_path) as url:
+        split = FileSplit(path=f"{url}/large.parquet", length=path.stat().st_size, modified_us=0)
+        batches = read_batches(reader(), [split], pa.schema([("content", pa.binary())]))
+    found = pa.Table.from_batches(batches).column("content").to_pylist()
+    assert found == (values if reader is ParquetReader else [path.read_bytes()])
+
+
+def test_the_schema_of_a_parquet_file_is_found_out_where_the_server_gives_no_parts(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": range(100_000)}), tmp_path / "a", compression=None, use_dictionary=False)
+    with http_files(tmp_path) as url:
+        engine = query(url, reader="parquet")
+        engine.process_all_available()
+    assert sorted(engine.rows) == [(number,) for number in range(100_000)]
+
+
+class GivesParts(WebFiles):
+    """Says that it gives parts, and answers a request for one with it."""
+
+    asked: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        given = self.headers.get("Range")
+        self.asked.append(given)
+        content = Path(self.translate_path(self.path)).read_bytes()
+        first, last = (given or f"bytes=0-{len(content) - 1}").removeprefix("bytes=").split("-")
+        part = content[int(first) : int(last) + 1]
+        self.send_response(HTTPStatus.PARTIAL_CONTENT if given else HTTPStatus.OK)
+        self.send_header("Content-Length", str(len(part)))
+        self.send_header("Content-Range", f"bytes {first}-{int(first) + len(part) - 1}/{len(content)}")
+        self.end_headers()
+        self.wfile.write(part)
+
+
+def test_where_the_server_gives_parts_only_what_is_read_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"0123456789" * 2_000_000)
+    GivesParts.asked.clear()
+    with http_files(tmp_path, GivesParts) as url, open_raw(f"{url}/large", NO_OPTIONS) as stream:
+        stream.seek(-10, 2)
+        assert stream.read(5) == b"01234"
+    assert GivesParts.asked
+    assert all(GivesParts.asked)
+
+
+def test_a_download_that_fails_is_an_error_of_the_file(tmp_path: Path) -> None:
+    class Cut(WebFiles):
+        def copyfile(self, source: object, outputfile: object) -> None:
+            self.wfile.write(b"x" * 1000)
+            self.close_connection = True
+
+    (tmp_path / "large").write_bytes(b"x" * 9_000_000)
+    with http_files(tmp_path, Cut) as url, pytest.raises(Flip27Error, match=rf"{url}/large cannot be read"):
+        open_raw(f"{url}/large", NO_OPTIONS)

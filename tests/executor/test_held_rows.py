@@ -1,0 +1,233 @@
+"""Rows that are held back under quarantine: in bounded memory, and without a trace on disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from flip27_source.errors import HeldRowsError
+from flip27_source.events import Progress
+from flip27_source.executor import held_rows
+from flip27_source.executor.held_rows import HeldRows, bytes_of
+from flip27_source.reader import ReadsTogether, SplitReader, YieldsProgress
+from tests.driver.batches import Batches
+from tests.toy_sources import Item, Shelf
+
+SCHEMA = pa.schema([pa.field("id", pa.string())])
+TEXT = "x" * 1_000
+BATCH_ROWS = 1_000
+MIB = 1 << 20
+
+
+def batch(first: int) -> pa.RecordBatch:
+    """About a megabyte."""
+    return pa.record_batch([[f"{first + n}{TEXT}" for n in range(BATCH_ROWS)]], schema=SCHEMA)
+
+
+def numbers(items: Iterator[Any] | list[Any]) -> list[int]:
+    """The numbers in front of the texts."""
+    return [int(text.rstrip("x")) for item in items for text in item.column(0).to_pylist()]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 40])
+def test_what_is_held_is_given_in_its_order_and_then_held_no_longer(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_rows, "BATCHES_BYTES", 5 * MIB)
+    with HeldRows("split a") as held:
+        for _ in range(2):
+            for number in range(count):
+                held.add(batch(number * BATCH_ROWS))
+            assert numbers(held.given()) == list(range(count * BATCH_ROWS))
+        assert list(held.given()) == []
+
+
+def test_batches_beyond_the_limit_are_not_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_rows, "BATCHES_BYTES", 5 * MIB)
+    before = pa.total_allocated_bytes()
+    with HeldRows("split a") as held:
+        most = 0
+        for number in range(200):
+            held.add(batch(number))
+            most = max(most, pa.total_allocated_bytes() - before)
+        given = 0
+        for item in held.given():
+            given += item.num_rows
+            most = max(most, pa.total_allocated_bytes() - before)
+    assert given == 200 * BATCH_ROWS
+    assert most < 20 * MIB
+
+
+def test_the_texts_of_tuples_count() -> None:
+    assert bytes_of(("x" * 10_000, 1)) > 10_000
+    assert bytes_of(([{"k": b"x" * 10_000}],)) > 10_000
+
+
+class LongPages(YieldsProgress, SplitReader[Item]):
+    """One page of 200 MB; the split b fails at its end."""
+
+    def read(self, split: Item) -> Iterator[Any]:
+        for number in range(200):
+            yield batch(number * BATCH_ROWS)
+        if split.split_id == "b":
+            raise OSError("disk on fire")
+        yield Progress(None)
+
+
+def most_held(batches: Batches) -> tuple[int, int]:
+    """Rows of a batch, and how much Arrow memory was used at the most while they were read."""
+    assert batches.trigger()
+    before = pa.total_allocated_bytes()
+    rows = most = 0
+    for task in batches.tasks():
+        for column in batches.started_attempt(task):
+            rows += len(column)
+            most = max(most, pa.total_allocated_bytes() - before)
+    batches.commit()
+    return rows, most
+
+
+def test_a_page_that_is_held_until_its_progress_does_not_fill_the_memory() -> None:
+    batches = Batches(Shelf, LongPages, {"onSplitError": "quarantine", "maxSplitAttempts": "1"})
+    batches.shelve("a", "b")
+    rows, most = most_held(batches)
+    assert rows == 200 * BATCH_ROWS
+    assert most < 160 * MIB
+    batches.shelve("c")
+    batches.trigger()
+    assert [item.split.split_id for item in batches.quarantined()] == ["b"]
+
+
+class SmallFilesOfManyRows(ReadsTogether[Item], SplitReader[Item]):
+    """100 MB of rows in each split, that say they are small; the split b fails at its end."""
+
+    tries: ClassVar[list[str]] = []
+
+    def read(self, split: Item) -> Iterator[pa.RecordBatch]:
+        return self.read_together([split])
+
+    def read_together(self, splits: Sequence[Item]) -> Iterator[pa.RecordBatch]:
+        for split in splits:
+            self.tries.append(split.split_id)
+            for number in range(100):
+                yield batch(number * BATCH_ROWS)
+            if split.split_id == "b":
+                raise OSError("disk on fire")
+
+
+def small_files(*names: str) -> Batches:
+    SmallFilesOfManyRows.tries.clear()
+    options = {"onSplitError": "quarantine", "maxSplitAttempts": "1", "parallelism": "1"}
+    batches = Batches(Shelf, SmallFilesOfManyRows, options)
+    batches.enumerator().shelf.extend(Item(split_id=name, bytes=1_000) for name in names)
+    return batches
+
+
+def test_splits_that_are_read_together_do_not_fill_the_memory() -> None:
+    batches = small_files("a", "c", "d")
+    rows, most = most_held(batches)
+    assert rows == 300 * BATCH_ROWS
+    assert most < 160 * MIB
+    assert SmallFilesOfManyRows.tries == ["a", "c", "d"]
+
+
+class TuplesWithoutProgress(YieldsProgress, SplitReader[Item]):
+    def read(self, split: Item) -> Iterator[Any]:
+        for _ in range(100):
+            yield (TEXT,)
+        yield Progress(None)
+
+
+def test_a_page_of_more_tuples_than_can_be_held_is_an_error_and_not_the_fault_of_the_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_rows, "TUPLES_BYTES", 50_000)
+    batches = Batches(Shelf, TuplesWithoutProgress, {"onSplitError": "quarantine", "maxSplitAttempts": "1"})
+    batches.shelve("a")
+    batches.trigger()
+    (task,) = batches.tasks()
+    with pytest.raises(HeldRowsError, match=r"split 'a': more than .* of tuples .*\n.*Arrow batches"):
+        batches.attempt(task)
+    monkeypatch.undo()
+    assert len(batches.attempt(task, number=1)) == 100
+    batches.commit()
+    batches.shelve("b")
+    assert batches.trigger()
+    assert batches.quarantined() == []
+
+
+def test_no_room_for_a_temporary_file_is_an_error_with_its_place_and_not_the_fault_of_the_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    batches = Batches(Shelf, LongPages, {"onSplitError": "quarantine", "maxSplitAttempts": "1"})
+    batches.shelve("a")
+    batches.trigger()
+    (task,) = batches.tasks()
+    with pytest.raises(HeldRowsError, match=r"split 'a': .* temporary file in .*/missing: .*\n.*TMPDIR"):
+        batches.attempt(task)
+    monkeypatch.undo()
+    assert sum(map(len, batches.attempt(task, number=1))) == 200 * BATCH_ROWS
+    batches.commit()
+    batches.shelve("b")
+    assert batches.trigger()
+    assert batches.quarantined() == []
+
+
+FULL = """
+import resource, sys
+from flip27_source.runtime import held_rows
+from tests.executor.test_held_rows import batch
+resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
+held_rows.BATCHES_BYTES = 1 << 20
+held = held_rows.HeldRows("split a")
+try:
+    for number in range(50):
+        held.add(batch(number))
+    list(held.given())
+except held_rows.HeldRowsError as error:
+    print(error)
+held.close()
+"""
+KILLED = """
+import sys
+from flip27_source.runtime import held_rows
+from tests.executor.test_held_rows import batch
+held_rows.BATCHES_BYTES = 1 << 20
+held = held_rows.HeldRows("split a")
+for number in range(20):
+    held.add(batch(number))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_full_disk_is_an_error_that_names_the_directory(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", FULL], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout.startswith("split a: rows that have to be held back"), done.stderr
+    assert f"temporary file in {tmp_path}: " in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert list(tmp_path.iterdir()) == []

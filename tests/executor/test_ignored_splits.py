@@ -1,0 +1,259 @@
+"""Splits that options leave out: counted, listed, decided once; all of their rows or none."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_source.coordination.ledger import IGNORED_KEPT
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator import Boundedness
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.errors import AttemptError, SplitReadError, StateLocationError
+from flip27_source.events import Progress
+from flip27_source.executor.subtask import read_subtask
+from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
+from flip27_source.readers.text import TextReader
+from flip27_source.snapshots.store import MemoryStore
+from flip27_source.source import Source
+from tests.driver.batches import SCHEMA, Batches
+from tests.state_tables.test_views import rows as rows_of_view
+from tests.toy_sources import INITIAL, Item, Shelf
+
+
+def files_at(folder: Path, **options: str) -> Batches:
+    """The files of a folder, line by line; what is there is a run to its end."""
+    given = {"path": str(folder), "parallelism": "1", "stateLocation": "memory://unused", **options}
+    return Batches(FilesEnumerator, TextReader, given, boundedness=Boundedness.BOUNDED)
+
+
+def lines(batches: Batches, *, attempt: int = 0) -> list[str]:
+    """What one attempt of the only task gives."""
+    (task,) = batches.tasks()
+    return [line for column in batches.attempt(task, attempt) for line in column.to_pylist()]
+
+
+def whole_batch(batches: Batches) -> list[str]:
+    assert batches.trigger()
+    found = lines(batches)
+    batches.commit()
+    return found
+
+
+def land(folder: Path, **lines: str) -> None:
+    for name, line in lines.items():
+        (folder / f"{name}.txt").write_text(line + "\n")
+
+
+def cut_off(path: Path, lines: int = 1000) -> Path:
+    whole = gzip.compress("".join(f"line {number}\n" for number in range(lines)).encode())
+    path.write_bytes(whole[: len(whole) * 3 // 4])
+    return path
+
+
+def test_a_file_that_vanished_is_left_out_counted_and_listed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    land(tmp_path, a="1", b="2", c="3")
+    batches = files_at(tmp_path, ignoreMissingFiles="true")
+    batches.trigger()
+    (tmp_path / "b.txt").unlink()
+    assert lines(batches) == ["1", "3"]
+    batches.commit()
+    land(tmp_path, d="4")
+    batches.restart()
+    with caplog.at_level(logging.WARNING, "flip27_source"):
+        assert whole_batch(batches) == ["4"]
+    told = f"split {tmp_path}/b.txt could not be read and was left out: FileMissingError: {tmp_path}/b.txt is"
+    assert f"checkpoint 1: {told} not there any more" in caplog.text
+    ledger = batches.snapshot().ledger
+    assert (ledger.ignored_count, [item.split.path for item in ledger.ignored]) == (
+        1,
+        [f"{tmp_path}/b.txt"],
+    )
+    assert (ledger.finished, ledger.quarantined) == (3, ())
+    assert batches.logged["summary"]["ignoredSplits"] == 1
+    report = batches.holder.report()
+    assert report is not None
+    assert report["ignoredSplits"] == 1
+
+
+def test_what_was_left_out_is_in_the_views_of_splits_and_files(tmp_path: Path) -> None:
+    land(tmp_path, a="1", b="2")
+    batches = files_at(tmp_path, ignoreMissingFiles="true")
+    batches.trigger()
+    (tmp_path / "b.txt").unlink()
+    lines(batches)
+    batches.commit()
+    for view in ("splits", "files"):
+        found = {row["split_id"]: row["status"] for row in rows_of_view(view, batches)}
+        assert found == {f"{tmp_path}/a.txt": "planned", f"{tmp_path}/b.txt": "ignored"}
+    land(tmp_path, c="3")
+    batches.restart()
+    whole_batch(batches)
+    (row,) = [row for row in rows_of_view("splits", batches) if row["status"] == "ignored"]
+    assert (row["split_id"], row["attempts"]) == (f"{tmp_path}/b.txt", 3)
+    assert "is not there any more" in row["error"]
+    assert [row["ignored"] for row in rows_of_view("checkpoints", batches)] == [0, 1]
+
+
+def test_a_file_that_was_left_out_stays_so_though_it_is_there_again_R5(tmp_path: Path) -> None:
+    land(tmp_path, a="1", b="2")
+    batches = files_at(tmp_path, ignoreMissingFiles="true")
+    batches.trigger()
+    (tmp_path / "b.txt").unlink()
+    assert lines(batches) == ["1"]
+    land(tmp_path, b="2")
+    assert lines(batches, attempt=1) == ["1"]
+    batches.restart()
+    assert lines(batches) == ["1"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"ignoreMissingFiles": "true"}, {"onSplitError": "ignore"}, {"onSplitError": "quarantine"}]
+)
+def test_a_file_that_was_read_once_is_demanded_when_the_batch_is_repeated_R5(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    land(tmp_path, a="1", b="2")
+    batches = files_at(tmp_path, **options)
+    batches.trigger()
+    assert lines(batches) == ["1", "2"]
+    (tmp_path / "b.txt").unlink()
+    batches.restart()
+    with pytest.raises(AttemptError, match=r"has read split '.*b.txt', and this one cannot: FileMissing"):
+        lines(batches)
+    land(tmp_path, b="2")
+    assert lines(batches) == ["1", "2"]
+
+
+def test_a_damaged_file_is_left_out_with_all_of_its_rows_and_its_position(tmp_path: Path) -> None:
+    land(tmp_path, a="1", c="3")
+    size = cut_off(tmp_path / "b.gz").stat().st_size
+    batches = files_at(tmp_path, ignoreCorruptFiles="true")
+    assert whole_batch(batches) == ["1", "3"]
+    land(tmp_path, d="4")
+    batches.restart()
+    assert whole_batch(batches) == ["4"]
+    (ignored,) = batches.snapshot().ledger.ignored
+    assert f"{tmp_path}/b.gz is cut off or damaged" in ignored.error
+    assert f"within its first {size} bytes" in ignored.error
+
+
+@pytest.mark.parametrize(
+    ("options", "in_the_state"),
+    [
+        ({"onSplitError": "quarantine"}, ("quarantined", "quarantined")),
+        ({"onSplitError": "quarantine", "ignoreMissingFiles": "true"}, ("quarantined", "ignored")),
+        ({"onSplitError": "quarantine", "ignoreCorruptFiles": "true"}, ("ignored", "quarantined")),
+        ({"onSplitError": "ignore"}, ("ignored", "ignored")),
+        ({"ignoreCorruptFiles": "true", "ignoreMissingFiles": "true"}, ("ignored", "ignored")),
+    ],
+    ids=str,
+)
+def test_the_option_that_is_for_an_error_goes_before_the_one_for_all(
+    tmp_path: Path, options: dict[str, str], in_the_state: tuple[str, str]
+) -> None:
+    cut_off(tmp_path / "damaged.gz")
+    land(tmp_path, gone="1", good="2")
+    batches = files_at(tmp_path, **options)
+    batches.trigger()
+    (tmp_path / "gone.txt").unlink()
+    assert lines(batches) == ["2"]
+    status = {Path(row["path"]).stem: row["status"] for row in rows_of_view("files", batches)}
+    assert (status["damaged"], status["gone"]) == in_the_state
+
+
+def test_an_option_for_another_error_does_not_help(tmp_path: Path) -> None:
+    cut_off(tmp_path / "damaged.gz")
+    batches = files_at(tmp_path, ignoreMissingFiles="true")
+    batches.trigger()
+    with pytest.raises(SplitReadError, match=r"damaged.gz is cut off or damaged"):
+        lines(batches)
+
+
+def test_a_large_damaged_file_fails_its_task_once_and_is_left_out_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be held back: rows of it were given when the damage was found."""
+    monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
+    cut_off(tmp_path / "damaged.gz", 3_000_000)
+    land(tmp_path, good="2")
+    batches = files_at(tmp_path, ignoreCorruptFiles="true")
+    batches.trigger()
+    with pytest.raises(SplitReadError, match="cut off or damaged"):
+        lines(batches)
+    assert lines(batches, attempt=1) == ["2"]
+
+
+def test_the_last_of_very_many_are_kept_by_name_and_all_are_counted(tmp_path: Path) -> None:
+    many = {f"{number:03}": str(number) for number in range(IGNORED_KEPT + 5)}
+    land(tmp_path, **many)
+    batches = files_at(tmp_path, onSplitError="ignore", maxSplitAttempts="1")
+    batches.trigger()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert lines(batches) == []
+    batches.commit()
+    land(tmp_path, later="1")
+    batches.restart()
+    whole_batch(batches)
+    ledger = batches.snapshot().ledger
+    assert ledger.ignored_count == len(many)
+    assert len(ledger.ignored) == IGNORED_KEPT
+    assert batches.snapshot().ledger.finished == 1
+
+
+class BrokenFeed(YieldsProgress, SplitReader[Item]):
+    """Pages of one row each; those of b cannot be read."""
+
+    def read(self, split: Item) -> Iterator[Any]:
+        if split.split_id == "b":
+            raise OSError("no such feed")
+        yield (split.split_id,)
+        yield Progress(None)
+
+
+def test_a_split_that_only_reading_ends_is_left_out_for_good_too() -> None:
+    batches = Batches(Shelf, BrokenFeed, {"onSplitError": "ignore", "maxSplitAttempts": "2"})
+    batches.shelve("a", "b", "c")
+    assert sorted(batches.batch() or []) == ["a", "c"]
+    batches.restart()
+    batches.shelve("d")
+    assert batches.batch() == ["d"]
+    ledger = batches.snapshot().ledger
+    assert [(item.split.split_id, item.attempts) for item in ledger.ignored] == [("b", 2)]
+    assert [split.split_id for split in ledger.live] == ["d"]
+
+
+def test_leaving_files_out_needs_a_state_location_to_be_told(tmp_path: Path) -> None:
+    options = {"path": str(tmp_path), "ignoreMissingFiles": "true"}
+    source = Source.resolve(options, enumerator=FilesEnumerator, reader=TextReader)
+    with pytest.raises(StateLocationError, match="write reports, and option stateLocation is not set"):
+        CoordinatorHolder(source, Boundedness.BOUNDED)
+
+
+@pytest.mark.parametrize("held_back_bytes", [1, 64 << 20])
+def test_a_batch_read_leaves_files_out_too_with_all_of_their_rows(
+    tmp_path: Path, held_back_bytes: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", held_back_bytes)
+    cut_off(tmp_path / "damaged.gz", 3_000_000)
+    land(tmp_path, good="2")
+    options = {"path": str(tmp_path), "ignoreCorruptFiles": "true"}
+    source = Source.resolve(options, enumerator=FilesEnumerator, reader=TextReader)
+    holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
+    found: list[Any] = []
+    for task in holder.plan(INITIAL, holder.latest_offset(INITIAL, None)):
+        context = SourceReaderContext(options=source.options, schema=SCHEMA)
+        for batch in read_subtask(source, task, context):
+            assert isinstance(batch, pa.RecordBatch)
+            found += batch.column(0).to_pylist()
+    assert found == ["2"]
+    assert "damaged.gz cannot be read and is left out" in caplog.text

@@ -1,0 +1,94 @@
+"""conform: any batch in the exact schema that Spark expects, or an error that names the column."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+
+import pyarrow as pa
+import pytest
+
+from flip27_source.errors import SchemaError
+from flip27_source.executor.spark_schema import conform
+
+
+def batch(**columns: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def test_a_batch_that_fits_is_handed_on_as_it_is() -> None:
+    given = batch(a=pa.array([1]))
+    assert conform(given, given.schema) is given
+
+
+def test_columns_are_put_in_order_and_others_left_out() -> None:
+    given = batch(extra=pa.array([0]), b=pa.array(["x"]), a=pa.array([1]))
+    wanted = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    assert conform(given, wanted).to_pydict() == {"a": [1], "b": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "value"),
+    [
+        (pa.array([1], pa.int8()), pa.int64(), 1),
+        (pa.array(["x"], pa.large_string()), pa.string(), "x"),
+        (pa.array(["x"]).dictionary_encode(), pa.string(), "x"),
+        (pa.array([1], pa.timestamp("ns")), pa.timestamp("ns"), 1),
+        (
+            pa.array([dt.datetime(2026, 1, 1)], pa.timestamp("ms")),
+            pa.timestamp("us"),
+            dt.datetime(2026, 1, 1),
+        ),
+        (pa.array([decimal.Decimal("1.5")]), pa.decimal128(10, 2), decimal.Decimal("1.50")),
+        (pa.array([None]), pa.int32(), None),
+        (pa.array([[1]], pa.list_(pa.int8())), pa.list_(pa.int64()), [1]),
+        (pa.array([{"x": 1}], pa.struct([("x", pa.int8())])), pa.struct([("x", pa.int64())]), {"x": 1}),
+    ],
+    ids=["int", "string", "dictionary", "same", "timestamp", "decimal", "null", "list", "struct"],
+)
+def test_types_are_cast(given: pa.Array, wanted: pa.DataType, value: object) -> None:
+    schema = pa.schema([("a", wanted)])
+    conformed = conform(batch(a=given), schema)
+    assert conformed.schema.equals(schema)
+    found = conformed.column(0)[0]
+    assert (found.value if pa.types.is_timestamp(wanted) and value == 1 else found.as_py()) == value
+
+
+def test_not_null_becomes_nullable_and_nullable_without_nulls_becomes_not_null() -> None:
+    given = batch(a=pa.array([1]))
+    strict = pa.schema([pa.field("a", pa.int64(), nullable=False)])
+    assert conform(given, strict).schema.equals(strict)
+    assert conform(conform(given, strict), given.schema).schema.equals(given.schema)
+
+
+def test_a_missing_column_is_an_error_that_names_it_and_what_is_there() -> None:
+    with pytest.raises(SchemaError, match=r"has no column 'b'; it has \['a'\]"):
+        conform(batch(a=pa.array([1])), pa.schema([("b", pa.int64())]))
+
+
+def test_a_name_in_another_case_is_another_column() -> None:
+    with pytest.raises(SchemaError, match="has no column 'A'"):
+        conform(batch(a=pa.array([1])), pa.schema([("A", pa.int64())]))
+
+
+def test_nulls_where_none_may_be_are_an_error_that_counts_them() -> None:
+    strict = pa.schema([pa.field("a", pa.int64(), nullable=False)])
+    with pytest.raises(SchemaError, match="column 'a' is NOT NULL in the schema and has 2 nulls"):
+        conform(batch(a=pa.array([1, None, None])), strict)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (pa.array([300]), pa.int8()),
+        (pa.array(["x"]), pa.int64()),
+        (pa.array([1.5]), pa.int64()),
+        (pa.array([decimal.Decimal("1.55")]), pa.decimal128(10, 1)),
+    ],
+    ids=["overflow", "text", "fraction", "digits"],
+)
+def test_a_value_that_would_be_lost_is_an_error_that_names_column_and_types(
+    given: pa.Array, wanted: pa.DataType
+) -> None:
+    with pytest.raises(SchemaError, match=r"column 'a' has type .* and cannot become"):
+        conform(batch(a=given), pa.schema([("a", wanted)]))

@@ -1,0 +1,111 @@
+"""Budgets of splits that the reader bounds, and what a subtask measures."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_source.coordination.subtask_reports import SplitResult, SplitStatus
+from flip27_source.errors import OptionError
+from flip27_source.events import Progress
+from flip27_source.executor.meter import Meter
+from flip27_source.executor.split_read import SplitBudget, read_bounded
+from flip27_source.options import Options
+from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
+
+SCHEMA = pa.schema([("number", pa.int64())])
+CONTEXT = SourceReaderContext(options=Options.parse({}, ()), schema=SCHEMA)
+ROW_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    split_id: str
+    next: int = 0
+
+
+class Clock:
+    """Seconds, that pass when a page is read."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class TenAtATime(YieldsProgress, SplitReader[Numbers]):
+    """Ten numbers a page, up to 50; a page takes two seconds of ``clock``."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def read(self, split: Numbers) -> Iterator[Any]:
+        while split.next < 50:
+            self.clock.now += 2
+            yield pa.record_batch([list(range(split.next, split.next + 10))], schema=SCHEMA)
+            split = replace(split, next=split.next + 10)
+            yield Progress(split)
+
+
+def read(**limits: Any) -> tuple[int, bool]:
+    """Where reading ended, and whether the reader had caught up."""
+    clock = Clock()
+    reading = read_bounded(
+        TenAtATime(clock), Numbers(split_id="n"), CONTEXT, SplitBudget(clock=clock, **limits)
+    )
+    results: list[SplitResult[Any]] = []
+
+    def batches() -> Iterator[Any]:
+        results.append((yield from reading))
+
+    rows = sum(batch.num_rows for batch in batches())
+    (result,) = results
+    assert (result.status, result.position) == (SplitStatus.LIVE, Numbers(split_id="n", next=rows))
+    return rows, result.caught_up
+
+
+@pytest.mark.parametrize(
+    ("limits", "ended"),
+    [
+        ({}, (50, True)),
+        ({"rows": 1}, (10, False)),
+        ({"rows": 10}, (10, False)),
+        ({"rows": 11}, (20, False)),
+        ({"rows": 51}, (50, True)),
+        ({"bytes": 10 * ROW_BYTES + 1}, (20, False)),
+        ({"duration_s": 5.0}, (30, False)),
+        ({"duration_s": 2.0, "rows": 40}, (10, False)),
+    ],
+)
+def test_a_share_ends_at_the_first_page_that_uses_up_a_budget(
+    limits: dict[str, Any], ended: tuple[int, bool]
+) -> None:
+    assert read(**limits) == ended
+
+
+def times(*values: dt.datetime | None, kind: Any = None) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(values, kind or pa.timestamp("us", "UTC"))], names=["at"])
+
+
+def test_the_largest_event_time_is_that_of_all_batches() -> None:
+    meter = Meter("at")
+    assert meter.max_event_time is None
+    meter.count(times(None))
+    assert meter.max_event_time is None
+    meter.count(times(dt.datetime(2026, 5, 2, tzinfo=dt.UTC), None))
+    meter.count(times(dt.datetime(2026, 5, 1, tzinfo=dt.UTC)))
+    assert meter.max_event_time == "2026-05-02T00:00:00.000000+00:00"
+    assert (meter.rows, meter.bytes > 0) == (4, True)
+
+
+def test_an_event_time_column_that_holds_no_times_is_refused() -> None:
+    with pytest.raises(
+        OptionError, match=r"eventTimeColumn is 'when', and the columns with times are \['at'\]"
+    ):
+        Meter("when").count(times(None))

@@ -1,0 +1,61 @@
+"""Ids of file splits: the text stands for one split only, and is read back as what it was written from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.segment import content_digest
+
+TEXTS = st.text(st.sampled_from("ab/@#-0123._"), min_size=1, max_size=12)
+VERSIONS = st.one_of(st.none(), st.text(st.sampled_from("abcXYZ019-_"), min_size=1, max_size=8))
+IDS = st.builds(
+    FileSplitId,
+    path=TEXTS,
+    version=VERSIONS,
+    start=st.integers(0, 20),
+    end=st.one_of(st.none(), st.integers(21, 40)),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("/a", FileSplitId(path="/a")),
+        ("/a#0-5", FileSplitId(path="/a", end=5)),
+        ("/a#5-", FileSplitId(path="/a", start=5)),
+        ("/a@v1", FileSplitId(path="/a", version="v1")),
+        ("/a@v1#5-9", FileSplitId(path="/a", version="v1", start=5, end=9)),
+        ("/me@x.com/a", FileSplitId(path="/me@x.com/a")),
+        ("/a#b", FileSplitId(path="/a#b")),
+        ("/a#0-5@#0-", FileSplitId(path="/a#0-5")),
+        ("/a@v1@#0-", FileSplitId(path="/a@v1")),
+        ("/a@v1@#5-9", FileSplitId(path="/a@v1", start=5, end=9)),
+    ],
+)
+def test_an_id_says_which_bytes_of_which_file(text: str, split: FileSplitId) -> None:
+    assert str(split) == text
+    assert FileSplitId.parse(text) == split
+
+
+@given(IDS)
+def test_an_id_is_read_back_as_what_it_was_written_from(split: FileSplitId) -> None:
+    assert FileSplitId.parse(str(split)) == split
+
+
+@given(IDS, IDS)
+def test_two_splits_never_have_one_id(first: FileSplitId, second: FileSplitId) -> None:
+    assert (str(first) == str(second)) == (first == second)
+
+
+@given(TEXTS)
+@example("#0-")
+def test_any_text_is_the_id_of_some_file(text: str) -> None:
+    assert FileSplitId.parse(text).path
+
+
+def test_a_version_of_other_characters_is_kept_as_its_digest() -> None:
+    split_id = str(FileSplitId(path="/a", version='W/"1@2#3"', end=5))
+    assert FileSplitId.parse(split_id) == FileSplitId(path="/a", version=content_digest(b'W/"1@2#3"'), end=5)

@@ -1,0 +1,163 @@
+"""Credentials in URLs: never shown, never stored; and what looks like one and is none stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.options import PATHS
+from flip27_source.errors import OptionError, StateLocationError, kept_text
+from flip27_source.file_systems.paths import (
+    canonical_path,
+    error_text,
+    given_name,
+    host_of,
+    listed_name,
+    listed_path,
+    names_a_user,
+    redacted,
+)
+from flip27_source.file_systems.url_credentials import masked
+from flip27_source.options import Options
+from flip27_source.savepoints.format import open_savepoint
+from flip27_source.snapshots.store import open_store
+from tests.deadline import soon
+
+ACCOUNT = "account.dfs.core.windows.net"
+SIGNED = "https://account.blob.core.windows.net/landing?sv=2024&sig=s3cr3t%3D"
+
+
+USES: dict[str, Callable[[str], object]] = {
+    "path": lambda url: open_lister(url, {}),
+    "state": lambda url: open_store(url, {}),
+    "savepoint": lambda url: open_savepoint(url, lambda location: open_store(location, {})),
+}
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sftp://tom:hunter2@host:22/a:b@c", "sftp://host:22/a:b@c"),
+        ("sftp://tom@host/a", "sftp://host/a"),
+        ("sftp://tom:hun@ter2@host/a", "sftp://host/a"),
+        ("sftp://tom:hun/ter2@host/a", "sftp://host/a"),
+        ("sftp://tom:hun?te#r2@host/a", "sftp://host/a"),
+        ("s3://KEY:SEC/RET@bucket/a", "s3://bucket/a"),
+        ("simplecache::http://tom:hunter2@host/a", "simplecache::http://host/a"),
+        ("zip://a.csv::https://tom:hunter2@host/x.zip", "zip://a.csv::https://host/x.zip"),
+        ("abfs://tom:hunter2@account/a", "abfs://account/a"),
+        (f"abfs://container@{ACCOUNT}/a@b", f"abfs://container@{ACCOUNT}/a@b"),
+        ("az://container@account", "az://container@account"),
+        ("oci://bucket@namespace/a", "oci://bucket@namespace/a"),
+        ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
+        ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
+        ("https://host:443/a@b", "https://host:443/a@b"),
+        ("https://h/c?sv=1&sig=a%2Fb%3D&se=3", "https://h/c?sv=1&sig=***&se=3"),
+        ("https://h/a?X-Goog-Signature=aa&X-Amz-Credential=q", "https://h/a?X-Goog-Signature=***&X-Amz-Credential=***"),
+        ("https://h/a?x-goog-credential=a&X-Amz-Date=1", "https://h/a?x-goog-credential=***&X-Amz-Date=1"),
+        ("https://h/a?accessToken=1&api-key=2#id_token=3", "https://h/a?accessToken=***&api-key=***#id_token=***"),
+        ("https://h/a?page_token=1&next_key=2&sort=at", "https://h/a?page_token=1&next_key=2&sort=at"),
+        ("sc://host:15002/;token=abc;user_id=me", "sc://host:15002/;token=***"),
+        ("/data/?sig=a/x", "/data/?sig=a/x"),
+    ],
+)  # fmt: skip
+def test_a_url_is_shown_without_its_credentials(url: str, shown: str) -> None:
+    assert redacted(url) == shown
+
+
+def test_a_text_is_shown_without_the_credentials_of_the_urls_in_it() -> None:
+    said = "GET 'https://h/a?sig=abc' failed, url=URL('https://tom:pw@h/a?token=x'), see https://h/b."
+    assert (
+        masked(said) == "GET 'https://h/a?sig=***' failed, url=URL('https://h/a?token=***'), see https://h/b."
+    )
+
+
+def test_no_error_and_nothing_kept_of_one_shows_the_credentials_of_a_url() -> None:
+    error = OptionError("sftp://tom:pw@host/a is none", remedy="try https://h/a?sig=abc or /data/?sig=abc")
+    assert str(error) == "sftp://host/a is none\n  What to do: try https://h/a?sig=*** or /data/?sig=abc"
+    assert (error.what, error.remedy) == (
+        "sftp://host/a is none",
+        "try https://h/a?sig=*** or /data/?sig=abc",
+    )
+    assert kept_text(OSError("GET https://h/a?sig=abc")) == "OSError: GET https://h/a?sig=***"
+
+
+def test_a_list_of_paths_that_cannot_be_read_is_refused_without_its_credentials() -> None:
+    with pytest.raises(OptionError, match="option paths has the value") as caught:
+        Options.parse({"paths": f'["{SIGNED}", 5]'}, [PATHS])
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_an_error_is_told_without_the_password_of_the_url_wherever_it_repeats_it() -> None:
+    error = OSError("cannot log in as tom with hun/ter2 at sftp://tom:hun/ter2@host/a")
+    assert error_text(error, "sftp://tom:hun/ter2@host/a") == (
+        "OSError: cannot log in as tom with *** at sftp://host/a"
+    )
+    error = OSError("no container named landing")
+    assert error_text(error, f"abfs://landing@{ACCOUNT}/a") == "OSError: no container named landing"
+
+
+@pytest.mark.parametrize("length", [10_000, 100_000])
+@pytest.mark.parametrize("text", ["a://", "x://u:", "x://u:@", "?a", "?sig=", "a", "@", "::", "a://b:x@::"])
+def test_a_hostile_text_is_masked_in_one_pass(text: str, length: int) -> None:
+    """It would take minutes if each place were looked at from each other."""
+    with soon():
+        assert len(masked(text * length)) <= 4 * len(text) * length
+
+
+@pytest.mark.parametrize(
+    "url", [f"abfs://landing@{ACCOUNT}/a", "oci://bucket@namespace/a", "s3://bucket/a@b"]
+)
+def test_a_container_before_the_at_is_no_user(url: str) -> None:
+    assert not names_a_user(url)
+
+
+@pytest.mark.parametrize("url", ["abfs://tom:pw@account/a", "s3://KEY:SECRET@bucket/a", "sftp://tom@host/a"])
+def test_a_user_before_the_at_is_one(url: str) -> None:
+    assert names_a_user(url)
+
+
+@pytest.mark.parametrize("protocol", ["abfs", "abfss", "az"])
+def test_paths_in_azure_keep_container_and_account(protocol: str) -> None:
+    """``landing/orders/a.csv``, as fsspec names a file, says nothing of the account."""
+    url = f"{protocol}://landing@{ACCOUNT}/orders/"
+    assert canonical_path(url) == f"abfs://landing@{ACCOUNT}/orders"
+    assert canonical_path(f"{protocol}://landing@{ACCOUNT}/") == f"abfs://landing@{ACCOUNT}"
+    assert host_of(url) == host_of(f"abfs://archive@{ACCOUNT}/x") == f"abfs://{ACCOUNT}"
+    assert given_name(url) == "landing/orders"
+    for name in ("landing/orders/a.csv", "landing/landing/a#b@c.csv", "landing/a"):
+        path = listed_path(None, host_of(url), name)
+        assert path == f"abfs://landing@{ACCOUNT}/{name.removeprefix('landing/')}"
+        assert listed_name(path) == name
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        SIGNED,
+        f"abfs://landing@{ACCOUNT}/a?sv=2024&sig=s3cr3t%3D",
+        "https://bucket.s3.amazonaws.com/a?X-Amz-Signature=s3cr3t",
+        "https://host/a?token=s3cr3t",
+        "s3://KEY:s3cr3t@bucket/a",
+    ],
+)
+@pytest.mark.parametrize("use", USES)
+def test_a_url_with_credentials_is_refused_as_a_path_a_state_location_and_a_savepoint(
+    use: str, url: str
+) -> None:
+    with pytest.raises((OptionError, StateLocationError)) as caught:
+        USES[use](url)
+    assert "s3cr3t" not in str(caught.value)
+    assert re.search("looks like a credential|user name or password", str(caught.value))
+    assert "storage." in str(caught.value)
+
+
+@pytest.mark.parametrize("use", ["path", "state"])
+@pytest.mark.parametrize("url", [f"simplecache::{SIGNED}", "zip://a.csv::https://host/a.zip?token=s3cr3t"])
+def test_a_url_through_several_file_systems_is_refused_without_its_credentials(use: str, url: str) -> None:
+    with pytest.raises((OptionError, StateLocationError)) as caught:
+        USES[use](url)
+    assert "s3cr3t" not in str(caught.value)

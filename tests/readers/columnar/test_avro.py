@@ -1,0 +1,248 @@
+"""The avro reader: types, unions, codecs and ranges, on literal data."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from flip27_source.errors import SchemaError
+from flip27_source.readers.columnar.avro import AvroReader
+from flip27_source.readers.files.errors import CorruptFileError
+from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
+
+pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
+
+NOON = dt.datetime(2024, 5, 6, 12, 30, 15, 123456, tzinfo=dt.UTC)
+MILLIS = NOON.replace(microsecond=123000)
+ID = uuid.UUID("6b8b4567-327b-23c6-643c-986966334873")
+
+
+def write(
+    path: Path, kind: Any, values: list[Any], *, codec: str = "null", sync_interval: int = 1000
+) -> Path:
+    """A file of records with the one field ``v``."""
+    schema = {"type": "record", "name": "r", "namespace": "n", "fields": [{"name": "v", "type": kind}]}
+    with path.open("wb") as file:
+        records = [{"v": value} for value in values]
+        fastavro.writer(file, schema, records, codec=codec, sync_interval=sync_interval)
+    return path
+
+
+def logical(kind: str, logical_type: str, /, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": logical_type, **more}
+
+
+POINT = {
+    "type": "record",
+    "name": "Point",
+    "fields": [{"name": "X", "type": "int"}, {"name": "y", "type": "int"}],
+}
+SUIT = {"type": "enum", "name": "Suit", "symbols": ["HEARTS", "SPADES"]}
+MD5 = {"type": "fixed", "name": "Md5", "size": 4}
+MONEY = {"precision": 9, "scale": 2}
+
+VALUES: list[tuple[str, Any, str, list[Any], list[Any] | None]] = [
+    ("boolean", "boolean", "boolean", [True, False], None),
+    ("int", "int", "int", [-1, 2**31 - 1], None),
+    ("int to long", "int", "long", [-1, 2**31 - 1], None),
+    ("int to double", "int", "double", [-1, 2**31 - 1], None),
+    ("long", "long", "long", [-(2**63), 2**63 - 1], None),
+    ("float", "float", "float", [1.5, -0.25], None),
+    ("float to double", "float", "double", [1.5, -0.25], None),
+    ("double", "double", "double", [0.1, 1e300], None),
+    ("bytes", "bytes", "binary", [b"\x00\xff", b""], None),
+    ("string", "string", "string", ["caf\u00e9", ""], None),
+    ("null", "null", "string", [None, None], None),
+    ("decimal in bytes", logical("bytes", "decimal", **MONEY), "decimal(9,2)", [Decimal("-1.25")], None),
+    ("wider decimal", logical("bytes", "decimal", **MONEY), "decimal(12,4)", [Decimal("-1.25")], None),
+    ("decimal in fixed", logical("fixed", "decimal", name="d", size=5, **MONEY), "decimal(9,2)",
+     [Decimal("1234567.89")], None),
+    ("date", logical("int", "date"), "date", [dt.date(1500, 1, 1), dt.date(9999, 12, 31)], None),
+    ("timestamp-millis", logical("long", "timestamp-millis"), "timestamp", [MILLIS], None),
+    ("timestamp-micros", logical("long", "timestamp-micros"), "timestamp", [NOON], None),
+    ("local-timestamp-micros", logical("long", "local-timestamp-micros"), "timestamp_ntz",
+     [NOON.replace(tzinfo=None)], None),
+    ("local-timestamp-millis", logical("long", "local-timestamp-millis"), "timestamp_ntz",
+     [MILLIS.replace(tzinfo=None)], None),
+    ("time-millis", logical("int", "time-millis"), "int", [dt.time(0, 0, 1)], [1000]),
+    ("uuid", logical("string", "uuid"), "string", [ID], [str(ID)]),
+    ("enum", SUIT, "string", ["SPADES", "HEARTS"], None),
+    ("fixed", MD5, "binary", [b"abcd"], None),
+    ("union with null", ["null", "string"], "string", ["x", None], None),
+    ("union of one", ["long"], "long", [1], None),
+    ("int or long", ["null", "int", "long"], "long", [1, None, 2**40], None),
+    ("float or double", ["float", "double"], "double", [1.5, 2.5], None),
+    ("other unions", ["int", "null", "string"], "struct<member0: int, member1: string>", [1, None, "x"],
+     [{"member0": 1, "member1": None}, None, {"member0": None, "member1": "x"}]),
+    ("union of records", [POINT, MD5], "struct<member0: struct<y: long>, member1: binary>",
+     [{"X": 1, "y": 2}, b"abcd"],
+     [{"member0": {"y": 2}, "member1": None}, {"member0": None, "member1": b"abcd"}]),
+    ("record", POINT, "struct<y: long, x: int, z: string>",
+     [{"X": 1, "y": 2}], [{"y": 2, "x": 1, "z": None}]),
+    ("array", {"type": "array", "items": ["null", "int"]}, "array<long>", [[1, None], []], None),
+    ("array of records", {"type": "array", "items": POINT}, "array<struct<x: int>>",
+     [[{"X": 1, "y": 2}], []], [[{"x": 1}], []]),
+    ("map", {"type": "map", "values": "long"}, "map<string, long>", [{"a": 1}, {}], [[("a", 1)], []]),
+    ("map of dates", {"type": "map", "values": logical("int", "date")}, "map<string, date>",
+     [{"a": dt.date(2024, 2, 29)}], [[("a", dt.date(2024, 2, 29))]]),
+    ("decimals in records",
+     {"type": "record", "name": "Q", "fields": [{"name": "d", "type": logical("bytes", "decimal", **MONEY)}]},
+     "struct<d: decimal(9,2)>", [{"d": Decimal("0.01")}], None),
+    ("the same name twice",
+     {"type": "record", "name": "Q",
+      "fields": [{"name": "a", "type": POINT}, {"name": "b", "type": "n.Point"}]},
+     "struct<a: struct<x: int>, b: struct<y: int>>", [{"a": {"X": 1, "y": 2}, "b": {"X": 3, "y": 4}}],
+     [{"a": {"x": 1}, "b": {"y": 4}}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "written", "expected"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES]
+)
+def test_values_are_those_that_were_written(
+    tmp_path: Path, kind: Any, wanted: str, written: list[Any], expected: list[Any] | None
+) -> None:
+    path = write(tmp_path / "a.avro", kind, written)
+    found = read_table(AvroReader(), [path], f"v {wanted}")
+    assert found["v"].to_pylist() == (written if expected is None else expected)
+
+
+def test_columns_are_found_by_name_in_any_case_missing_are_null_and_others_are_ignored(
+    tmp_path: Path,
+) -> None:
+    fields = [{"name": "Beta", "type": "int"}, {"name": "other", "type": "string"}]
+    with (tmp_path / "a").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"Beta": 1, "other": "x"}])
+    found = read_table(AvroReader(), [tmp_path / "a"], "missing string, beta long")
+    assert found.to_pylist() == [{"missing": None, "beta": 1}]
+    assert read_table(AvroReader(), [tmp_path / "a"], "missing string").to_pylist() == [{"missing": None}]
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+def test_ranges_give_every_record_once_wherever_they_are_cut(tmp_path: Path, codec: str) -> None:
+    path = write(tmp_path / "a", "long", list(range(5000)), codec=codec)
+    length = path.stat().st_size
+    for step in (13 if codec == "deflate" else 101, length // 3, length - 1):
+        starts = list(range(0, length, step))
+        splits = [split_of(path, start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        batches = read_batches(AvroReader(), splits, arrow_schema("v long"))
+        assert [n for batch in batches for n in batch["v"].to_pylist()] == list(range(5000))
+
+
+def recoded(path: Path, codec: str) -> Path:
+    """The file with its blocks in a codec that fastavro needs another package to write."""
+    import pyarrow as pa
+
+    from flip27_source.readers.columnar.avro_blocks import blocks_of, read_header
+
+    def long(number: int) -> bytes:
+        number <<= 1
+        out = b""
+        while number >= 0x80:
+            out += bytes([number & 0x7F | 0x80])
+            number >>= 7
+        return out + bytes([number])
+
+    def packed(data: bytes) -> bytes:
+        import zlib
+
+        if codec == "zstandard":
+            return bytes(pa.compress(data, codec="zstd", asbytes=True))
+        return bytes(pa.compress(data, codec="snappy", asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
+
+    content = path.read_bytes()
+    with path.open("rb") as stream:
+        header = read_header(stream, str(path))
+        blocks = list(blocks_of(stream, header, split_of(path)))
+    start = content[: header.end].replace(b"\x08null", long(len(codec)) + codec.encode())
+    body = b"".join(
+        long(block.records) + long(len(packed(block.data))) + packed(block.data) + header.sync
+        for block in blocks
+    )
+    path.write_bytes(start + body)
+    return path
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstandard"])
+def test_blocks_of_other_codecs_are_read_without_more_packages(tmp_path: Path, codec: str) -> None:
+    path = recoded(write(tmp_path / "a", "long", list(range(5000))), codec)
+    assert read_table(AvroReader(), [path], "v long")["v"].to_pylist() == list(range(5000))
+    whole = path.read_bytes()
+    at = -40 if codec == "snappy" else whole.index(b"\x28\xb5\x2f\xfd")  # only one of them has checksums
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at:][1:])
+    with pytest.raises(CorruptFileError, match=r"/a is cut off or damaged: block at byte \d+"):
+        read_table(AvroReader(), [path], "v long")
+
+
+@pytest.mark.parametrize("kept", [0, 3, 20, 100, -1, -16, -17, -300])
+def test_a_file_that_is_cut_off_is_an_error_with_the_position(tmp_path: Path, kept: int) -> None:
+    path = write(tmp_path / "cut", "string", [f"text {number}" for number in range(1000)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:kept] if kept else bytes(500))
+    with pytest.raises(CorruptFileError, match=r"/cut is cut off or damaged: .*byte \d+"):
+        read_table(AvroReader(), [path], "v string")
+
+
+def test_damage_inside_a_block_is_an_error_with_block_and_record(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "string", ["abc", "def"])
+    path.write_bytes(path.read_bytes().replace(b"\x06def", b"\x06d\xffe"))
+    with pytest.raises(CorruptFileError, match=r"block at byte \d+, record 1 in it: UnicodeDecodeError"):
+        read_table(AvroReader(), [path], "v string")
+    path = write(tmp_path / "b", "string", ["abc", "def"])
+    path.write_bytes(path.read_bytes().replace(b"\x06def", b"\x04def"))
+    with pytest.raises(CorruptFileError, match=r"block at byte \d+: bytes follow its last record"):
+        read_table(AvroReader(), [path], "v string")
+
+
+def test_a_column_that_does_not_fit_is_an_error_with_file_and_column(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "string", ["x"])
+    with pytest.raises(SchemaError, match=r"/a: column v: .*does not become int64"):
+        read_table(AvroReader(), [path], "v long")
+
+
+def test_a_record_that_contains_itself_is_refused_and_may_be_left_out(tmp_path: Path) -> None:
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "n.Node"]}]}
+    path = write(tmp_path / "a", node, [{"next": {"next": None}}])
+    with pytest.raises(SchemaError, match=r"/a: column v: it has the type n\.Node, which contains itself"):
+        read_table(AvroReader(), [path], "v string")
+    assert read_table(AvroReader(), [path], "w string").num_rows == 1
+
+
+def test_values_that_are_no_records_are_refused(tmp_path: Path) -> None:
+    with (tmp_path / "a").open("wb") as file:
+        fastavro.writer(file, "long", [1])
+    with pytest.raises(SchemaError, match=r"/a holds values of type .*long.*, not records"):
+        read_table(AvroReader(), [tmp_path / "a"], "v long")
+
+
+def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    assert read_table(AvroReader(), [tmp_path / "a"], "v long").num_rows == 0
+
+
+def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
+    import fsspec
+
+    from flip27_source.enumerators.files.split import FileSplit
+
+    content = write(tmp_path / "a.avro", "long", [1, 2]).read_bytes()
+    fsspec.filesystem("memory").pipe("/avro/a.avro", content)
+    split = FileSplit(path="memory://avro/a.avro", length=len(content), modified_us=0)
+    [batch] = read_batches(AvroReader(), [split], arrow_schema("v long"))
+    assert batch.to_pydict() == {"v": [1, 2]}
+
+
+def test_a_block_that_does_not_end_with_the_mark_of_the_file_is_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "long", list(range(5000)))
+    whole = path.read_bytes()
+    mark = whole[-16:]
+    second = whole.index(mark, whole.index(mark) + 16)
+    path.write_bytes(whole[:second] + bytes(16) + whole[second + 16 :])
+    with pytest.raises(CorruptFileError, match=r"block at byte \d+: the block does not end with the mark"):
+        read_table(AvroReader(), [path], "v long")

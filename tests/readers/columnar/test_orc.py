@@ -1,0 +1,229 @@
+"""The orc reader gives what ``spark.read.schema(...).orc`` gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from chispa import assert_df_equality
+from pyarrow import orc
+from pyspark.sql import SparkSession
+
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.readers.columnar.orc import OrcReader
+from flip27_source.readers.files.errors import CorruptFileError
+from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
+
+pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
+
+
+def assert_same_as_spark(spark: SparkSession, path: Path, schema: str) -> None:
+    """Our rows are Spark's rows; neither of them is nothing."""
+    ours = as_dataframe(spark, read_table(OrcReader(), [path], schema), schema)
+    theirs = spark.read.schema(schema).orc(str(path))
+    assert theirs.count() > 0
+    assert_df_equality(ours, theirs)
+
+
+ALL_TYPES = """
+    cast(id as byte) as a_byte, cast(id as short) as a_short, cast(id as int) as an_int, id as a_long,
+    cast(id as float) as a_float, id / 3 as a_double, cast(id as decimal(7, 2)) as a_small_decimal,
+    cast(id / 7 as decimal(38, 18)) as a_decimal, id % 2 = 0 as a_boolean, concat('text ', id) as a_string,
+    cast(concat('x', id) as binary) as a_binary, date_add(date'1999-12-30', cast(id as int)) as a_date,
+    timestamp_micros(id * 123456789123) as a_timestamp,
+    timestamp_ntz'1950-01-01 01:02:03.456789' as a_timestamp_ntz, cast(null as string) as always_null,
+    if(id % 3 = 0, null, named_struct('x', id, 'y', array(named_struct('z', cast(id as int))))) as a_struct,
+    if(id % 4 = 0, null, array(id, null)) as an_array, map(concat('k', id), array(id)) as a_map
+"""
+
+
+def test_every_type_that_spark_writes_is_read_as_spark_reads_it(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(0, 100, 1, 1).createOrReplaceTempView("ids")
+    spark.sql(f"select {ALL_TYPES} from ids").write.orc(str(tmp_path / "out"))
+    [path] = (tmp_path / "out").glob("*.orc")
+    schema = spark.read.orc(str(path)).schema
+    ours = as_dataframe(spark, read_table(OrcReader(), [path], schema), schema)
+    assert_df_equality(ours, spark.read.schema(schema).orc(str(path)))
+
+
+WIDENED: list[tuple[pa.Array, str]] = [
+    (pa.array([1, None, -(2**31)], pa.int32()), "long"),
+    (pa.array([1, None, -128], pa.int8()), "int"),
+    (pa.array([1, None, 7], pa.int32()), "short"),
+    (pa.array([1, None, 2**31 - 1], pa.int32()), "double"),
+    (pa.array([1, None, 2**31 - 1], pa.int32()), "decimal(12, 2)"),
+    (pa.array([1, None, -(2**53)], pa.int64()), "double"),
+    (pa.array([1, None, -(2**24)], pa.int32()), "float"),
+    (pa.array([1, None, -(2**31)], pa.int64()), "int"),
+    (pa.array([1, None, 999], pa.int64()), "decimal(5, 2)"),
+    (pa.array([1, None, -(2**63)], pa.int64()), "decimal(38, 18)"),
+    (pa.array([1, None, -128], pa.int8()), "string"),
+    (pa.array([2**63 - 1, None, -(2**63)], pa.int64()), "string"),
+    *((pa.array([True, False, None]), kind) for kind in ("byte", "short", "int", "long", "float", "double")),
+    *((pa.array([True, False, None]), kind) for kind in ("decimal(5, 2)", "decimal(1, 0)", "string")),
+    (pa.array([[{"b": True}, None], None]), "array<struct<b: string>>"),
+    (pa.array([[("k", True), ("l", None)], None], pa.map_(pa.string(), pa.bool_())), "map<string, int>"),
+    (pa.array([b"abc", b"", None, b"\x00\xff"], pa.binary()), "string"),
+    (pa.array([1.5, None, 0.25], pa.float32()), "double"),
+    (pa.array([Decimal("1.23"), None], pa.decimal128(5, 2)), "decimal(10, 4)"),
+    (pa.array(["abc", None]), "binary"),
+    (pa.array([[1, None], None, []], pa.list_(pa.int32())), "array<long>"),
+    (
+        pa.array([{"A": 1, "b": 2}, None], pa.struct([("A", pa.int32()), ("b", pa.int64())])),
+        "struct<b: long, a: int>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stored", "wanted"), WIDENED, ids=[f"{row[0].type} to {row[1]}" for row in WIDENED])
+def test_types_widen_as_in_spark(spark: SparkSession, tmp_path: Path, stored: pa.Array, wanted: str) -> None:
+    orc.write_table(pa.table({"v": stored}), tmp_path / "a.orc")
+    assert_same_as_spark(spark, tmp_path / "a.orc", f"v {wanted}")
+
+
+@pytest.mark.parametrize("wanted", ["int", "boolean", "float", "array<long>"])
+def test_a_column_that_would_lose_values_is_an_error_with_file_and_column(
+    tmp_path: Path, wanted: str
+) -> None:
+    # Spark gives null for what does not fit.
+    orc.write_table(pa.table({"v": [5_000_000_000]}), tmp_path / "a.orc")
+    with pytest.raises(SchemaError, match=r"a\.orc: column v: "):
+        read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}")
+
+
+NOT_CONVERTED: list[tuple[pa.Array, str]] = [
+    (pa.array([True]), "timestamp"),
+    (pa.array([True]), "binary"),
+    (pa.array([2], pa.int32()), "boolean"),
+    (pa.array([2], pa.int64()), "timestamp"),
+    (pa.array([1.5]), "int"),
+    (pa.array([1.5]), "string"),
+    (pa.array([1.5]), "decimal(5, 2)"),
+    (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), "decimal(5, 1)"),
+    (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), "string"),
+    (pa.array(["1"]), "int"),
+    (pa.array(["2024-02-29"]), "date"),
+    (pa.array([dt.date(2024, 2, 29)]), "string"),
+    (pa.array([dt.datetime(2024, 2, 29)], pa.timestamp("us")), "date"),
+    (pa.array([2**53 + 1], pa.int64()), "double"),
+    (pa.array([1000], pa.int64()), "decimal(5, 2)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted"), NOT_CONVERTED, ids=[f"{row[0].type} to {row[1]}" for row in NOT_CONVERTED]
+)
+def test_what_spark_rounds_or_makes_null_or_takes_for_something_else_is_an_error(
+    tmp_path: Path, stored: pa.Array, wanted: str
+) -> None:
+    orc.write_table(pa.table({"v": stored}), tmp_path / "a.orc")
+    with pytest.raises(SchemaError, match=r"a\.orc: column v: (the file holds|a value does not fit)"):
+        read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}")
+
+
+def test_columns_are_found_by_name_in_any_case_missing_are_null_and_others_are_ignored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.orc"
+    orc.write_table(pa.table({"Beta": [1, 2], "o.t": ["x", "y"], "ALPHA": ["p", None]}), path)
+    assert_same_as_spark(spark, path, "alpha string, missing struct<x: int>, beta long")
+    assert_same_as_spark(spark, path, "missing int")
+
+
+def test_columns_of_old_hive_go_by_position(spark: SparkSession, tmp_path: Path) -> None:
+    orc.write_table(pa.table({"_col0": [1, 2], "_col1": ["x", None]}), tmp_path / "a.orc")
+    assert_same_as_spark(spark, tmp_path / "a.orc", "id long, name string")
+
+
+def test_the_same_column_may_be_asked_for_in_another_order_than_it_is_stored(tmp_path: Path) -> None:
+    orc.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "a.orc")
+    assert read_table(OrcReader(), [tmp_path / "a.orc"], "c long, a long").to_pylist() == [{"c": 3, "a": 1}]
+
+
+def test_timestamps_without_a_zone_are_local_time(tmp_path: Path) -> None:
+    noon = dt.datetime(2024, 7, 1, 12)
+    table = pa.table({"t": pa.array([noon, None], pa.timestamp("us")), "s": [{"t": noon}, None]})
+    orc.write_table(table, tmp_path / "a.orc")
+    schema = "t timestamp"
+    found = read_table(OrcReader(), [tmp_path / "a.orc"], schema, time_zone="Europe/Berlin")
+    assert found["t"].to_pylist() == [dt.datetime(2024, 7, 1, 10, tzinfo=dt.UTC), None]
+    options = {"timeZone": "UTC"}
+    found = read_table(OrcReader(), [tmp_path / "a.orc"], schema, options, time_zone="Europe/Berlin")
+    assert found["t"].to_pylist() == [noon.replace(tzinfo=dt.UTC), None]
+    with pytest.raises(SchemaError, match=r"column s: timestamps inside .* only read with timeZone=UTC"):
+        read_table(OrcReader(), [tmp_path / "a.orc"], "s struct<t: timestamp>", time_zone="Europe/Berlin")
+    [row, _] = read_table(
+        OrcReader(), [tmp_path / "a.orc"], "s struct<t: timestamp_ntz>", time_zone="Asia/Tokyo"
+    ).to_pylist()
+    assert row == {"s": {"t": noon}}
+
+
+@pytest.mark.parametrize("column", ["date'1500-01-01' as v", "array(date'1500-01-01') as v"])
+def test_dates_of_the_old_calendar_are_refused_and_not_shifted(
+    spark: SparkSession, tmp_path: Path, column: str
+) -> None:
+    spark.sql(f"select {column}").write.orc(str(tmp_path / "out"))
+    [path] = (tmp_path / "out").glob("*.orc")
+    with pytest.raises(SchemaError, match=r"column v: it holds dates before 1582"):
+        read_table(OrcReader(), [path], spark.read.orc(str(path)).schema)
+
+
+def test_ranges_give_every_stripe_once_wherever_they_are_cut(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    table = pa.table({"n": list(range(100_000))})
+    with orc.ORCWriter(path, stripe_size=1 << 14, compression="uncompressed") as writer:
+        for start in range(0, 100_000, 5_000):
+            writer.write(table.slice(start, 5_000))
+    assert orc.ORCFile(path).nstripes > 3
+    length = path.stat().st_size
+    for step in (length // 7, length // 2, length - 1):
+        starts = list(range(0, length, step))
+        splits = [split_of(path, start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        for schema, columns in (("n long", 1), ("m long", 0)):
+            batches = read_batches(OrcReader(), splits, arrow_schema(schema))
+            assert sum(batch.num_rows for batch in batches) == 100_000
+            if columns:
+                assert [n for batch in batches for n in batch["n"].to_pylist()] == list(range(100_000))
+
+
+def test_an_empty_file_has_no_rows_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.orc").touch()
+    assert read_table(OrcReader(), [tmp_path / "a.orc"], "n long").num_rows == 0
+    assert spark.read.schema("n long").orc(str(tmp_path / "a.orc")).count() == 0
+
+
+@pytest.mark.parametrize("kept", [0, 3, 100, -1, -30, -100])
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "cut.orc"
+    orc.write_table(pa.table({"n": list(range(1000))}), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:kept] if kept else bytes(500))
+    with pytest.raises(CorruptFileError, match=r"cut\.orc is cut off or damaged"):
+        read_table(OrcReader(), [path], "n long")
+
+
+def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
+    import fsspec
+
+    from flip27_source.enumerators.files.split import FileSplit
+
+    orc.write_table(pa.table({"n": [1, 2]}), tmp_path / "a.orc")
+    content = (tmp_path / "a.orc").read_bytes()
+    fsspec.filesystem("memory").pipe("/orc/a.orc", content)
+    split = FileSplit(path="memory://orc/a.orc", length=len(content), modified_us=0)
+    [batch] = read_batches(OrcReader(), [split], arrow_schema("n long"))
+    assert batch.to_pydict() == {"n": [1, 2]}
+    longer = FileSplit(path=split.path, length=len(content) + 1, modified_us=0)
+    with pytest.raises(SplitReadError, match="when it was discovered"):
+        read_batches(OrcReader(), [longer], arrow_schema("n long"))
+
+
+def test_a_timestamp_that_arrow_does_not_read_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    orc.write_table(pa.table({"t": pa.array([202_653_819_250_817_304], pa.timestamp("us", "UTC"))}), path)
+    schema = pa.schema([("t", pa.timestamp("us", "UTC"))])
+    with pytest.raises(SplitReadError, match="no timestamps of ORC before 1677 and after 2262"):
+        read_batches(OrcReader(), [split_of(path)], schema, {"ignoreCorruptFiles": "true"})

@@ -1,0 +1,411 @@
+"""The parquet reader gives what ``spark.read.schema(...).parquet`` gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StringType, StructField, StructType
+
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Options
+from flip27_source.readers.columnar.parquet import ParquetReader
+from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
+
+pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
+
+
+def assert_same_as_spark(spark: SparkSession, path: Path, schema: str) -> None:
+    """Our rows are Spark's rows; neither of them is nothing."""
+    ours = as_dataframe(spark, read_table(ParquetReader(), [path], schema), schema)
+    theirs = spark.read.schema(schema).parquet(str(path))
+    assert theirs.count() > 0
+    assert_df_equality(ours, theirs)
+
+
+ALL_TYPES = """
+    cast(id as byte) as a_byte, cast(id as short) as a_short, cast(id as int) as an_int, id as a_long,
+    cast(id as float) as a_float, id / 3 as a_double, cast(id as decimal(7, 2)) as a_small_decimal,
+    cast(id / 7 as decimal(38, 18)) as a_decimal, id % 2 = 0 as a_boolean, concat('text ', id) as a_string,
+    cast(concat('x', id) as binary) as a_binary, date_add(date'1999-12-30', cast(id as int)) as a_date,
+    timestamp_micros(id * 123456789123) as a_timestamp,
+    timestamp_ntz'1950-01-01 01:02:03.456789' as a_timestamp_ntz, cast(null as string) as always_null,
+    if(id % 3 = 0, null, named_struct('x', id, 'y', array(named_struct('z', cast(id as int))))) as a_struct,
+    if(id % 4 = 0, null, array(id, null)) as an_array, map(concat('k', id), array(id)) as a_map
+"""
+
+
+@pytest.mark.parametrize("timestamps", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+@pytest.mark.parametrize("time_zone", ["UTC", "America/New_York"])
+def test_every_type_that_spark_writes_is_read_as_spark_reads_it(
+    spark: SparkSession, tmp_path: Path, timestamps: str, time_zone: str
+) -> None:
+    spark.conf.set("spark.sql.session.timeZone", time_zone)
+    spark.conf.set("spark.sql.parquet.outputTimestampType", timestamps)
+    spark.range(0, 100, 1, 1).createOrReplaceTempView("ids")
+    frame = spark.sql(f"select {ALL_TYPES} from ids")
+    frame.write.parquet(str(tmp_path / "out"))
+    spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    [path] = (tmp_path / "out").glob("*.parquet")
+    schema = spark.read.parquet(str(path)).schema
+    ours = as_dataframe(spark, read_table(ParquetReader(), [path], schema), schema)
+    assert_df_equality(ours, spark.read.schema(schema).parquet(str(path)))
+
+
+MICROS = pa.timestamp("us")
+NOON = dt.datetime(2024, 5, 6, 12, 30, 15, 123456)
+OLD = dt.datetime(1931, 5, 6, 12, 30, 15, 123456)
+
+WIDENED: list[tuple[str, pa.Array, str]] = [
+    ("int to long", pa.array([1, None, -(2**31)], pa.int32()), "long"),
+    ("byte to int", pa.array([1, None, -128], pa.int8()), "int"),
+    ("short to long", pa.array([1, None, -(2**15)], pa.int16()), "long"),
+    ("int to double", pa.array([1, None, 2**31 - 1], pa.int32()), "double"),
+    ("int to decimal", pa.array([1, None, 2**31 - 1], pa.int32()), "decimal(12, 2)"),
+    ("long to decimal", pa.array([1, None, 2**63 - 1], pa.int64()), "decimal(22, 2)"),
+    ("int to short", pa.array([1, None, 7], pa.int32()), "short"),
+    ("unsigned byte to short", pa.array([1, None, 255], pa.uint8()), "short"),
+    ("unsigned int to long", pa.array([1, None, 2**32 - 1], pa.uint32()), "long"),
+    ("unsigned long to decimal", pa.array([1, None, 2**64 - 1], pa.uint64()), "decimal(20, 0)"),
+    ("float to double", pa.array([1.5, None, 0.1], pa.float32()), "double"),
+    ("decimal to wider decimal", pa.array([Decimal("1.23"), None], pa.decimal128(5, 2)), "decimal(10, 4)"),
+    ("byte to date", pa.array([1, None, -128], pa.int8()), "date"),
+    ("int to date", pa.array([1, None, -100_000], pa.int32()), "date"),
+    ("unsigned short to date", pa.array([1, None, 65535], pa.uint16()), "date"),
+    ("date to int", pa.array([dt.date(2024, 2, 29), None, dt.date(1969, 1, 1)], pa.date32()), "int"),
+    ("date to short", pa.array([dt.date(2024, 2, 29), None], pa.date32()), "short"),
+    ("date to double", pa.array([dt.date(2024, 2, 29), None], pa.date32()), "double"),
+    (
+        "nested days",
+        pa.array([[{"d": 3}], None], pa.list_(pa.struct([("d", pa.int8())]))),
+        "array<struct<d: date>>",
+    ),
+    ("date to timestamp_ntz", pa.array([dt.date(2024, 2, 29), None], pa.date32()), "timestamp_ntz"),
+    ("zone-less timestamp to timestamp", pa.array([NOON, OLD, None], MICROS), "timestamp"),
+    ("milliseconds", pa.array([NOON.replace(microsecond=0), None], pa.timestamp("ms", "UTC")), "timestamp"),
+    (
+        "milliseconds without zone",
+        pa.array([dt.datetime(1931, 5, 6)], pa.timestamp("ms")),
+        "timestamp_ntz",
+    ),
+    ("another zone", pa.array([NOON, None], pa.timestamp("us", "Asia/Tokyo")), "timestamp"),
+    ("instant to wall clock", pa.array([NOON, OLD], pa.timestamp("us", "UTC")), "timestamp_ntz"),
+    ("binary to string", pa.array([b"abc", None], pa.binary()), "string"),
+    ("string to binary", pa.array(["abc", None], pa.string()), "binary"),
+    ("large string", pa.array(["abc", None], pa.large_string()), "string"),
+    ("string view", pa.array(["abc", None], pa.string_view()), "string"),
+    ("fixed size binary", pa.array([b"abc", None], pa.binary(3)), "binary"),
+    ("dictionary", pa.array(["a", "b", None, "a"]).dictionary_encode(), "string"),
+    ("large list", pa.array([[1, None], None, []], pa.large_list(pa.int32())), "array<long>"),
+    ("fixed size list", pa.array([[1, 2], [3, None]], pa.list_(pa.int32(), 2)), "array<int>"),
+    (
+        "nested numbers",
+        pa.array(
+            [{"A": 1, "b": [{"c": 2}]}, None, {"A": None, "b": None}],
+            pa.struct([("A", pa.int32()), ("b", pa.list_(pa.struct([("c", pa.int32())])))]),
+        ),
+        "struct<b: array<struct<missing: string, c: long>>, a: long>",
+    ),
+    (
+        "map values",
+        pa.array([[("k", 1), ("l", None)], None, []], pa.map_(pa.string(), pa.int32())),
+        "map<string, long>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stored", "wanted"), [row[1:] for row in WIDENED], ids=[row[0] for row in WIDENED])
+def test_types_widen_as_in_spark(spark: SparkSession, tmp_path: Path, stored: pa.Array, wanted: str) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": stored}), path)
+    assert_same_as_spark(spark, path, f"v {wanted}")
+
+
+REFUSED: list[tuple[pa.Array, str]] = [
+    (pa.array([1], pa.int64()), "int"),
+    (pa.array([1], pa.int64()), "double"),
+    (pa.array([1], pa.int32()), "string"),
+    (pa.array(["1"], pa.string()), "int"),
+    (pa.array([1.5], pa.float64()), "float"),
+    (pa.array([1.5], pa.float64()), "long"),
+    (pa.array([Decimal("1.23")], pa.decimal128(5, 2)), "decimal(5, 1)"),
+    (pa.array([Decimal("1.23")], pa.decimal128(5, 2)), "decimal(5, 3)"),
+    (pa.array([Decimal("1.23")], pa.decimal128(5, 2)), "double"),
+    (pa.array([2**31], pa.int64()), "decimal(10, 0)"),
+    (pa.array([dt.time(1, 2, 3, 456)]), "timestamp_ntz"),
+    (pa.array([dt.date(2024, 2, 29)], pa.date32()), "timestamp"),
+    (pa.array([NOON], MICROS), "date"),
+    (pa.array([1], pa.int64()), "date"),
+    (pa.array([1], pa.uint32()), "date"),
+    (pa.array([1], pa.int32()), "timestamp"),
+    (pa.array([True]), "int"),
+    (pa.array([[1]]), "long"),
+    (pa.array([{"a": "x"}]), "struct<a: int>"),
+]
+
+
+@pytest.mark.parametrize(("stored", "wanted"), REFUSED, ids=[f"{row[0].type} to {row[1]}" for row in REFUSED])
+def test_a_column_that_spark_does_not_convert_is_an_error_with_file_and_column(
+    spark: SparkSession, tmp_path: Path, stored: pa.Array, wanted: str
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": stored}), path)
+    with pytest.raises(SchemaError, match=r"a\.parquet: column v: .*does not become"):
+        read_table(ParquetReader(), [path], f"v {wanted}")
+    with pytest.raises(Exception, match=r"PARQUET|Parquet"):
+        spark.read.schema(f"v {wanted}").parquet(str(path)).collect()
+
+
+def test_a_value_that_does_not_fit_a_narrow_type_is_an_error(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"v": pa.array([1, 300], pa.int32())}), tmp_path / "a.parquet")
+    with pytest.raises(SchemaError, match=r"a\.parquet: column v: a value does not fit int8"):
+        read_table(ParquetReader(), [tmp_path / "a.parquet"], "v byte")
+
+
+def test_an_unsigned_int_as_double_is_its_value_where_spark_takes_its_bits_for_a_signed_number(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": pa.array([7, 2**32 - 1, None], pa.uint32())}), path)
+    assert read_table(ParquetReader(), [path], "v double")["v"].to_pylist() == [7.0, 4294967295.0, None]
+    spark_rows = spark.read.schema("v double").parquet(str(path)).collect()
+    assert [row.v for row in spark_rows] == [7.0, -1.0, None]
+
+
+def test_nanoseconds_are_cut_to_microseconds_towards_the_past(tmp_path: Path) -> None:
+    stored = pa.array([1_700_000_000_123_456_789, -1, None], pa.timestamp("ns", "UTC"))
+    pq.write_table(pa.table({"v": stored, "w": stored.cast(pa.timestamp("ns"))}), tmp_path / "a.parquet")
+    table = read_table(ParquetReader(), [tmp_path / "a.parquet"], "v timestamp, w timestamp_ntz")
+    for name in ("v", "w"):
+        assert table[name].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456, -1, None]
+
+
+def test_columns_are_found_by_name_in_any_case_missing_are_null_and_others_are_ignored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"Beta": [1, 2], "other": ["x", "y"], "ALPHA": ["p", None]}), path)
+    assert_same_as_spark(spark, path, "alpha string, missing struct<x: int>, beta long")
+    assert_same_as_spark(spark, path, "missing int")
+
+
+def test_a_name_that_is_there_twice_in_different_case_is_an_error(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1], "A": [2]}), tmp_path / "x.parquet")
+    with pytest.raises(SchemaError, match=r"x\.parquet: column a is there more than once: a, A"):
+        read_table(ParquetReader(), [tmp_path / "x.parquet"], "a long")
+
+
+def test_a_null_in_a_column_that_is_not_null_is_an_error(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, None]}), tmp_path / "x.parquet")
+    for schema in ("a long not null", "b long not null"):
+        with pytest.raises(SchemaError, match=r"x\.parquet: column .* NOT NULL"):
+            read_table(ParquetReader(), [tmp_path / "x.parquet"], schema)
+
+
+def test_ranges_give_every_row_group_once_wherever_they_are_cut(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"n": list(range(1000))}), path, row_group_size=100)
+    length = path.stat().st_size
+    for step in (7, 97, 400, length - 1):
+        starts = list(range(0, length, step))
+        splits = [split_of(path, start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        batches = read_batches(ParquetReader(), splits, arrow_schema("n long"))
+        assert [n for batch in batches for n in batch["n"].to_pylist()] == list(range(1000))
+
+
+def test_a_range_gives_the_row_groups_that_spark_gives_for_it(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"n": list(range(5000))}), path, row_group_size=500)
+    length = path.stat().st_size
+    n_long = arrow_schema("n long")
+    for size in (length // 2, length // 3, length // 5 + 100):
+        spark.conf.set("spark.sql.files.maxPartitionBytes", str(size))
+        spark.conf.set("spark.sql.files.openCostInBytes", str(size))
+        theirs = spark.read.parquet(str(path)).selectExpr("n", "spark_partition_id() as p").collect()
+        splits = [split_of(path, start, start + size) for start in range(0, length, size)]
+        ours = [read_batches(ParquetReader(), [split], n_long) for split in splits]
+        partitions: dict[int, list[int]] = {}
+        for n, p in theirs:
+            partitions.setdefault(p, []).append(n)
+        found = [[n for batch in part for n in batch["n"].to_pylist()] for part in ours if part]
+        assert sorted(found) == sorted(partitions.values())
+    spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    spark.conf.unset("spark.sql.files.openCostInBytes")
+
+
+@pytest.mark.parametrize("empty_at", [0, 1, 2])
+@pytest.mark.parametrize("dictionaries", [False, True])
+def test_an_empty_row_group_has_no_rows_wherever_it_is(
+    spark: SparkSession, tmp_path: Path, empty_at: int, dictionaries: bool
+) -> None:
+    path = tmp_path / "a.parquet"
+    groups = [[1, 2], [3]]
+    groups.insert(empty_at, [])
+    with pq.ParquetWriter(path, pa.schema([("n", pa.int64())]), use_dictionary=dictionaries) as writer:
+        for numbers in groups:
+            writer.write_table(pa.table({"n": pa.array(numbers, pa.int64())}))
+    assert pq.read_metadata(path).num_row_groups == 3
+    assert_same_as_spark(spark, path, "n long")
+    middle = path.stat().st_size // 2
+    halves = [split_of(path, 0, middle), split_of(path, middle)]
+    batches = read_batches(ParquetReader(), halves, arrow_schema("n long"))
+    assert [n for batch in batches for n in batch["n"].to_pylist()] == [1, 2, 3]
+
+
+def nested_type(rng: random.Random, depth: int) -> DataType:
+    kind = rng.choice("aaasmi") if depth < 4 else "i"
+    if kind == "a":
+        return ArrayType(nested_type(rng, depth + 1), rng.random() < 0.5)
+    if kind == "m":
+        return MapType(StringType(), nested_type(rng, depth + 1), rng.random() < 0.5)
+    if kind == "s":
+        names = rng.sample(["a", "array", "element", "bag", "list", "v_tuple"], rng.randint(1, 2))
+        return StructType(
+            [StructField(name, nested_type(rng, depth + 1), rng.random() < 0.5) for name in names]
+        )
+    return IntegerType()
+
+
+def nested_value(rng: random.Random, kind: DataType, *, nullable: bool) -> Any:
+    if nullable and rng.random() < 0.3:
+        return None
+    if isinstance(kind, ArrayType):
+        count = rng.randint(0, 3)
+        return [nested_value(rng, kind.elementType, nullable=kind.containsNull) for _ in range(count)]
+    if isinstance(kind, MapType):
+        value, has_nulls = kind.valueType, kind.valueContainsNull
+        return {f"k{n}": nested_value(rng, value, nullable=has_nulls) for n in range(rng.randint(0, 3))}
+    if isinstance(kind, StructType):
+        return tuple(nested_value(rng, field.dataType, nullable=field.nullable) for field in kind)
+    return rng.randint(-9, 9)
+
+
+def list_of_lists(*contains_null: bool) -> DataType:
+    kind: DataType = IntegerType()
+    for has_nulls in reversed(contains_null):
+        kind = ArrayType(kind, has_nulls)
+    return kind
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_nested_lists_with_and_without_nulls_are_read_as_spark_reads_them(
+    spark: SparkSession, tmp_path: Path, legacy: bool
+) -> None:
+    rng = random.Random(7)
+    yes_no = (False, True)
+    kinds = [list_of_lists(*nulls) for depth in (2, 3) for nulls in product(yes_no, repeat=depth)]
+    kinds += [nested_type(rng, 0) for _ in range(60)]
+    schema = StructType(
+        [StructField(f"c{number}", kind, rng.random() < 0.5) for number, kind in enumerate(kinds)]
+    )
+    rows = [nested_value(rng, schema, nullable=False) for _ in range(8)]
+    spark.conf.set("spark.sql.parquet.writeLegacyFormat", str(legacy).lower())
+    try:
+        spark.createDataFrame(rows, schema).coalesce(1).write.parquet(str(tmp_path / "out"))
+    finally:
+        spark.conf.unset("spark.sql.parquet.writeLegacyFormat")
+    [path] = (tmp_path / "out").glob("*.parquet")
+    found = spark.read.parquet(str(path))
+    ours = as_dataframe(spark, read_table(ParquetReader(), [path], found.schema), found.schema)
+    assert_df_equality(ours, found)
+    inferred = ParquetReader.schema_of_files([split_of(path)], Options.parse({}, ParquetReader.options))
+    assert inferred is not None
+    assert from_arrow_schema(inferred).simpleString() == found.schema.simpleString()
+
+
+def with_marked_list(whole: bytes) -> bytes:
+    """A file whose struct ``s`` of two fields its footer calls a list."""
+    length = int.from_bytes(whole[-8:-4], "little")
+    body, footer = whole[: -8 - length], whole[-8 - length : -8]
+    plain = b"\x18\x01s\x15\x04\x00"
+    assert footer.count(plain) == 1
+    footer = footer.replace(plain, plain[:-1] + b"\x15\x06\x00")
+    return body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def test_a_schema_that_cannot_be_read_is_not_damage_which_a_policy_would_pass_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"s": [{"a": 1, "b": 2}]}), path, store_schema=False)
+    path.write_bytes(with_marked_list(path.read_bytes()))
+    with pytest.raises(SplitReadError, match=r"a\.parquet: Arrow does not read the schema") as caught:
+        read_table(ParquetReader(), [path], "s struct<a: long>")
+    assert caught.value.ignored_by is None
+
+
+def test_wide_rows_come_in_smaller_batches(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [f"{n:0100000}" for n in range(1000)]}), path, use_dictionary=False)
+    batches = read_batches(ParquetReader(), [split_of(path)], arrow_schema("text string"))
+    assert sum(batch.num_rows for batch in batches) == 1000
+    assert max(batch.nbytes for batch in batches) < 40 << 20
+
+
+@pytest.mark.parametrize("kept", [0, 3, 100, -1, -300])
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "cut.parquet"
+    pq.write_table(pa.table({"n": list(range(1000))}), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:kept] if kept else bytes(500))
+    with pytest.raises(SplitReadError, match=r"cut\.parquet"):
+        read_table(ParquetReader(), [path], "n long")
+
+
+def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
+    import fsspec
+
+    from flip27_source.enumerators.files.split import FileSplit
+
+    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "a.parquet")
+    content = (tmp_path / "a.parquet").read_bytes()
+    fsspec.filesystem("memory").pipe("/parquet/a.parquet", content)
+    split = FileSplit(path="memory://parquet/a.parquet", length=len(content), modified_us=0)
+    [batch] = read_batches(ParquetReader(), [split], arrow_schema("n long"))
+    assert batch.to_pydict() == {"n": [1, 2]}
+
+
+def test_dates_of_the_old_calendar_are_refused_and_not_shifted(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    for name, date in (("old", "1500-01-01"), ("new", "2000-01-01")):
+        spark.sql(f"select date'{date}' as d").write.parquet(str(tmp_path / name))
+    spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
+    [old] = (tmp_path / "old").glob("*.parquet")
+    [new] = (tmp_path / "new").glob("*.parquet")
+    expected: list[dict[str, Any]] = [{"d": dt.date(2000, 1, 1)}]
+    assert read_table(ParquetReader(), [new], "d date").to_pylist() == expected
+    with pytest.raises(SchemaError, match=r"column d: it holds dates before 1900"):
+        read_table(ParquetReader(), [old], "d date")
+
+
+NOT_FOUND = {
+    "no row": (pa.list_(pa.int32()), [[1, 2, 3]], "Arrow reads 0 of the 1 rows of row group 0"),
+    "half a row": (
+        pa.map_(pa.string(), pa.struct([("x", pa.timestamp("ms")), ("y", pa.bool_())])),
+        [[("b", {"x": 1032937477007, "y": True})]],
+        "Arrow reads no row of row group 0: .* child array invalid",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_FOUND)
+def test_rows_that_arrow_does_not_find_are_an_error_and_no_damage(tmp_path: Path, name: str) -> None:
+    """Spark reads a row of each of these files."""
+    kind, rows, message = NOT_FOUND[name]
+    path = tmp_path / "a.parquet"
+    pages = {"data_page_size": 1} if name == "no row" else {"data_page_size": 64, "data_page_version": "2.0"}
+    pq.write_table(pa.table({"c": pa.array(rows, kind)}), path, **pages)
+    assert pq.read_metadata(path).num_rows == 1
+    with pytest.raises(SplitReadError, match=message) as caught:
+        read_batches(
+            ParquetReader(), [split_of(path)], pa.schema([("c", kind)]), {"ignoreCorruptFiles": "true"}
+        )
+    assert "damaged" not in str(caught.value)

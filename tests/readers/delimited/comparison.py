@@ -1,0 +1,48 @@
+"""Reading CSV content with Spark and with our reader, and comparing every row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
+
+from flip27_source.readers.delimited.reader import DelimitedReader
+from tests.readers.spark_reading import as_dataframe, read_table
+
+
+def assert_csv_same_as_spark(
+    spark: SparkSession,
+    path: Path,
+    content: bytes,
+    schema: str,
+    options: Mapping[str, str] | None = None,
+    time_zone: str = "UTC",
+) -> DataFrame:
+    """Our rows of ``content`` are Spark's rows, in the same order; they are given back for more checks."""
+    path.write_bytes(content)
+    spark.conf.set("spark.sql.session.timeZone", time_zone)
+    ours = as_dataframe(spark, read_table(DelimitedReader(), [path], schema, options, time_zone), schema)
+    theirs = spark.read.schema(schema).options(**(options or {})).csv(str(path))
+    assert ours.schema == theirs.schema
+    our_rows, their_rows = _comparable(ours).collect(), _comparable(theirs).collect()
+    assert len(our_rows) == len(their_rows)
+    # Only the rows that differ: the whole tables would hide them.
+    differences = [pair for pair in zip(our_rows, their_rows, strict=True) if pair[0] != pair[1]]
+    assert differences[:5] == []
+    return ours
+
+
+def _comparable(frame: DataFrame) -> DataFrame:
+    """Values that Python can hold: years beyond 9999 cannot be collected, and -0.0 equals 0.0 there."""
+    columns = []
+    for field in frame.schema:
+        name = f"`{field.name}`"
+        if isinstance(field.dataType, TimestampType):
+            columns.append(f"unix_micros({name}) as {name}")
+        elif isinstance(field.dataType, NumericType | DateType | TimestampNTZType):
+            columns.append(f"cast({name} as string) as {name}")
+        else:
+            columns.append(name)
+    return frame.selectExpr(*columns)

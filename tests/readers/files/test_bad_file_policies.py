@@ -1,0 +1,238 @@
+"""Every kind of bad file under every policy: fail, ignore, quarantine; the good files beside it are read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flip27_source.enumerator import Boundedness
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.errors import SplitReadError
+from flip27_source.readers.columnar.avro import AvroReader
+from flip27_source.readers.columnar.parquet import ParquetReader
+from flip27_source.readers.files.reader import FileReader
+from flip27_source.readers.json_lines.reader import JsonLinesReader
+from tests.driver.batches import Batches
+
+IDS = [f"id {number}" for number in range(1000)]
+JSON = "".join(f'{{"id": "{text}"}}\n' for text in IDS).encode()
+
+
+def nothing(_: Path) -> None:
+    """The file was bad when it was found."""
+
+
+def cut_off(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def write_parquet(path: Path) -> None:
+    pq.write_table(pa.table({"id": IDS}), path)
+
+
+def write_avro(path: Path, ids: list[str] = IDS) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, [{"id": text} for text in ids], sync_interval=100)
+
+
+def avro_of_latin1(path: Path) -> None:
+    write_avro(path, ["cafe"])
+    path.write_bytes(path.read_bytes().replace(b"cafe", b"caf\xe9"))
+
+
+def append(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b'{"id": "more"}\n')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bad:
+    """A bad file: how it is written, what happens to it after it was found, what is said of it."""
+
+    write: Callable[[Path], object]
+    then: Callable[[Path], object] = nothing
+    said: str
+    reader: type[FileReader] = JsonLinesReader
+    ignored_by: str | None = "ignoreCorruptFiles"
+    name: str = "bad"
+    options: dict[str, str] = field(default_factory=dict)
+
+
+BAD = {
+    "truncated parquet": Bad(
+        write=lambda path: (write_parquet(path), cut_off(path)), said="is cut off or damaged",
+        reader=ParquetReader,
+    ),
+    "truncated avro": Bad(
+        write=lambda path: (write_avro(path), cut_off(path)), said="is cut off or damaged: block at byte",
+        reader=AvroReader,
+    ),
+    "invalid UTF-8": Bad(
+        write=avro_of_latin1, said="is cut off or damaged: block at byte", reader=AvroReader
+    ),
+    "invalid UTF-8 where lines must be whole": Bad(
+        write=lambda path: path.write_bytes(b'{"id": "1"}\n{"id": "\xe9"}\n'), options={"mode": "FAILFAST"},
+        said=", byte 12: the line is malformed", ignored_by=None,
+    ),
+    "half-written gzip": Bad(
+        write=lambda path: (path.write_bytes(gzip.compress(JSON)), cut_off(path)), name="bad.gz",
+        said="is cut off or damaged: Compressed file ended before the end-of-stream marker was reached "
+        "(within its first",
+    ),
+    "a file that grew": Bad(
+        write=lambda path: path.write_bytes(JSON), then=append, ignored_by=None,
+        said=f"had {len(JSON)} bytes when it was discovered and has {len(JSON) + 15} now",
+    ),
+    "a file that shrank": Bad(
+        write=lambda path: path.write_bytes(JSON), then=cut_off, ignored_by=None,
+        said=f"had {len(JSON)} bytes when it was discovered and has {len(JSON) // 2} now",
+    ),
+    "a file that vanished": Bad(
+        write=lambda path: path.write_bytes(JSON), then=Path.unlink, said="is not there any more",
+        ignored_by="ignoreMissingFiles",
+    ),
+    "a line without end": Bad(
+        write=lambda path: path.write_bytes(b'{"id": "1"}\n{"id": "' + b"x" * 1000),
+        options={"maxLineBytes": "100"}, said=", byte 12: the line is longer than 100 bytes",
+    ),
+}  # fmt: skip
+
+each = pytest.mark.parametrize("kind", BAD)
+
+
+def query(folder: Path, bad: Bad, **options: str) -> tuple[Batches, Path]:
+    """A batch is planned of a good file, the bad one and another good one."""
+    path = folder / bad.name
+    bad.write(path)
+    for name in ("a", "z"):
+        _write_good(bad.reader, folder / name, name)
+    given = {"path": str(folder), "stateLocation": "memory://unused", "parallelism": "1"}
+    batches = Batches(
+        FilesEnumerator, bad.reader, {**given, **bad.options, **options}, boundedness=Boundedness.BOUNDED
+    )
+    batches.trigger()
+    bad.then(path)
+    return batches, path
+
+
+def _write_good(reader: type[FileReader], path: Path, text: str) -> None:
+    if reader is ParquetReader:
+        pq.write_table(pa.table({"id": [text]}), path)
+    elif reader is AvroReader:
+        write_avro(path, [text])
+    else:
+        path.write_text(f'{{"id": "{text}"}}\n')
+
+
+def rows(batches: Batches) -> list[str]:
+    (task,) = batches.tasks()
+    return sorted(text for column in batches.attempt(task) for text in column.to_pylist())
+
+
+def set_aside(batches: Batches, folder: Path) -> dict[str, list[tuple[str, str]]]:
+    """Paths and errors that the state holds after the batch."""
+    batches.commit()
+    _write_good(batches.source.reader_type, folder / "later", "later")  # type: ignore[arg-type]
+    batches.restart()
+    batches.trigger()
+    ledger = batches.snapshot().ledger
+    return {
+        name: [(item.split.path, item.error) for item in items]
+        for name, items in (("ignored", ledger.ignored), ("quarantined", ledger.quarantined))
+    }
+
+
+@each
+def test_by_default_a_bad_file_fails_the_query_and_its_path_and_position_are_told(
+    tmp_path: Path, kind: str
+) -> None:
+    batches, path = query(tmp_path, BAD[kind])
+    with pytest.raises(SplitReadError) as caught:
+        rows(batches)
+    assert str(path) in str(caught.value)
+    assert BAD[kind].said in str(caught.value)
+
+
+@each
+@pytest.mark.parametrize("policy", ["ignore", "quarantine"])
+def test_a_bad_file_is_ignored_or_quarantined_with_all_of_its_rows_and_listed(
+    tmp_path: Path, kind: str, policy: str
+) -> None:
+    batches, path = query(tmp_path, BAD[kind], onSplitError=policy)
+    assert rows(batches) == ["a", "z"]
+    found = set_aside(batches, tmp_path)
+    ((listed, error),) = found.pop("ignored" if policy == "ignore" else "quarantined")
+    assert (listed, *found.values()) == (str(path), [])
+    assert BAD[kind].said in error
+
+
+@each
+@pytest.mark.parametrize("option", ["ignoreCorruptFiles", "ignoreMissingFiles"])
+def test_sparks_options_ignore_what_they_name_and_nothing_else(
+    tmp_path: Path, kind: str, option: str
+) -> None:
+    batches, path = query(tmp_path, BAD[kind], **{option: "true"})
+    if BAD[kind].ignored_by != option:
+        with pytest.raises(SplitReadError):
+            rows(batches)
+        return
+    assert rows(batches) == ["a", "z"]
+    assert [listed for listed, _ in set_aside(batches, tmp_path)["ignored"]] == [str(path)]
+
+
+@pytest.mark.parametrize("reader", [JsonLinesReader, ParquetReader, AvroReader])
+def test_an_empty_file_is_not_bad_whatever_the_policy(tmp_path: Path, reader: type[FileReader]) -> None:
+    bad = Bad(write=Path.touch, said="", reader=reader)
+    for number, policy in enumerate(("fail", "ignore", "quarantine")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        batches, _ = query(folder, bad, onSplitError=policy)
+        assert rows(batches) == ["a", "z"]
+        assert set_aside(batches, folder) == {"ignored": [], "quarantined": []}
+
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from tests.readers import test_bad_file_policies as t
+bad = t.Bad(write=lambda path: path.write_text("secret"), then=lambda path: path.chmod(0), said="")
+for policy in ("fail", "ignore", "quarantine"):
+    folder = Path(sys.argv[1]) / policy
+    folder.mkdir()
+    batches, path = t.query(folder, bad, onSplitError=policy)
+    try:
+        read = len(t.rows(batches))
+    except t.SplitReadError as error:
+        print(json.dumps([policy, str(error)]))
+    else:
+        print(json.dumps([policy, read, t.set_aside(batches, folder)]))
+"""
+
+
+def test_a_file_that_may_not_be_read_any_more_goes_by_the_policy(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    if os.geteuid() == 0:  # root may read all: the test gives that power up first
+        program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    failed, ignored, quarantined = map(json.loads, done.stdout.splitlines())
+    said = "bad cannot be read: permission denied"
+    assert said in failed[1]
+    for policy, found in (("ignored", ignored), ("quarantined", quarantined)):
+        assert found[1] == 2
+        ((path, error),) = found[2].pop(policy)
+        assert path == str(tmp_path / found[0] / "bad")
+        assert said in error
+        assert list(found[2].values()) == [[]]

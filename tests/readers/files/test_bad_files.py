@@ -1,0 +1,287 @@
+"""Every kind of bad file, in every reader: a clear error with path and position, and all rows or none."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather, orc
+from pyspark.sql import SparkSession
+
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.reader import SplitReader
+from flip27_source.readers.binary import BinaryReader
+from flip27_source.readers.columnar.arrow_files import ArrowReader
+from flip27_source.readers.columnar.avro import AvroReader
+from flip27_source.readers.columnar.orc import OrcReader
+from flip27_source.readers.columnar.parquet import ParquetReader
+from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.files.errors import CorruptFileError, FileMissingError
+from flip27_source.readers.json_lines.reader import JsonLinesReader
+from flip27_source.readers.text import TextReader
+from tests.driver.batches import Batches
+from tests.readers.spark_reading import read_batches, split_of
+
+ID = pa.schema([pa.field("id", pa.string())])
+LENGTH = pa.schema([pa.field("length", pa.int64()), pa.field("content", pa.binary())])
+Read = type[SplitReader[FileSplit]]
+
+
+def write_avro(path: Path, ids: list[str]) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, [{"id": text} for text in ids], sync_interval=100)
+
+
+def write_lines(path: Path, ids: list[str]) -> None:
+    path.write_text("".join(f"{text}\n" for text in ids))
+
+
+def write_json(path: Path, ids: list[str]) -> None:
+    write_lines(path, [f'{{"id": "{text}"}}' for text in ids])
+
+
+FORMATS: dict[str, tuple[Read, pa.Schema, Callable[[Path, list[str]], Any]]] = {
+    "text": (TextReader, ID, write_lines),
+    "csv": (DelimitedReader, ID, write_lines),
+    "json": (JsonLinesReader, ID, write_json),
+    "binary": (BinaryReader, LENGTH, write_lines),
+    "parquet": (ParquetReader, ID, lambda path, ids: pq.write_table(pa.table({"id": ids}), path)),
+    "orc": (OrcReader, ID, lambda path, ids: orc.write_table(pa.table({"id": ids}), path)),
+    "arrow": (ArrowReader, ID, lambda path, ids: feather.write_feather(pa.table({"id": ids}), path)),
+    "avro": (AvroReader, ID, write_avro),
+}
+LINES = ("text", "csv", "json")
+CONTAINERS = ("parquet", "orc", "arrow", "avro")
+IDS = [f"id {number}" for number in range(1000)]
+
+each_format = pytest.mark.parametrize("name", FORMATS)
+beside_others = pytest.mark.parametrize("beside_others", [False, True], ids=["alone", "beside others"])
+
+
+def failure(name: str, split: FileSplit, options: dict[str, str] | None = None, *, others: bool) -> Exception:
+    """What reading the split raises, alone or with good files before and after it."""
+    reader, schema, write = FORMATS[name]
+    splits = [split]
+    if others:
+        good = Path(split.path).with_name("good")
+        write(good, IDS)
+        splits = [split_of(good), split, split_of(good)]
+    with pytest.raises(SplitReadError) as caught:
+        read_batches(reader(), splits, schema, options)
+    return caught.value
+
+
+@each_format
+@beside_others
+def test_a_file_that_vanished_is_missing(tmp_path: Path, name: str, beside_others: bool) -> None:
+    split = FileSplit(path=str(tmp_path / "gone"), length=10, modified_us=0)
+    error = failure(name, split, others=beside_others)
+    assert isinstance(error, FileMissingError)
+    assert str(tmp_path / "gone") in str(error)
+    assert error.ignored_by == "ignoreMissingFiles"
+
+
+@each_format
+def test_a_file_that_vanished_elsewhere_is_missing_too(name: str) -> None:
+    split = FileSplit(path="memory://bad_files/gone", length=10, modified_us=0)
+    error = failure(name, split, others=False)
+    assert isinstance(error, FileMissingError)
+    assert "memory://bad_files/gone is not there any more" in str(error)
+
+
+@each_format
+@pytest.mark.parametrize("by", [-7, 7], ids=["shrank", "grew"])
+@beside_others
+def test_a_file_that_changed_is_an_error_with_both_lengths(
+    tmp_path: Path, name: str, by: int, beside_others: bool
+) -> None:
+    FORMATS[name][2](tmp_path / "a", IDS)
+    found = split_of(tmp_path / "a")
+    then = FileSplit(path=found.path, length=found.length - by, modified_us=0)
+    error = failure(name, then, others=beside_others)
+    assert not isinstance(error, CorruptFileError)
+    assert f"/a had {then.length} bytes when it was discovered and has {found.length} now" in str(error)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@beside_others
+def test_a_file_that_was_written_by_half_is_damaged(tmp_path: Path, name: str, beside_others: bool) -> None:
+    FORMATS[name][2](tmp_path / "a", IDS)
+    whole = (tmp_path / "a").read_bytes()
+    (tmp_path / "a").write_bytes(whole[: len(whole) // 2])
+    error = failure(name, split_of(tmp_path / "a"), others=beside_others)
+    assert isinstance(error, CorruptFileError)
+    assert f"{tmp_path}/a is cut off or damaged" in str(error)
+    assert error.ignored_by == "ignoreCorruptFiles"
+
+
+@pytest.mark.parametrize("name", LINES)
+@beside_others
+def test_a_gzip_file_that_was_written_by_half_is_damaged_and_says_where(
+    tmp_path: Path, name: str, beside_others: bool
+) -> None:
+    FORMATS[name][2](tmp_path / "plain", IDS)
+    whole = gzip.compress((tmp_path / "plain").read_bytes())
+    half = len(whole) // 2
+    (tmp_path / "a.gz").write_bytes(whole[:half])
+    error = failure(name, split_of(tmp_path / "a.gz"), others=beside_others)
+    assert isinstance(error, CorruptFileError)
+    assert "/a.gz is cut off or damaged: Compressed file ended" in str(error)
+    assert f"within its first {half} bytes, as they are stored" in str(error)
+
+
+@each_format
+def test_a_file_without_bytes_has_no_rows(tmp_path: Path, name: str) -> None:
+    reader, schema, write = FORMATS[name]
+    write(tmp_path / "good", IDS)
+    (tmp_path / "empty").touch()
+    splits = [split_of(tmp_path / "empty"), split_of(tmp_path / "good"), split_of(tmp_path / "empty")]
+    rows = sum(batch.num_rows for batch in read_batches(reader(), splits, schema))
+    assert rows == (1 if name == "binary" else len(IDS))
+    assert read_batches(reader(), [split_of(tmp_path / "empty")], schema) == []
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_bytes_that_are_not_utf8_are_no_error_in_text_as_in_spark(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    reader, schema, _ = FORMATS[name]
+    (tmp_path / "a").write_bytes(b'{"id": "caf\xe9"}\n' if name == "json" else b"caf\xe9\n")
+    [batch] = read_batches(reader(), [split_of(tmp_path / "a")], schema)
+    theirs = spark.read.schema("id string").format(name).load(str(tmp_path / "a"))
+    assert batch["id"].view(pa.binary()).to_pylist() == [
+        None if row.id is None else bytes(row.id) for row in theirs.selectExpr("cast(id as binary)").collect()
+    ]
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@beside_others
+def test_a_line_of_3_gigabytes_fails_with_its_position_and_not_for_want_of_memory(
+    tmp_path: Path, name: str, suffix: str, beside_others: bool
+) -> None:
+    path = tmp_path / f"long{suffix}"
+    if suffix:
+        zeros = gzip.compress(bytes(64 << 20), 1)
+        path.write_bytes(gzip.compress(b"first\n") + zeros * 5)
+    else:
+        with path.open("wb") as file:
+            file.write(b"first\n")
+            file.truncate(3 << 30)  # a hole: it takes no room on disk
+    error = failure(name, split_of(path), {"maxLineBytes": "32m"}, others=beside_others)
+    assert isinstance(error, CorruptFileError)
+    assert f"/long{suffix}, byte 6: the line is longer than {32 << 20} bytes" in str(error)
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_a_short_limit_of_lines_is_exact_also_where_lines_are_read_together(
+    tmp_path: Path, name: str, start: int, ending: str
+) -> None:
+    reader, schema, _ = FORMATS[name]
+    line = '{"id":"12345"}'
+    content = ending.join([line, line, line[:-2] + '6"}', line]) if start else line + ending + line
+    (tmp_path / "a").write_bytes(content.encode())
+    split = split_of(tmp_path / "a")
+    if not start:
+        read_batches(reader(), [split], schema, {"maxLineBytes": str(len(line))})
+        return
+    position = 2 * len(line + ending)
+    with pytest.raises(CorruptFileError, match=rf"/a, byte {position}: the line is longer than 14 bytes"):
+        read_batches(reader(), [split], schema, {"maxLineBytes": "14"})
+
+
+PROGRAM = """
+import sys
+from tests.readers import test_bad_files as t
+from pathlib import Path
+for name, (reader, schema, _) in t.FORMATS.items():
+    try:
+        print(name, t.read_batches(reader(), [t.split_of(Path(sys.argv[1]))], schema))
+    except t.SplitReadError as error:
+        print(name, type(error).__name__, str(error).partition(chr(10))[0])
+"""
+
+
+def test_a_file_without_read_permission_is_an_error_in_each_reader(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("1\n")
+    path.chmod(0)
+    program = [sys.executable, "-c", PROGRAM, str(path)]
+    if os.geteuid() == 0:  # root may read all: the test gives that power up first
+        program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    said = f"SplitReadError {path} cannot be read: permission denied"
+    assert done.stdout.splitlines() == [f"{name} {said}" for name in FORMATS], done.stderr
+
+
+def bad_gzip(path: Path) -> Path:
+    path.write_bytes(gzip.compress("".join(f'{{"id": "{text}"}}\n' for text in IDS).encode())[:-20])
+    return path
+
+
+def bad_parquet(path: Path) -> Path:
+    """Its footer and first row group are good, the second is not."""
+    pq.write_table(pa.table({"id": IDS}), path, row_group_size=500, use_dictionary=False, compression="zstd")
+    content = bytearray(path.read_bytes())
+    place = pq.read_metadata(path).row_group(1).column(0)
+    middle = place.data_page_offset + place.total_compressed_size // 2
+    content[middle : middle + 60] = bytes(60)
+    path.write_bytes(content)
+    return path
+
+
+def bad_avro(path: Path) -> Path:
+    write_avro(path, IDS)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * 3 // 4])
+    return path
+
+
+BAD: dict[str, tuple[Read, Callable[[Path], Path], str]] = {
+    "json": (JsonLinesReader, bad_gzip, "bad.gz is cut off or damaged"),
+    "parquet": (ParquetReader, bad_parquet, "bad.gz is cut off or damaged"),
+    "avro": (AvroReader, bad_avro, r"bad.gz is cut off or damaged: block at byte"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_quarantined_with_all_of_its_rows_and_the_others_are_read(
+    tmp_path: Path, name: str
+) -> None:
+    reader, make_bad, said = BAD[name]
+    make_bad(tmp_path / "bad.gz")
+    for other in ("a", "z"):
+        FORMATS[name][2](tmp_path / other, [f"{other}{number}" for number in range(3)])
+    options = {"enumerator": "files", "path": str(tmp_path), "onSplitError": "quarantine"}
+    options |= {
+        "stateLocation": "memory://unused",
+        "maxSplitAttempts": "2",
+        "parallelism": "1",
+        "discoveryInterval": "1ms",
+    }
+    batches = Batches(FilesEnumerator, reader, options)
+    rows = [value for batch in batches.batch() or () for value in batch.to_pylist()]
+    assert sorted(rows) == ["a0", "a1", "a2", "z0", "z1", "z2"]
+    FORMATS[name][2](tmp_path / "later", ["later"])
+    deadline = monotonic() + 20
+    while batches.batch() is None:
+        assert monotonic() < deadline, "the file that came later was not found"
+    [quarantined] = batches.quarantined()
+    assert quarantined.split.split_id == str(tmp_path / "bad.gz")
+    assert said in quarantined.error
+    assert quarantined.attempts == 2

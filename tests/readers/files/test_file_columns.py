@@ -1,0 +1,296 @@
+"""Partition columns and ``_metadata``: what Spark gives for the same folders and schema."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Option as OptionOf
+from flip27_source.options import Options, boolean
+from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.readers.binary import BinaryReader
+from flip27_source.readers.columnar.orc import OrcReader
+from flip27_source.readers.columnar.parquet import ParquetReader
+from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.files.file_columns import METADATA_TYPE
+from flip27_source.readers.json_lines.reader import JsonLinesReader
+from flip27_source.readers.text import TextReader
+from flip27_source.source_options import CORE_OPTIONS
+from tests.readers.spark_reading import arrow_schema, as_dataframe, split_of
+
+pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
+
+Read = type[SplitReader[FileSplit]]
+METADATA = (
+    "_metadata struct<file_path: string, file_name: string, file_size: long, file_block_start: long, "
+    "file_block_length: long, file_modification_time: timestamp>"
+)
+READERS: dict[str, Read] = {
+    "text": TextReader, "csv": DelimitedReader, "json": JsonLinesReader, "parquet": ParquetReader,
+    "orc": OrcReader, "binaryFile": BinaryReader,
+}  # fmt: skip
+RECURSIVE = OptionOf(name="recursiveFileLookup", parse=boolean, default=False, doc="")
+
+
+def batches_of(
+    reader: Read, splits: list[FileSplit], root: Path, schema: str, options: Mapping[str, str] | None = None
+) -> list[pa.RecordBatch]:
+    """What the reader yields for files that the enumerator found below ``root``."""
+    declared = (*CORE_OPTIONS, RECURSIVE, *reader.options)
+    parsed = Options.parse({"path": str(root), **(options or {})}, declared)
+    made = reader()
+    made.open(SourceReaderContext(options=parsed, schema=arrow_schema(schema)))
+    if isinstance(made, ReadsTogether):
+        return list(made.read_together(splits))  # type: ignore[arg-type]
+    return [batch for split in splits for batch in made.read(split)]  # type: ignore[misc]
+
+
+def ours(
+    spark: SparkSession, reader: Read, root: Path, schema: str, options: Mapping[str, str] | None = None
+) -> DataFrame:
+    splits = [split_of(path) for path in sorted(root.rglob("*")) if path.is_file()]
+    batches = batches_of(reader, splits, root, schema, options)
+    wanted = arrow_schema(schema)
+    for batch in batches:
+        assert batch.schema.equals(wanted)
+        batch.validate(full=True)
+    return as_dataframe(spark, pa.Table.from_batches(batches, schema=wanted), schema)
+
+
+def folder_of(spark: SparkSession, kind: str, root: Path) -> None:
+    """Two partitions of two files, two rows each."""
+    for year in ("2023", "2024"):
+        for letter in ("a", "%2Fb c"):
+            folder = root / f"year={year}" / f"Letter={letter}"
+            folder.mkdir(parents=True)
+            for number in range(2):
+                path = folder / f"{number}.{kind}"
+                if kind == "parquet":
+                    pq.write_table(pa.table({"value": [f"{year}{number}", "x"]}), path)
+                elif kind == "orc":
+                    from pyarrow import orc
+
+                    orc.write_table(pa.table({"value": [f"{year}{number}", "x"]}), path)
+                elif kind == "json":
+                    path.write_text(f'{{"value": "{year}{number}"}}\n{{"value": "x"}}\n')
+                else:
+                    path.write_text(f"{year}{number}\nx\n")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in READERS if kind != "binaryFile"])
+def test_directories_are_columns_as_in_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    folder_of(spark, kind, tmp_path)
+    schema = "letter string, value string, year int"
+    theirs = spark.read.schema(schema).format(kind).load(str(tmp_path)).select("letter", "value", "year")
+    assert theirs.count() == 16
+    assert_df_equality(ours(spark, READERS[kind], tmp_path, schema), theirs, ignore_row_order=True)
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_schema_of_partition_columns_alone_gives_as_many_rows(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    folder_of(spark, kind, tmp_path)
+    assert ours(spark, READERS[kind], tmp_path, "year long").groupBy("year").count().orderBy(
+        "year"
+    ).collect() == [(2023, 4 if kind == "binaryFile" else 8), (2024, 4 if kind == "binaryFile" else 8)]
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_metadata_is_that_of_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    root = tmp_path / "a b%20#\u00e9"
+    root.mkdir()
+    folder_of(spark, kind, root)
+    column = "length long" if kind == "binaryFile" else "value string"
+    schema = f"{METADATA}, {column}, year int"
+    theirs = spark.read.format(kind)
+    if kind != "binaryFile":
+        theirs = theirs.schema("value string, year int")
+    fields = [f"_metadata.{field.name}" for field in METADATA_TYPE]
+    expected = theirs.load(str(root)).select(*fields, column.split(maxsplit=1)[0], "year")
+    found = ours(spark, READERS[kind], root, schema, {"includeMetadata": "true"})
+    found = found.select(*fields, column.split(maxsplit=1)[0], "year")
+    assert expected.count() == (8 if kind == "binaryFile" else 16)
+    assert_df_equality(found, expected, ignore_row_order=True, ignore_nullable=True)
+
+
+VALUES = {
+    "int": ("7", 7), "long": ("-5", -5), "short": ("3", 3), "double": ("1.5", 1.5), "boolean": ("TRUE", True),
+    "string": ("a%3Ab%25", "a:b%"), "date": ("2024-02-29", dt.date(2024, 2, 29)), "binary": ("ab", b"ab"),
+    "timestamp": ("2024-02-29 01%3A02%3A03", None), "decimal(5,2)": ("1.25", None), "byte": ("-1", -1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_have_the_type_of_the_schema_as_in_spark(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    raw, expected = VALUES[kind]
+    for value in (raw, "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"k={value}").mkdir()
+        (tmp_path / f"k={value}" / "a.txt").write_text("x\n")
+    schema = f"value string, k {kind}"
+    found = ours(spark, TextReader, tmp_path, schema)
+    assert_df_equality(found, spark.read.schema(schema).text(str(tmp_path)), ignore_row_order=True)
+    values = [row.k for row in found.collect()]
+    assert None in values
+    assert expected in values
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        ("abc", "int"),
+        ("300", "byte"),
+        ("2024-13-01", "date"),
+        ("1.255", "decimal(5,2)"),
+        ("", "string"),
+        ("123456789012345678901234567890", "decimal(38,18)"),
+        ("7", "decimal(38,38)"),
+        ("0", "boolean"),
+        ("1e99999999999", "decimal(5,2)"),
+    ],
+)
+def test_a_value_that_the_type_does_not_hold_is_an_error_with_the_path(
+    tmp_path: Path, raw: str, kind: str
+) -> None:
+    (tmp_path / f"k={raw}").mkdir()
+    (tmp_path / f"k={raw}" / "a.txt").write_text("x\n")
+    with pytest.raises(SplitReadError, match=rf"k={raw}/a\.txt: '{raw}' in the name of the directory is no"):
+        batches_of(
+            TextReader, [split_of(tmp_path / f"k={raw}" / "a.txt")], tmp_path, f"value string, k {kind}"
+        )
+
+
+def test_a_null_in_a_partition_column_that_is_not_null_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "k=__HIVE_DEFAULT_PARTITION__"
+    folder.mkdir()
+    (folder / "a").write_text("x\n")
+    with pytest.raises(SchemaError, match="the partition column k is null there"):
+        batches_of(TextReader, [split_of(folder / "a")], tmp_path, "value string, k int not null")
+
+
+def test_the_value_of_the_path_hides_that_of_the_file_as_in_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "k=1").mkdir()
+    pq.write_table(pa.table({"v": ["x"], "k": pa.array([7], pa.int32())}), tmp_path / "k=1" / "a")
+    schema = "v string, k int"
+    theirs = spark.read.schema(schema).parquet(str(tmp_path))
+    assert_df_equality(ours(spark, ParquetReader, tmp_path, schema), theirs)
+
+
+def test_directories_mean_nothing_with_recursive_look_up_as_in_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder_of(spark, "json", tmp_path)
+    schema = "value string, year int"
+    found = ours(spark, JsonLinesReader, tmp_path, schema, {"recursiveFileLookup": "true"})
+    theirs = spark.read.schema(schema).option("recursiveFileLookup", "true").json(str(tmp_path))
+    assert_df_equality(found, theirs, ignore_row_order=True)
+
+
+def test_directories_above_the_base_path_are_no_columns_and_base_path_moves_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder_of(spark, "json", tmp_path)
+    inner = tmp_path / "year=2024"
+    schema = "value string, letter string, year int"
+    theirs = spark.read.schema(schema).json(str(inner))
+    assert_df_equality(
+        ours(spark, JsonLinesReader, inner, schema),
+        theirs.select("value", "letter", "year"),
+        ignore_row_order=True,
+    )
+    with_base = spark.read.schema(schema).option("basePath", str(tmp_path)).json(str(inner))
+    assert_df_equality(
+        ours(spark, JsonLinesReader, inner, schema, {"basePath": str(tmp_path)}),
+        with_base.select("value", "letter", "year"),
+        ignore_row_order=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("{root}/*/x", None), ("{root}/k=*", None), ("{root}", 1), ("{root}/{{k=1/x,k=2}}", 1)],
+)
+def test_what_a_glob_matches_is_the_base_path(tmp_path: Path, path: str, expected: int | None) -> None:
+    folder = tmp_path / "k=1" / "x" / "l=2"
+    folder.mkdir(parents=True)
+    (folder / "a").write_text("{}\n")
+    root = Path(path.format(root=tmp_path))
+    schema = "value string, k int, l int"
+    [batch] = batches_of(JsonLinesReader, [split_of(folder / "a")], root, schema)
+    assert batch["l"].to_pylist() == [2]
+    assert batch["k"].to_pylist() == [expected]
+
+
+def test_files_of_several_directories_share_a_batch(tmp_path: Path) -> None:
+    for key in "ab":
+        (tmp_path / f"k={key}").mkdir()
+        for number in range(5):
+            (tmp_path / f"k={key}" / str(number)).write_text("x\n")
+    splits = [split_of(path) for path in sorted(tmp_path.rglob("*")) if path.is_file()]
+    [batch] = batches_of(TextReader, splits, tmp_path, "value string, k string")
+    assert batch["k"].to_pylist() == ["a"] * 5 + ["b"] * 5
+
+
+def test_remote_directories_are_columns_too() -> None:
+    import fsspec
+
+    fsspec.filesystem("memory").pipe("/columns/k=1/a.txt", b"x\n")
+    split = FileSplit(path="memory:///columns/k=1/a.txt", length=2, modified_us=0)
+    options = {"includeMetadata": "true"}
+    [batch] = batches_of(
+        TextReader, [split], Path("unused"), f"value string, k int, {METADATA}",
+        options | {"basePath": "memory://columns"},
+    )  # fmt: skip
+    assert batch["k"].to_pylist() == [1]
+    assert batch["_metadata"][0].as_py()["file_name"] == "a.txt"
+
+
+def test_metadata_says_which_range_of_the_file_a_row_is_of(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1\n2\n3\n4\n")
+    splits = [split_of(tmp_path / "a", 0, 4), split_of(tmp_path / "a", 4)]
+    schema = "value string, _metadata struct<file_block_start: long, file_block_length: long>"
+    batches = batches_of(TextReader, splits, tmp_path, schema, {"includeMetadata": "true"})
+    found = [
+        (value["file_block_start"], value["file_block_length"])
+        for b in batches
+        for value in b["_metadata"].to_pylist()
+    ]
+    assert found == [(0, 4), (0, 4), (4, 4), (4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("value string", "option includeMetadata is true and the schema has no column _metadata"),
+        ("value string, _metadata string", "the column _metadata has no field string of type string"),
+        (
+            "value string, _metadata struct<size: long>",
+            "the column _metadata has no field size of type int64",
+        ),
+        ("value string, _metadata struct<file_size: int>", "has no field file_size of type int32"),
+    ],
+)
+def test_a_schema_that_metadata_does_not_fit_is_refused(tmp_path: Path, schema: str, said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        batches_of(TextReader, [], tmp_path, schema, {"includeMetadata": "true"})
+
+
+@pytest.mark.parametrize("reader", [TextReader, BinaryReader])
+def test_a_default_schema_has_the_metadata_that_is_asked_for(reader: Read) -> None:
+    options = Options.parse({"includeMetadata": "true"}, reader.options)
+    schema = reader.default_schema(options)
+    assert schema is not None
+    assert schema.field("_metadata").equals(arrow_schema(METADATA).field(0))

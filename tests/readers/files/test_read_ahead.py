@@ -1,0 +1,298 @@
+"""What a store over the network takes long to give is fetched ahead; the store is an HTTP server here."""
+
+from __future__ import annotations
+
+import gc
+import io
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fastavro
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fsspec.asyn import AsyncFileSystem
+from fsspec.caching import BackgroundBlockCache
+from pyarrow import ipc, orc
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Options
+from flip27_source.reader import SplitReader
+from flip27_source.readers.binary import BinaryReader
+from flip27_source.readers.columnar.arrow_files import ArrowReader
+from flip27_source.readers.columnar.avro import AvroReader
+from flip27_source.readers.columnar.orc import OrcReader
+from flip27_source.readers.columnar.parquet import ParquetReader
+from flip27_source.readers.files.input import open_file, read_whole
+from flip27_source.readers.files.line_blocks import line_blocks
+from flip27_source.readers.files.read_ahead import fetched_ahead
+from flip27_source.readers.text import TextReader
+
+from ..spark_reading import read_batches
+
+DEADLINE_S = 30.0
+OPTIONS = Options.parse({}, TextReader.options)
+
+
+class FileServer:
+    """Gives files out, whole or in ranges, and keeps which were asked for.
+
+    Attributes:
+        gate: called with each path that is asked for, before the answer.
+    """
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+        self.asked: list[tuple[str, int]] = []
+        self.changed = threading.Condition()
+        self.gate: Callable[[str], Any] = lambda _path: None
+        self.url = ""
+
+    def split(self, name: str) -> FileSplit:
+        length = len(self.files.get(name, b"x"))
+        return FileSplit(path=f"{self.url}/{name}", length=length, modified_us=0)
+
+    def wait_until_asked(self, name: str, start: int) -> None:
+        """Until a range of a file that starts there was asked for."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: (name, start) in self.asked, DEADLINE_S), self.asked
+
+
+@contextmanager
+def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
+    server = FileServer(files)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_HEAD(self) -> None:
+            self._answer(body=False)
+
+        def do_GET(self) -> None:
+            self._answer(body=True)
+
+        def _answer(self, *, body: bool) -> None:
+            name = self.path.lstrip("/")
+            content = server.files.get(name)
+            if content is None:
+                self.send_error(404)
+                return
+            given = self.headers.get("Range")
+            start, stop = 0, len(content)
+            if given:
+                first, last = given.removeprefix("bytes=").split("-")
+                start, stop = int(first), min(int(last or len(content)) + 1, len(content))
+            if body:
+                with server.changed:
+                    server.asked.append((name, start))
+                    server.changed.notify_all()
+                server.gate(name)
+            self.send_response(206 if given else 200)
+            self.send_header("Content-Length", str(stop - start))
+            self.send_header("Accept-Ranges", "bytes")
+            if given:
+                self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(content)}")
+            self.end_headers()
+            if body:
+                self.wfile.write(content[start:stop])
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.url = f"http://127.0.0.1:{listening.server_address[1]}"
+    thread = threading.Thread(target=listening.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        listening.shutdown()
+        thread.join()
+        listening.server_close()
+
+
+def test_small_files_are_asked_for_before_the_first_one_has_come() -> None:
+    """The server answers none of four before it was asked for all of them."""
+    files = {f"{number}.txt": f"line {number}\n".encode() for number in range(4)}
+    with serving(files) as server:
+        together = threading.Barrier(4)
+        server.gate = lambda _: together.wait(DEADLINE_S)
+        blocks = list(line_blocks([server.split(name) for name in files], OPTIONS))
+    assert [block.data for block in blocks] == [b"line 0\nline 1\nline 2\nline 3\n"]
+
+
+def parquet(table: pa.Table, sink: Any) -> None:
+    pq.write_table(table, sink)
+
+
+def arrow(table: pa.Table, sink: Any) -> None:
+    with ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+
+
+def avro(table: pa.Table, sink: Any) -> None:
+    schema = {"type": "record", "name": "row", "fields": [{"name": "n", "type": "long"}]}
+    fastavro.writer(sink, schema, table.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("reader", "write"),
+    [(ParquetReader, parquet), (OrcReader, orc.write_table), (ArrowReader, arrow), (AvroReader, avro)],
+)
+def test_small_files_of_every_format_are_asked_for_together_and_once(
+    reader: type[SplitReader[FileSplit]], write: Callable[[pa.Table, Any], None]
+) -> None:
+    files = {}
+    for number in range(2):
+        write(pa.table({"n": [number]}), sink := io.BytesIO())
+        files[f"{number}"] = sink.getvalue()
+    with serving(files) as server:
+        together = threading.Barrier(2)
+        server.gate = lambda _: together.wait(DEADLINE_S)
+        batches = read_batches(reader(), map(server.split, files), pa.schema([("n", pa.int64())]))
+        assert sorted(server.asked) == [("0", 0), ("1", 0)]
+    assert pa.Table.from_batches(batches).to_pydict() == {"n": [0, 1]}
+
+
+def test_binary_files_are_asked_for_together_where_their_content_is_wanted() -> None:
+    with serving({"a": b"aa", "b": b"bb"}) as server:
+        together = threading.Barrier(2)
+        server.gate = lambda _: together.wait(DEADLINE_S)
+        wanted = pa.schema([("content", pa.binary())])
+        batches = read_batches(BinaryReader(), map(server.split, "ab"), wanted)
+        assert pa.Table.from_batches(batches).to_pydict() == {"content": [b"aa", b"bb"]}
+        server.asked.clear()
+        read_batches(BinaryReader(), map(server.split, "ab"), pa.schema([("length", pa.int64())]))
+        assert server.asked == []
+
+
+def test_no_more_is_fetched_ahead_than_there_is_room_for() -> None:
+    files = {f"{number:03d}": b"x" for number in range(100)}
+    with serving(files) as server:
+        given = fetched_ahead([server.split(name) for name in files], OPTIONS)
+        first = [fetched for _, fetched in islice(given, 1)]
+        assert [fetched.result(DEADLINE_S) for fetched in first if fetched] == [b"x"]
+        given.close()  # type: ignore[attr-defined]
+        assert len(server.asked) <= 33
+
+
+def test_a_file_that_is_not_there_fails_in_its_turn_and_not_before() -> None:
+    with serving({"a": b"a", "c": b"c"}) as server:
+        given = fetched_ahead([server.split(name) for name in ("a", "b", "c")], OPTIONS)
+        contents = [fetched for _, fetched in given if fetched is not None]
+        assert contents[0].result(DEADLINE_S) == b"a"
+        with pytest.raises(SplitReadError, match=r"/b is not there any more"):
+            contents[1].result(DEADLINE_S)
+        assert contents[2].result(DEADLINE_S) == b"c"
+
+
+def test_a_file_that_has_grown_since_it_was_found_is_refused() -> None:
+    with serving({"a": b"a"}) as server:
+        split = server.split("a")
+        server.files["a"] = b"a and more"
+        ((_, fetched),) = fetched_ahead([split], OPTIONS)
+        assert fetched is not None
+        with pytest.raises(SplitReadError, match="had 1 bytes when it was discovered"):
+            fetched.result(DEADLINE_S)
+
+
+def test_local_files_are_read_in_their_turn(tmp_path: Path) -> None:
+    splits = [
+        FileSplit(path=path, length=1, modified_us=0) for path in (f"{tmp_path}/a", f"file://{tmp_path}/b")
+    ]
+    assert list(fetched_ahead(splits, OPTIONS)) == [(split, None) for split in splits]
+
+
+def split_at(url: str) -> FileSplit:
+    return FileSplit(path=url, length=-1, modified_us=0)
+
+
+def test_what_comes_next_of_a_large_file_is_asked_for_while_this_is_read() -> None:
+    block = 8 << 20
+    with (
+        serving({"large": b"x" * (3 * block)}) as server,
+        open_file(split_at(f"{server.url}/large"), OPTIONS) as stream,
+    ):
+        assert stream.read(10) == b"x" * 10
+        server.wait_until_asked("large", block)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """What only the garbage collector would find stays."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("closes_its_cache", [True, False], ids=["fsspec 2026.7", "fsspec before 2026.7"])
+def test_a_file_that_is_closed_leaves_no_blocks_and_no_thread_behind(
+    closes_its_cache: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not closes_its_cache:
+        monkeypatch.delattr(BackgroundBlockCache, "close", raising=False)
+    files = {f"{number}": bytes(20 << 20) for number in range(3)}
+    with serving(files) as server, no_collection():
+        threads = set(threading.enumerate())
+        caches = []
+        for name, content in files.items():
+            with open_file(split_at(f"{server.url}/{name}"), OPTIONS) as stream:
+                caches.append(weakref.ref(stream.cache))  # type: ignore[attr-defined]
+                assert stream.read(12 << 20) + stream.read() == content
+        assert [cache() for cache in caches] == [None, None, None]
+        left = {thread.name for thread in set(threading.enumerate()) - threads}
+        assert not [name for name in left if name.startswith("ThreadPoolExecutor")]
+
+
+class Made(AsyncFileSystem):
+    """Keeps on which threads it was made."""
+
+    protocol = "made"
+    cachable = False
+    threads: ClassVar[list[threading.Thread]] = []
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.threads.append(threading.current_thread())
+
+    async def _cat_file(self, path: str, **_: Any) -> bytes:
+        return b"x"
+
+
+def test_the_file_system_is_made_once_before_the_threads_that_fetch() -> None:
+    fsspec.register_implementation("made", Made, clobber=True)
+    Made.threads.clear()
+    splits = [FileSplit(path=f"made://once/{number}", length=1, modified_us=0) for number in range(40)]
+    contents = [fetched.result(DEADLINE_S) for _, fetched in fetched_ahead(splits, OPTIONS) if fetched]
+    assert contents == [b"x"] * 40
+    assert Made.threads == [threading.current_thread()]
+
+
+class NotMade(Made):
+    """As of a server that does not answer."""
+
+    protocol = "not-made"
+
+    def __init__(self, **_: Any) -> None:
+        raise ConnectionError("nobody answers")
+
+
+def test_a_file_system_that_cannot_be_made_fails_with_the_file_in_its_turn() -> None:
+    fsspec.register_implementation("made", Made, clobber=True)
+    fsspec.register_implementation("not-made", NotMade, clobber=True)
+    there, not_there = (FileSplit(path=f"{p}://a", length=1, modified_us=0) for p in ("made", "not-made"))
+    given = fetched_ahead([there, not_there], OPTIONS)
+    assert next(given)[0] == there
+    assert next(given) == (not_there, None)
+    with pytest.raises(SplitReadError, match="not-made://a cannot be read: ConnectionError: nobody answers"):
+        read_whole(not_there, OPTIONS)

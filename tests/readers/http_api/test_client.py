@@ -1,0 +1,277 @@
+"""Requests of the http reader: when they are made again, what errors say, and what they never say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from flip27_source.errors import Flip27Error, OptionError, SplitReadError
+from tests.http_api import Answer, Cuts, Fails, HangsUp, HttpApi, IsSlow, Misbehaviour, Params, Says, http_api
+from tests.readers.http_api.reading import Share, read, reader_of, records, split_of
+
+SECRET = "s3cr3t/tok+en="
+
+
+@pytest.fixture
+def api() -> Iterator[HttpApi]:
+    with http_api() as running:
+        running.records = records(*range(6))
+        yield running
+
+
+def test_pauses_grow_up_to_the_longest(api: HttpApi) -> None:
+    api.misbehaves(*[Fails(503)] * 5)
+    assert read(api, "cursor", maxBackoff="5s").pauses == [1, 2, 4, 5, 5]
+
+
+def test_the_server_says_how_long_to_wait_in_seconds_or_by_a_date(api: HttpApi) -> None:
+    """1 January 2026, 00:00:00, is 1767225600 seconds after the epoch."""
+    date = "Thu, 01 Jan 2026 00:00:30 GMT"
+    api.misbehaves(*(Fails(429, retry_after=value) for value in ("7", date, "soon", "100000", "0")))
+    share = read(api, "cursor", now_s=1_767_225_600.0)
+    assert share.pauses == [7, 30, 4, 60, 0]
+    assert share.ids == list(range(6))
+
+
+def test_retries_begin_anew_with_each_request(api: HttpApi) -> None:
+    api.misbehaves(Fails(), HangsUp(), None, Fails(), Cuts())
+    assert read(api, "cursor", httpRetries="2").pauses == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        (Fails(500, body="out of order"), "status 500 Internal Server Error, 'out of order'"),
+        (Fails(429), "status 429 Too Many Requests"),
+        (HangsUp(), "the connection broke"),
+        (Cuts(), "the body was cut off: .*Incomplete"),
+        (Cuts("chunked"), "the body was cut off: "),
+        (Cuts("close"), "the answer is no JSON: Input data was truncated"),
+    ],
+)
+def test_after_the_last_retry_the_error_says_what_failed_how_often(
+    api: HttpApi, how: Misbehaviour, why: str
+) -> None:
+    first = read(api, "cursor", pages=1)
+    api.misbehaves(*[how] * 3)
+    with pytest.raises(SplitReadError, match=f"cursor=after-4 failed 3 times: .*{why}") as caught:
+        read(api, "cursor", first.position, httpRetries="2")
+    assert "What to do" in str(caught.value)
+    assert len(api.requests) == 4
+
+
+def test_a_server_that_is_too_slow_is_asked_again(api: HttpApi) -> None:
+    api.misbehaves(IsSlow())
+    share = read(api, "cursor", requestTimeout="100ms")
+    assert (share.ids, share.pauses) == (list(range(6)), [1])
+
+
+def test_a_server_that_is_not_there_is_named(api: HttpApi) -> None:
+    with http_api() as gone:
+        pass
+    with pytest.raises(SplitReadError, match=rf"GET {gone.url}/cursor/orders failed 2 times: the connection"):
+        read(gone, "cursor", httpRetries="1")
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        (400, "check the path, endpoints and parameters"),
+        (401, "check the credential: authEnv or authToken"),
+        (403, "check what the credential"),
+        (404, "check the path and endpoints"),
+        (410, "start a query with a new checkpoint"),
+        (302, "redirects are not followed with credentials"),
+        (204, "check the path"),
+    ],
+)
+def test_other_statuses_fail_at_once(api: HttpApi, status: int, remedy: str) -> None:
+    api.misbehaves(Fails(status, body=""))
+    with pytest.raises(SplitReadError, match=f"/cursor/orders failed: status {status}") as caught:
+        read(api, "cursor")
+    assert remedy in str(caught.value)
+    assert len(api.requests) == 1
+
+
+def test_redirects_are_not_followed_but_told(api: HttpApi) -> None:
+    api.misbehaves(Fails(301, location="/none/elsewhere?token=abc"))
+    with pytest.raises(SplitReadError, match="status 301 Moved Permanently") as caught:
+        read(api, "none", authToken=SECRET)
+    assert "give the URL that it leads to, /none/elsewhere?token=***" in str(caught.value)
+    assert len(api.requests) == 1
+
+
+def test_the_first_of_numbered_pages_has_to_be_there(api: HttpApi) -> None:
+    api.misbehaves(Fails(404))
+    with pytest.raises(SplitReadError, match=r"page/orders\?page=1 failed: status 404"):
+        read(api, "page")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"<html>", r"the answer is no JSON: .*: '<html>'"),
+        (b"", r"the answer is no JSON: .*: ''"),
+        (
+            b'{"items": []}',
+            "no list of records at recordsPath data.items: has nothing there; the answer has items",
+        ),
+        (b'{"data": {"items": {}}}', "no list of records at recordsPath data.items: Expected `array`"),
+        (b'{"data": []}', "no list of records at recordsPath data.items: Expected `object`"),
+        (b'{"data": {"items": [{}, 5]}}', "record 1 of the page is no JSON object: '5'"),
+        (b'{"data": {"items": []}, "meta": {"next": [1]}}', r"the value at meta.next is no cursor: '\[1\]'"),
+    ],
+)
+def test_an_answer_of_another_shape_is_an_error_that_says_where_and_what(
+    api: HttpApi, body: bytes, why: str
+) -> None:
+    api.misbehaves(None, Says(body))
+    with pytest.raises(SplitReadError, match=rf"http://127.0.0.1:\d+/cursor/orders\?cursor=after-4: {why}"):
+        read(api, "cursor")
+    assert len(api.requests) == 2
+
+
+def test_without_recordspath_the_error_tells_what_the_answer_has(api: HttpApi) -> None:
+    with pytest.raises(
+        SplitReadError, match=r"no list of records in the answer: .* has data, meta"
+    ) as caught:
+        read(api, "none", split_of(api, "cursor"))
+    assert "set recordsPath" in str(caught.value)
+
+
+def test_a_list_that_is_null_is_empty(api: HttpApi) -> None:
+    api.misbehaves(Says(b'{"data": {"items": null}, "meta": {}}'))
+    assert read(api, "cursor").marks == []
+
+
+def test_a_byte_order_mark_is_passed_over(api: HttpApi) -> None:
+    api.misbehaves(Says(b'\xef\xbb\xbf[{"id": 1}]'))
+    assert read(api, "none").ids == [1]
+
+
+def test_a_link_to_another_server_is_not_followed(api: HttpApi) -> None:
+    api.misbehaves(Says(b"[]", headers=(("Link", '<https://evil.example/x>; rel="next"'),)))
+    with pytest.raises(SplitReadError, match=r"leads to another server, https://evil\.example/x"):
+        read(api, "link", authToken=SECRET)
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "header", "value"),
+    [
+        ({"authToken": SECRET}, "Authorization", f"Bearer {SECRET}"),
+        ({"authEnv": "ORDERS_TOKEN"}, "Authorization", "Bearer from-the-environment"),
+        ({"authToken": SECRET, "authScheme": "Token"}, "Authorization", f"Token {SECRET}"),
+        ({"authToken": SECRET, "authScheme": ""}, "Authorization", SECRET),
+        ({"authToken": SECRET, "authHeader": "X-Api-Key"}, "X-Api-Key", SECRET),
+        ({"headers": '{"X-Tenant": "7"}'}, "X-Tenant", "7"),
+    ],
+)
+def test_credentials_and_headers_are_sent_with_every_request(
+    api: HttpApi, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], header: str, value: str
+) -> None:
+    monkeypatch.setenv("ORDERS_TOKEN", "from-the-environment\n")
+    read(api, "link", **options)
+    assert [headers.get(header) for _, _, headers in api.requests] == [value, value]
+
+
+def test_a_token_in_the_url_is_sent_and_taken_out_of_links(api: HttpApi) -> None:
+    api.token = SECRET
+    share = read(api, "link", authToken=SECRET, authParam="token")
+    assert share.ids == list(range(6))
+    assert [params["token"] for _, params, _ in api.requests] == [SECRET, SECRET]
+    assert SECRET not in repr(share.marks)
+    assert "token" not in repr(share.marks)
+
+
+def test_credentials_of_netrc_are_not_sent(
+    api: HttpApi, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    netrc = tmp_path_factory.mktemp("home") / "netrc"
+    netrc.write_text("machine 127.0.0.1 login someone password else\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    read(api, "none")
+    read(api, "none", authToken=SECRET)
+    assert [headers.get("Authorization") for _, _, headers in api.requests] == [None, f"Bearer {SECRET}"]
+
+
+@dataclass(frozen=True)
+class Echoes(Misbehaviour):
+    """Quotes the credential of the request, ``at`` so many characters into an answer that is no JSON."""
+
+    status: int
+    at: int = 0
+    escaped: bool = False
+    framing: str = "length"
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        headers = api.requests[-1][2]
+        sent = headers.get("Authorization") or headers.get("X-Api-Key") or params["my-token"]
+        sent = sent.replace("/", r"\/") if self.escaped else sent
+        return Answer(b"x" * self.at + sent.encode(), status=self.status, framing=self.framing)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *(Echoes(status, at) for status in (200, 400, 500) for at in (0, 80, 190)),
+        Echoes(200, escaped=True),
+        Echoes(200, framing="close"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("sent_by", [{}, {"authParam": "my-token"}, {"authHeader": "X-Api-Key"}])
+def test_no_error_tells_the_credential(api: HttpApi, how: Misbehaviour, sent_by: dict[str, str]) -> None:
+    api.misbehaves(*[how] * 3)
+    options = {"authToken": SECRET, "httpRetries": "2", **sent_by}
+    with pytest.raises(Flip27Error) as caught:
+        read(api, "link", pagination="since", sinceField="at", pageSize="5", **options)
+    assert SECRET not in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_an_error_of_the_connection_does_not_tell_the_credential() -> None:
+    with http_api() as gone:
+        pass
+    with pytest.raises(SplitReadError) as caught:
+        read(gone, "link", authToken=SECRET, authParam="t", httpRetries="0", headers='{"X-Key": "k3y-value"}')
+    assert "s3cr3t" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_link_that_holds_the_credential_is_refused(api: HttpApi) -> None:
+    api.misbehaves(Says(b"[]", headers=(("Link", f'</next?other={SECRET}>; rel="next"'),)))
+    with pytest.raises(SplitReadError, match="holds the credential, which is never stored") as caught:
+        read(api, "link", authToken=SECRET)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"authToken": "a\nb"}, r"the token of option authToken \(not shown\) has characters"),
+        (
+            {"authEnv": "NOT_SET_ANYWHERE"},
+            "the environment variable NOT_SET_ANYWHERE of option authEnv is not set",
+        ),
+        ({"authEnv": "HOME", "authToken": "x"}, "authEnv and authToken are both set"),
+        ({"authParam": "t", "authHeader": "X-T", "authToken": "x"}, "authParam puts the token into the URL"),
+        ({"headers": '{"X-T": "a\\nb"}'}, r"the header 'X-T' of option headers has a value \(not shown\)"),
+        ({"headers": "s3cr3t"}, r"option headers has the value \(not shown\)"),
+        ({"pagination": "cursor"}, "option cursorPath is not set"),
+        ({"pagination": "since", "pageSize": "5"}, "option sinceField is not set"),
+        ({"pagination": "since", "sinceField": "at"}, "option pageSize is not set"),
+        ({"pageSizeParam": "limit"}, "option pageSize is not set"),
+        ({"pageParam": "p"}, "option pageParam is for pagination page, and pagination is none"),
+        ({"recordsPath": "a..b"}, "names joined by dots"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused_without_their_secrets(
+    api: HttpApi, options: dict[str, str], why: str
+) -> None:
+    with pytest.raises(OptionError, match=why) as caught:
+        reader_of(api, options, share=Share())
+    assert "s3cr3t" not in str(caught.value)

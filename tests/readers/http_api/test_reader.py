@@ -1,0 +1,332 @@
+"""The http reader: every record once, however an API is paged, read in parts, and misbehaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from flip27_source.errors import SplitReadError
+from tests.http_api import (
+    ChangesPageSize,
+    Cuts,
+    Fails,
+    Grows,
+    HangsUp,
+    HttpApi,
+    Misbehaviour,
+    Repeats,
+    Says,
+    http_api,
+)
+from tests.readers.http_api.reading import KINDS, ids_from, ids_page_by_page, read, records, split_of
+
+EACH_KIND = pytest.mark.parametrize("kind", KINDS)
+ALL = list(range(18))
+
+PASSING: dict[str, Callable[[], Misbehaviour]] = {
+    "500": Fails,
+    "429": lambda: Fails(429, retry_after="7"),
+    "hangs up": HangsUp,
+    "cut": Cuts,
+    "cut in chunks": lambda: Cuts("chunked"),
+    "cut without a length": lambda: Cuts("close"),
+    "repeats": Repeats,
+    "grows": lambda: Grows(tuple(records(18, 19))),
+    "smaller pages": lambda: ChangesPageSize(3),
+    "larger pages": lambda: ChangesPageSize(6),
+}
+"""What the server may do at any request, and no row is lost or comes twice."""
+
+
+@pytest.fixture
+def api() -> Iterator[HttpApi]:
+    with http_api() as running:
+        running.records = records(*ALL)
+        yield running
+
+
+@EACH_KIND
+def test_all_pages_come_in_order(api: HttpApi, kind: str) -> None:
+    share = read(api, kind)
+    assert share.ids == ALL
+    assert share.pauses == []
+
+
+@EACH_KIND
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 6, 9])
+def test_last_pages_of_any_fill_are_read_whole_and_once(api: HttpApi, kind: str, count: int) -> None:
+    api.records = records(*range(count))
+    assert ids_page_by_page(api, kind) == list(range(count))
+
+
+@EACH_KIND
+def test_each_page_read_by_a_reader_of_its_own_gives_every_record_once(api: HttpApi, kind: str) -> None:
+    assert ids_page_by_page(api, kind) == ALL
+
+
+@EACH_KIND
+def test_records_that_are_added_later_are_read_from_the_last_position_on(api: HttpApi, kind: str) -> None:
+    share = read(api, kind)
+    found = share.ids
+    for number in range(18, 31):
+        api.records += records(number)
+        share = read(api, kind, share.position)
+        found += share.ids
+        assert read(api, kind, share.position).ids == []
+    assert found == list(range(31))
+
+
+@EACH_KIND
+def test_records_that_are_added_between_any_two_requests_come_once(api: HttpApi, kind: str) -> None:
+    api.records = records(*range(7))
+    api.misbehaves(*(Grows(tuple(records(7 + 2 * n, 8 + 2 * n))) for n in range(6)))
+    share = read(api, kind)
+    assert share.ids + ids_from(api, kind, share.position) == list(range(19))
+
+
+@EACH_KIND
+@pytest.mark.parametrize("how", PASSING)
+@pytest.mark.parametrize("request_number", [0, 2, 5])
+def test_every_record_comes_once_whatever_goes_wrong_at_any_request(
+    api: HttpApi, kind: str, how: str, request_number: int
+) -> None:
+    api.misbehaves(*[None] * request_number, PASSING[how]())
+    share = read(api, kind)
+    rest = ids_from(api, kind, share.position)
+    wanted = [*ALL, 18, 19] if len(api.records) == 20 else ALL
+    assert share.ids + rest == wanted
+
+
+@EACH_KIND
+@pytest.mark.parametrize("how", [name for name in PASSING if name != "grows"])
+def test_read_page_by_page_every_record_comes_once_whatever_goes_wrong(
+    api: HttpApi, kind: str, how: str
+) -> None:
+    api.misbehaves(None, None, None, PASSING[how](), None, None, None)
+    assert ids_page_by_page(api, kind) == ALL
+
+
+@EACH_KIND
+@pytest.mark.parametrize("how", ["nothing", "added", *PASSING])
+def test_a_batch_that_is_read_again_has_the_same_rows_and_ends_at_the_same_position(
+    api: HttpApi, kind: str, how: str
+) -> None:
+    """From every position to every later one of a first attempt."""
+    first = read(api, kind)
+    starts = [(split_of(api, kind), 0), *first.marks]
+    if how == "added":
+        api.records += records(17, 18, 19, 20, 21, 22)[1:]
+    for number, (start, rows_before) in enumerate(starts):
+        for end, rows_until in starts[number + 1 :]:
+            api.page_size = 4
+            if how in PASSING and how != "grows":
+                api.misbehaves(None, PASSING[how]())
+            again = read(api, kind, start, end=end)
+            assert again.ids == first.ids[rows_before:rows_until]
+            assert again.position == end
+            api.misbehaviours.clear()
+
+
+@EACH_KIND
+def test_after_a_batch_was_read_again_with_other_pages_the_next_one_goes_on_behind_it(
+    api: HttpApi, kind: str
+) -> None:
+    first = read(api, kind, pages=2)
+    api.page_size = 7
+    again = read(api, kind, end=first.position)
+    assert again.ids == first.ids
+    assert again.ids + read(api, kind, again.position).ids == ALL
+
+
+@EACH_KIND
+@pytest.mark.parametrize("size", [1, 3, 5, 7, 100])
+def test_positions_hold_when_the_server_changes_its_page_size(api: HttpApi, kind: str, size: int) -> None:
+    for pages in range(1, 8):
+        api.page_size = 4
+        first = read(api, kind, pages=pages)
+        if not first.marks:
+            break
+        api.page_size = max(size, 3) if "since" in kind else size  # more than there are of one time
+        assert first.ids + read(api, kind, first.position).ids == ALL
+
+
+@pytest.mark.parametrize("kind", ["cursor", "feed", "link", "body_link"])
+def test_positions_within_a_page_hold_without_checks_too_when_pages_become_smaller(
+    api: HttpApi, kind: str
+) -> None:
+    first = read(api, kind)
+    api.page_size = 1
+    api.records += records(18, 19)
+    assert read(api, kind, first.position, checkRecords="false").ids == [18, 19]
+
+
+@EACH_KIND
+def test_a_replay_that_finds_fewer_records_fails(api: HttpApi, kind: str) -> None:
+    first = read(api, kind)
+    del api.records[-1]
+    with pytest.raises(SplitReadError, match="the batch is read again") as caught:
+        read(api, kind, end=first.position)
+    assert "checkRecords" in str(caught.value)
+
+
+@EACH_KIND
+def test_a_replay_that_finds_other_records_fails(api: HttpApi, kind: str) -> None:
+    first = read(api, kind)
+    del api.records[4]
+    api.records += records(18)
+    with pytest.raises(SplitReadError, match="the batch is read again"):
+        read(api, kind, end=first.position)
+
+
+@EACH_KIND
+def test_finish_ends_an_endpoint_in_the_first_read_that_finds_nothing(api: HttpApi, kind: str) -> None:
+    share = read(api, kind, atEnd="finish")
+    assert share.ids == ALL
+    assert share.position is not None
+    done = read(api, kind, share.position, atEnd="finish")
+    assert (done.ids, done.marks) == ([], [(None, 0)])
+
+
+@EACH_KIND
+def test_the_batch_that_finished_an_endpoint_has_no_rows_when_it_is_read_again(
+    api: HttpApi, kind: str
+) -> None:
+    share = read(api, kind)
+    api.records += records(18, 19)
+    again = read(api, kind, share.position, is_replay=True, atEnd="finish")
+    assert (again.ids, again.marks) == ([], [(None, 0)])
+
+
+def test_nothing_new_gives_no_progress(api: HttpApi) -> None:
+    for kind in KINDS:
+        share = read(api, kind)
+        assert read(api, kind, share.position).marks == [], kind
+
+
+@pytest.mark.parametrize("kind", ["cursor", "link", "body_link", "page", "strict_page", "sized_page", "none"])
+def test_a_page_that_loses_the_record_read_last_is_not_read_on_quietly(api: HttpApi, kind: str) -> None:
+    share = read(api, kind)
+    del api.records[2]
+    with pytest.raises(SplitReadError, match="the record that was read last is not where it was") as caught:
+        read(api, kind, share.position)
+    assert "oldest first" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["cursor", "link", "body_link", "page", "none"])
+def test_with_ids_reading_goes_on_behind_the_last_record_where_it_is_now(api: HttpApi, kind: str) -> None:
+    share = read(api, kind, idField="id")
+    del api.records[-2]
+    api.records[-1] = {"id": 17, "at": "changed"}
+    api.records += records(18, 19)
+    assert read(api, kind, share.position, idField="id").ids == [18, 19]
+
+
+@pytest.mark.parametrize("kind", ["page", "cursor", "link"])
+def test_without_checks_reading_goes_on_at_the_same_number_of_records(api: HttpApi, kind: str) -> None:
+    share = read(api, kind)
+    api.records = records(*range(100, 120))
+    assert read(api, kind, share.position, checkRecords="false").ids == [118, 119]
+
+
+@pytest.mark.parametrize("kind", ["cursor", "link", "body_link"])
+def test_a_server_that_keeps_repeating_a_page_is_an_error_and_not_a_loop(api: HttpApi, kind: str) -> None:
+    api.misbehaves(None, None, *[Repeats()] * 6)
+    with pytest.raises(SplitReadError, match=r"failed 6 times: .* a page that was read before"):
+        read(api, kind)
+
+
+def test_pages_by_number_that_repeat_are_an_error_and_not_rows(api: HttpApi) -> None:
+    api.misbehaves(None, *[Repeats()] * 6)
+    with pytest.raises(SplitReadError, match="the page has the records of a page before it"):
+        read(api, "page")
+
+
+def test_pages_by_number_may_be_alike_without_checks(api: HttpApi) -> None:
+    api.records = records(*[7] * 8)
+    assert read(api, "page", checkRecords="false").ids == [7] * 8
+
+
+def test_a_page_size_that_is_known_saves_requests(api: HttpApi) -> None:
+    api.records = records(*range(16))
+    read(api, "page")
+    without = len(api.requests)
+    read(api, "page", pageSize="4")
+    assert (without, len(api.requests) - without) == (6, 5)
+
+
+def test_an_empty_page_in_the_middle_is_passed_over_unless_it_is_said_to_be_the_end(api: HttpApi) -> None:
+    empty = Says(b'{"data": {"items": []}, "meta": {"next": "after-8"}}')
+    api.misbehaves(None, empty)
+    share = read(api, "cursor")
+    assert share.ids == [0, 1, 2, 3, *range(8, 18)]
+    assert [rows for _, rows in share.marks] == [4, 4, 8, 12, 14]
+    api.misbehaves(None, empty)
+    share = read(api, "cursor", emptyPageEnds="true")
+    assert (share.ids, share.position) == ([0, 1, 2, 3], read(api, "cursor", pages=1).position)
+
+
+def test_since_gives_records_of_one_time_once_however_late_they_come(api: HttpApi) -> None:
+    api.page_size = 10
+    time = records(0)[0]["at"]
+    api.records = [{"id": number, "at": time} for number in (1, 2)]
+    share = read(api, "since", pageSize="10")
+    api.records = [{"id": number, "at": time} for number in (3, 2, 1)] + records(9)
+    later = read(api, "since", share.position, pageSize="10")
+    assert (share.ids, later.ids) == ([1, 2], [3, 9])
+    assert read(api, "since", share.position, end=later.position, pageSize="10").ids == [3, 9]
+
+
+def test_a_replay_of_since_leaves_records_of_the_last_time_to_the_next_batch(api: HttpApi) -> None:
+    api.page_size = 10
+    api.records = [{"id": number, "at": "2026-01-01"} for number in (1, 2)]
+    first = read(api, "since", pageSize="10")
+    api.records = [{"id": number, "at": "2026-01-01"} for number in (3, 2, 1)]
+    assert read(api, "since", end=first.position, pageSize="10").ids == [2, 1]
+    assert read(api, "since", first.position, pageSize="10").ids == [3]
+
+
+def test_since_keeps_equal_records_without_ids_apart_by_their_number(api: HttpApi) -> None:
+    api.records = records(6, 6)
+    share = read(api, "since_without_ids")
+    api.records = records(6, 6, 6)
+    later = read(api, "since_without_ids", share.position)
+    assert (share.ids, later.ids) == ([6, 6], [6])
+    api.page_size = 9
+    api.records = records(6, 6, 6, 6)
+    assert read(api, "since_without_ids", share.position, end=later.position).ids == [6]
+
+
+def test_more_records_of_one_time_than_a_page_holds_are_an_error(api: HttpApi) -> None:
+    api.records = [{"id": number, "at": "2026-01-01T00:00:00Z"} for number in range(5)]
+    with pytest.raises(SplitReadError, match="the page is full and has nothing new") as caught:
+        read(api, "since")
+    assert "ask for larger pages" in str(caught.value)
+
+
+def test_since_refuses_records_that_come_newest_first(api: HttpApi) -> None:
+    api.records = records(9, 3)
+    with pytest.raises(SplitReadError, match="record 1 of the page is of '2026-01-01T00:00:01Z', older"):
+        read(api, "none", pagination="since", sinceField="at", pageSize="9")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [1, 2, 2, 3.5],
+        ["2026-01-01", "2026-01-01T00:00:00.5Z", "2026-01-01T02:00:01+02:00", "2026-01-01T00:00:02"],
+        ["9", "10", "10", "11.5"],
+    ],
+)
+def test_times_may_be_numbers_or_texts_and_are_compared_as_times(api: HttpApi, times: list[object]) -> None:
+    api.records = [{"id": number, "at": time} for number, time in enumerate(times)]
+    options = {"pagination": "since", "sinceField": "at", "pageSize": "9"}
+    share = read(api, "none", **options)
+    assert share.ids == [0, 1, 2, 3]
+    assert read(api, "none", share.position, **options).ids == []
+
+
+def test_the_first_request_can_begin_somewhere(api: HttpApi) -> None:
+    assert read(api, "since", startSince="2026-01-01T00:00:05Z").ids == list(range(10, 18))
+    assert read(api, "cursor", startCursor="after-12").ids == list(range(12, 18))
+    assert read(api, "page", firstPage="3").ids == list(range(8, 18))

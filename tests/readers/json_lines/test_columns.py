@@ -1,0 +1,107 @@
+"""The fast path either gives what the slow path gives, or says that it cannot."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flip27_source.readers.datetimes.spark_texts import java_zone
+from flip27_source.readers.json_lines.arrays import arrays_of_rows
+from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed, Refused
+from flip27_source.readers.json_lines.values import JsonLineParser
+from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, TYPES, VALUES, documents, plain_rows
+from tests.readers.spark_reading import arrow_schema
+
+FLAT = "k int, s string, d double, t timestamp, c struct<x:int,y:string,e:date>, b boolean"
+
+pytestmark = pytest.mark.usefixtures("_session")  # Spark parses the schemas
+
+
+def is_shaped_like_an_object(line: bytes) -> bool:
+    return line.startswith(b"{") and line.endswith(b"}")
+
+
+def check_line(line: bytes, schema: pa.Schema, parser: JsonColumnsParser) -> bool:
+    """True when the fast path answered; its answer must be that of the slow path."""
+    parsed = parser.parse(pa.py_buffer(line + b"\n"), 1)
+    if not isinstance(parsed, Parsed) or parsed.doubtful:
+        return False
+    slow = JsonLineParser(schema, java_zone("UTC")).parse(line)
+    assert not slow.malformed, line
+    expected = pa.table(arrays_of_rows(slow.rows, schema), schema=schema)
+    assert plain_rows(pa.table(parsed.columns, schema=schema)) == plain_rows(expected), line
+    return True
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if "map" not in kind])
+def test_every_value_for_every_type_of_column(kind: str) -> None:
+    answered = 0
+    for ddl in (f"c {kind}", f"u int, c {kind}"):
+        schema = arrow_schema(ddl)
+        for value in VALUES:
+            line = b'{"c":%s}' % value
+            answered += check_line(line, schema, JsonColumnsParser(schema, "UTC"))
+    assert answered > 5
+
+
+def test_every_value_in_a_field_that_is_not_in_the_schema() -> None:
+    schema = arrow_schema("k int")
+    parser = JsonColumnsParser(schema, "UTC")
+    answered = [check_line(b'{"k":1,"u":%s}' % value, schema, parser) for value in VALUES]
+    answered += [check_line(b'{"k":1,"u":[{"v":%s}]}' % value, schema, parser) for value in VALUES]
+    assert sum(answered) > 100
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if is_shaped_like_an_object(line)])
+def test_lines_that_look_like_an_object(line: bytes) -> None:
+    schema = arrow_schema(FLAT)
+    check_line(line, schema, JsonColumnsParser(schema, "UTC"))
+
+
+@settings(deadline=None)
+@given(documents().filter(is_shaped_like_an_object))
+def test_random_documents(line: bytes) -> None:
+    without_map = [
+        field for field in arrow_schema(LINES_SCHEMA) if field.name not in ("m", "_corrupt_record")
+    ]
+    schema = pa.schema(without_map)
+    check_line(line.replace(b"\n", b"").replace(b"\r", b""), schema, JsonColumnsParser(schema, "UTC"))
+
+
+@settings(deadline=None)
+@given(st.lists(documents().filter(is_shaped_like_an_object), min_size=1, max_size=20))
+def test_the_line_that_is_named_is_preceded_by_objects_only(lines: list[bytes]) -> None:
+    lines = [line.replace(b"\n", b"").replace(b"\r", b"") for line in lines]
+    parser = JsonColumnsParser(arrow_schema(FLAT), "UTC")
+    result = parser.parse(pa.py_buffer(b"".join(line + b"\n" for line in lines)), len(lines))
+    if isinstance(result, Refused) and result.line:
+        before = b"".join(line + b"\n" for line in lines[: result.line])
+        again = parser.parse(pa.py_buffer(before), result.line)
+        assert isinstance(again, Parsed) or again.line is None
+
+
+def test_two_objects_on_a_line_are_not_taken_for_two_lines() -> None:
+    data = b'{"k":1}\n{"k":2}{"k":3}\n'
+    assert JsonColumnsParser(arrow_schema("k int"), "UTC").parse(pa.py_buffer(data), 2) == Refused(None)
+
+
+def test_a_timestamp_in_an_unusual_spelling_is_doubted_by_row_also_within_lists() -> None:
+    schema = arrow_schema("t timestamp, l array<struct<t:timestamp>>")
+    data = (
+        b'{"t":"2020-01-01T00:00:00Z","l":[{"t":"x"}]}\n{"l":[]}\n{"t":"y"}\n{"l":[null,{"t":"2020-1-1"}]}\n'
+    )
+    parsed = JsonColumnsParser(schema, "UTC").parse(pa.py_buffer(data), 4)
+    assert isinstance(parsed, Parsed)
+    assert parsed.doubtful == {0, 2}
+
+
+def test_minus_zero_is_only_doubted_where_it_is_written_as_a_whole_number() -> None:
+    parser = JsonColumnsParser(arrow_schema("d double"), "UTC")
+    plain = parser.parse(pa.py_buffer(b'{"d":-0.0}\n{"d":0}\n{"d":1}\n'), 3)
+    whole = parser.parse(pa.py_buffer(b'{"d":-0.0}\n{"d":-0}\n{"d":1}\n'), 3)
+    assert isinstance(plain, Parsed)
+    assert isinstance(whole, Parsed)
+    assert plain.doubtful == set()
+    assert whole.doubtful == {0, 1}

@@ -1,0 +1,231 @@
+"""JSON Lines files give the rows that Spark's own JSON source gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from chispa import assert_df_equality
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.readers.json_lines.reader import JsonLinesReader
+from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, documents, plain_rows
+from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
+
+GOOD = b"".join(
+    b'{"k":%d,"s":"name %d","d":%d.5,"t":"2024-01-%02dT10:00:00Z","b":true}\n' % (n, n, n, n % 28 + 1)
+    for n in range(1000)
+)
+GOOD_SCHEMA = "k int, s string, d double, t timestamp, b boolean"
+
+
+def write(folder: Path, content: bytes, name: str = "a.json") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def spark_rows(spark: SparkSession, path: Path, ddl: str, **options: str) -> list[tuple[Any, ...]]:
+    return plain_rows(spark.read.schema(ddl).options(**options).json(str(path)).coalesce(1).toArrow())
+
+
+def our_rows(path: Path, ddl: str, time_zone: str = "UTC", **options: str) -> list[tuple[Any, ...]]:
+    return plain_rows(read_table(JsonLinesReader(), [path], ddl, options, time_zone))
+
+
+def test_a_good_file_gives_the_same_data_frame(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    ours = as_dataframe(spark, read_table(JsonLinesReader(), [path], GOOD_SCHEMA), GOOD_SCHEMA)
+    assert_df_equality(ours, spark.read.schema(GOOD_SCHEMA).json(str(path)), ignore_row_order=True)
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+@pytest.mark.parametrize("with_corrupt_column", [True, False])
+def test_broken_lines_among_good_ones(
+    spark: SparkSession, tmp_path: Path, mode: str, with_corrupt_column: bool
+) -> None:
+    ddl = LINES_SCHEMA if with_corrupt_column else LINES_SCHEMA.replace(", _corrupt_record string", "")
+    content = b"".join(GOOD[:5000].rpartition(b"\n")[0] + b"\n" + line + b"\n" for line in LINES)
+    path = write(tmp_path, content)
+    assert our_rows(path, ddl, mode=mode) == spark_rows(spark, path, ddl, mode=mode)
+
+
+def test_broken_lines_among_good_ones_of_a_schema_that_pyarrow_knows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ddl = f"{GOOD_SCHEMA}, c struct<x:int,y:string,e:date>, l array<struct<x:int,w:array<int>>>, "
+    ddl += "_corrupt_record string"
+    content = b"".join(GOOD[:5000].rpartition(b"\n")[0] + b"\n" + line + b"\n" for line in LINES)
+    path = write(tmp_path, content)
+    assert our_rows(path, ddl) == spark_rows(spark, path, ddl)
+
+
+@pytest.mark.parametrize("bad_each", [2, 7, 300])
+def test_order_is_kept_whatever_the_share_of_bad_lines(
+    spark: SparkSession, tmp_path: Path, bad_each: int
+) -> None:
+    bad = [
+        b'{"k":"x"}',
+        b'{"k":1.5,"s":"y"}',
+        b"nonsense",
+        b'{"t":"2024-1-1","k":5}',
+        b'[{"k":1},{"k":2}]',
+        b"",
+    ]
+    lines = GOOD.split(b"\n")[:-1]
+    mixed = [bad[n // bad_each % len(bad)] if n % bad_each == 0 else line for n, line in enumerate(lines)]
+    path = write(tmp_path, b"\n".join(mixed))
+    ddl = f"{GOOD_SCHEMA}, _corrupt_record string"
+    assert our_rows(path, ddl) == spark_rows(spark, path, ddl)
+
+
+@settings(max_examples=4, suppress_health_check=list(HealthCheck), deadline=None)
+@given(lines=st.lists(documents(), min_size=30, max_size=80))
+def test_random_documents(spark: SparkSession, tmp_path: Path, lines: list[bytes]) -> None:
+    path = write(tmp_path, b"".join(line + b"\n" for line in lines))
+    assert our_rows(path, LINES_SCHEMA) == spark_rows(spark, path, LINES_SCHEMA)
+    without_map = LINES_SCHEMA.replace("m map<string,int>, ", "")
+    assert our_rows(path, without_map) == spark_rows(spark, path, without_map)
+
+
+def test_many_small_files_are_read_in_order_and_together(spark: SparkSession, tmp_path: Path) -> None:
+    paths = [write(tmp_path, b'{"k":%d}' % n, f"{n:04}.json") for n in range(300)]
+    batches = read_batches(JsonLinesReader(), map(split_of, paths), arrow_schema("k int"))
+    assert [batch.num_rows for batch in batches] == [300]
+    assert batches[0]["k"].to_pylist() == list(range(300))
+
+
+def test_timestamps_are_local_to_the_time_zone_of_the_option_or_else_of_the_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = write(tmp_path, b'{"t":"2020-03-29T02:30:00","n":"2020-03-29T02:30:00"}\n{"t":"2020-6-1"}\n')
+    ddl = "t timestamp, n timestamp_ntz"
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    assert our_rows(path, ddl, "Europe/Berlin") == spark_rows(spark, path, ddl)
+    option = {"timeZone": "America/New_York"}
+    assert our_rows(path, ddl, "Europe/Berlin", **option) == spark_rows(spark, path, ddl, **option)
+
+
+def test_malformed_lines_go_to_the_column_of_any_name_and_place(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path, b'{"k":1}\n{"k":"x","s":"y"}\nnot \xff UTF-8\n')
+    ddl = "k int, bad string, s string"
+    option = {"columnNameOfCorruptRecord": "bad"}
+    assert our_rows(path, ddl, **option) == spark_rows(spark, path, ddl, **option)
+
+
+def test_failfast_names_the_file_the_position_and_the_line(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path, b'{"k":1}\n{"k":"x"}\n{"k":2}\n')
+    with pytest.raises(SplitReadError, match=r"a\.json, byte 8: the line is malformed: '\{\"k\":\"x\"\}'"):
+        our_rows(path, "k int", mode="FAILFAST")
+    assert our_rows(write(tmp_path, GOOD), GOOD_SCHEMA, mode="FAILFAST") != []
+
+
+def test_a_long_malformed_line_is_shortened_in_the_error(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path, b'{"k":"' + b"x" * 5000 + b'"}\n')
+    with pytest.raises(SplitReadError, match=r"x'\.\.\. \(5008 bytes\)"):
+        our_rows(path, "k int", mode="failfast")
+
+
+@pytest.mark.parametrize(
+    ("make_schema", "content", "name", "position"),
+    [
+        (lambda: pa.schema([pa.field("k", pa.int32(), nullable=False)]), b'{"k":1}\n{}\n', "k", 8),
+        (lambda: pa.schema([pa.field("k", pa.int32(), nullable=False)]), b'{"k":1}\n{"k":"x"}\n', "k", 8),
+        (
+            lambda: pa.schema([pa.field("c", pa.struct([pa.field("x", pa.int32(), nullable=False)]))]),
+            b'{"c":{"x":1}}\n{"c":null}\n{"c":{}}\n',
+            "c",
+            25,
+        ),
+        (
+            lambda: pa.schema([pa.field("l", pa.list_(pa.field("element", pa.int32(), nullable=False)))]),
+            b'{"l":[1]}\n{"l":null}\n{"l":[]}\n{"l":[1,null]}\n',
+            "l",
+            30,
+        ),
+        (
+            lambda: pa.schema(
+                [pa.field("m", pa.map_(pa.string(), pa.field("value", pa.int32(), nullable=False)))]
+            ),
+            b'{"m":{"a":1}}\n{"m":{"a":null}}\n',
+            "m",
+            14,
+        ),
+    ],
+)
+def test_a_null_where_the_schema_says_not_null_is_an_error_that_names_the_line(
+    tmp_path: Path, make_schema: Callable[[], pa.Schema], content: bytes, name: str, position: int
+) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(SplitReadError, match=f"byte {position}: the column {name} is NOT NULL"):
+        read_table(JsonLinesReader(), [path], make_schema())
+
+
+def test_not_null_columns_are_declared_so_in_the_batches(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            pa.field("k", pa.int64(), nullable=False),
+            pa.field("c", pa.struct([pa.field("x", pa.int32(), nullable=False)])),
+        ]
+    )
+    table = read_table(
+        JsonLinesReader(), [write(tmp_path, b'{"k":1,"c":{"x":1}}\n{"k":2,"c":null}\n')], schema
+    )
+    assert table.schema.equals(schema)
+    assert table.to_pylist() == [{"k": 1, "c": {"x": 1}}, {"k": 2, "c": None}]
+
+
+def test_the_column_for_malformed_lines_must_be_a_string_that_can_be_null(tmp_path: Path) -> None:
+    path = write(tmp_path, b"{}")
+    with pytest.raises(SchemaError, match="for malformed lines is int32"):
+        read_table(JsonLinesReader(), [path], pa.schema([("_corrupt_record", pa.int32())]))
+
+
+def test_a_schema_of_nothing_but_the_column_for_malformed_lines(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path, b'{"k":1}\nx\n\n[{},{}]\n')
+    assert our_rows(path, "_corrupt_record string") == [(None,), (b"x",), (None,), (None,)]
+
+
+WORDS = ["-Inf", "+Inf", "-Infinit", "+Infinit", "Infinit", "-NaN", "0e99999999999"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("place", ['{"m":%s}', '{"m":{"a":%s,"b":1}}', '{"m":{"a":{"x":%s}}}'])
+def test_a_line_with_a_word_for_a_number_is_malformed_and_those_beside_it_are_not(
+    spark: SparkSession, tmp_path: Path, word: str, place: str
+) -> None:
+    """Which fields of the line itself are kept is not told: see the page on what stays different."""
+    ddl = "k int, s struct<m:map<string,struct<x:decimal(9,2)>>>, _corrupt_record string"
+    bad = b'{"k":2,"s":%s}' % (place % word).encode()
+    path = write(tmp_path, b'{"k":1,"s":{"m":{"a":{"x":1.5}}}}\n%s\n{"k":3,"s":{"m":{}}}\n' % bad)
+    ours, theirs = our_rows(path, ddl), spark_rows(spark, path, ddl)
+    assert [row[-1] for row in ours] == [row[-1] for row in theirs] == [None, bad, None]
+    assert (ours[0], ours[2]) == (theirs[0], theirs[2])
+
+
+@pytest.mark.parametrize("kind", ["decimal(38,18)", "decimal(38,38)", "decimal(38,0)", "decimal(9,2)"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        "123456789012345678901234567890",
+        "4",
+        "-7",
+        "1e25",
+        "1E+20",
+        "9.316989393092496535264159604956020129809",
+    ],
+)
+def test_a_number_too_large_for_its_decimal_is_malformed_in_a_block_of_good_lines(
+    spark: SparkSession, tmp_path: Path, kind: str, number: str
+) -> None:
+    good = [b'{"n":0.%d,"s":{"n":".5"}}' % n for n in range(50)]
+    bad = [b'{"n":%s}' % number.encode(), b'{"s":{"n":"%s"}}' % number.encode()]
+    path = write(tmp_path, b"\n".join([*good, *bad, b""]))
+    ddl = f"n {kind}, s struct<n:{kind}>, _corrupt_record string"
+    assert our_rows(path, ddl) == spark_rows(spark, path, ddl)

@@ -1,0 +1,85 @@
+"""Each line becomes the rows that Spark makes of it, however broken it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from flip27_source.errors import SchemaError
+from flip27_source.readers.datetimes.spark_texts import java_zone
+from flip27_source.readers.json_lines.arrays import arrays_of_rows
+from flip27_source.readers.json_lines.values import JsonLineParser
+from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, TYPES, VALUES, plain_rows
+from tests.readers.spark_reading import arrow_schema
+
+pytestmark = pytest.mark.usefixtures("_session")  # Spark parses the schemas
+
+SURROUNDINGS = [
+    b'{"c":%s,"z":7}',
+    b'{ "k" : 3 , "c" : %s }',
+    b'{"z":[%s],"k":2}',
+    b'{"u":%s,"z":8}',
+    b'{%s:5,"k":9}',
+]
+
+
+def our_table(lines: list[bytes], ddl: str) -> pa.Table:
+    schema = arrow_schema(ddl)
+    data_schema = pa.schema([field for field in schema if field.name != "_corrupt_record"])
+    parser = JsonLineParser(data_schema, java_zone("UTC"))
+    rows, records = [], []
+    for line in lines:
+        parsed = parser.parse(line)
+        found = parsed.rows or ([[None] * len(data_schema)] if parsed.malformed else [])
+        rows += found
+        records += [line if parsed.malformed else None] * len(found)
+    arrays = [*arrays_of_rows(rows, data_schema), pa.array(records, pa.binary())]
+    return pa.table(arrays, names=schema.names)
+
+
+def spark_table(spark: SparkSession, folder: Path, lines: list[bytes], ddl: str) -> pa.Table:
+    path = folder / "lines.json"
+    path.write_bytes(b"\n" + b"".join(line + b"\n" for line in lines))
+    return spark.read.schema(ddl).json(str(path)).coalesce(1).toArrow()
+
+
+def assert_as_spark(spark: SparkSession, folder: Path, lines: list[bytes], ddl: str) -> None:
+    said = plain_rows(spark_table(spark, folder, lines, ddl))
+    ours = plain_rows(our_table(lines, ddl))
+    assert [pair for pair in zip(ours, said, strict=False) if pair[0] != pair[1]] == []
+    assert len(ours) == len(said)
+
+
+def test_every_value_for_every_type_of_column(spark: SparkSession, tmp_path: Path) -> None:
+    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(TYPES))
+    lines = [
+        b"{%s}" % b",".join(b'"c%d":%s' % (number, value) for number in range(len(TYPES))) for value in VALUES
+    ]
+    assert_as_spark(spark, tmp_path, lines, f"{columns}, _corrupt_record string")
+
+
+@pytest.mark.parametrize(
+    "kind", ["int", "string", "binary", "double", "array<int>", "struct<x:int,y:string>", "map<string,int>"]
+)
+def test_what_follows_a_broken_value_is_read_as_far_as_spark_reads_it(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    lines = [around.replace(b"%s", value) for value in VALUES for around in SURROUNDINGS]
+    assert_as_spark(spark, tmp_path, lines, f"k int, c {kind}, z int, _corrupt_record string")
+
+
+def test_lines_that_are_not_one_object(spark: SparkSession, tmp_path: Path) -> None:
+    assert_as_spark(spark, tmp_path, LINES, LINES_SCHEMA)
+
+
+def test_a_map_keeps_a_key_that_comes_twice() -> None:
+    parsed = JsonLineParser(arrow_schema("m map<string,int>"), java_zone("UTC")).parse(b'{"m":{"a":1,"a":2}}')
+    assert parsed.rows == [[[(b"a", 1), (b"a", 2)]]]
+
+
+def test_a_type_that_json_is_not_read_to_is_refused() -> None:
+    with pytest.raises(SchemaError, match=r"columns of type duration\[us\]"):
+        JsonLineParser(arrow_schema("i interval day to second"), java_zone("UTC"))

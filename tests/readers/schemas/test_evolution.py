@@ -1,0 +1,350 @@
+"""New columns, misfits and rescued data, in every format that knows them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather, orc
+
+from flip27_source.errors import NewColumnsError, SchemaError
+from flip27_source.reader import SplitReader
+from flip27_source.readers.columnar.arrow_files import ArrowReader
+from flip27_source.readers.columnar.avro import AvroReader
+from flip27_source.readers.columnar.orc import OrcReader
+from flip27_source.readers.columnar.parquet import ParquetReader
+from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.json_lines.reader import JsonLinesReader
+from flip27_source.schemas.ddl import columns_text, parse_columns
+from flip27_source.schemas.inference import additions, evolved
+from tests.readers.spark_reading import read_batches, split_of
+
+Rows = list[dict[str, Any]]
+
+
+def read(reader: type[SplitReader[Any]], paths: Sequence[Path], ddl: str, **options: str) -> Rows:
+    batches = read_batches(reader(), map(split_of, paths), parse_columns(ddl), options)
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    for row in rows:
+        row.update({k: json.loads(v) for k, v in row.items() if k.startswith("_rescued") and v})
+    return rows
+
+
+def write_avro(path: Path, row: dict[str, Any]) -> None:
+    kinds = {int: "long", str: "string"}
+    fields = [{"name": name, "type": kinds[type(value)]} for name, value in row.items()]
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [row])
+
+
+def write_row(name: str, path: Path, row: dict[str, Any]) -> None:
+    table = pa.table({key: [value] for key, value in row.items()})
+    match name:
+        case "json":
+            path.write_text(json.dumps(row) + "\n")
+        case "csv":
+            path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
+        case "parquet":
+            pq.write_table(table, path)
+        case "orc":
+            orc.write_table(table, path)
+        case "arrow":
+            feather.write_feather(table, path)
+        case "avro":
+            write_avro(path, row)
+
+
+READERS: dict[str, type[SplitReader[Any]]] = {
+    "json": JsonLinesReader, "csv": DelimitedReader, "parquet": ParquetReader, "orc": OrcReader,
+    "arrow": ArrowReader, "avro": AvroReader,
+}  # fmt: skip
+
+
+def options_of(name: str, **options: str) -> dict[str, str]:
+    return options | ({"header": "true", "inferSchema": "true"} if name == "csv" else {})
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("mode", ["addNewColumns", "failOnNewColumns"])
+def test_a_new_column_is_refused_with_the_file_and_its_type(tmp_path: Path, name: str, mode: str) -> None:
+    write_row(name, tmp_path / "old", {"id": 1})
+    write_row(name, tmp_path / "new", {"id": 2, "name": "x", "More": 3})
+    options = options_of(name, schemaEvolutionMode=mode)
+    assert read(READERS[name], [tmp_path / "old"], "id bigint", **options) == [{"id": 1}]
+    with pytest.raises(NewColumnsError) as caught:
+        read(READERS[name], [tmp_path / "old", tmp_path / "new"], "id bigint", **options)
+    kinds = "int" if name == "csv" else "bigint"
+    expected = f"More {kinds}, name string" if name == "json" else f"name string, More {kinds}"
+    assert caught.value.columns == expected
+    assert str(tmp_path / "new") in str(caught.value)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_by_default_columns_that_the_schema_does_not_have_are_not_read(tmp_path: Path, name: str) -> None:
+    write_row(name, tmp_path / "a", {"id": 2, "name": "x"})
+    assert read(READERS[name], [tmp_path / "a"], "id bigint", **options_of(name))[0]["id"] == 2
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    "options", [{"schemaEvolutionMode": "rescue"}, {"rescuedDataColumn": "_rescued_data"}]
+)
+def test_new_columns_are_rescued_with_the_path_of_their_file(
+    tmp_path: Path, name: str, options: dict[str, str]
+) -> None:
+    write_row(name, tmp_path / "old", {"id": 1})
+    write_row(name, tmp_path / "new", {"id": 2, "name": "x"})
+    found = read(
+        READERS[name], [tmp_path / "old", tmp_path / "new"], "_rescued_data string, id bigint",
+        **options_of(name, **options),
+    )  # fmt: skip
+    assert found == [
+        {"_rescued_data": None, "id": 1},
+        {"_rescued_data": {"name": "x", "_file_path": str(tmp_path / "new")}, "id": 2},
+    ]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_values_that_do_not_fit_are_rescued_and_their_rows_are_not_malformed(
+    tmp_path: Path, name: str
+) -> None:
+    write_row(name, tmp_path / "a", {"id": "many", "name": "x"})
+    options = options_of(name, rescuedDataColumn="_rescued") | (
+        {"mode": "FAILFAST"} if name in ("json", "csv", "avro") else {}
+    )
+    assert read(READERS[name], [tmp_path / "a"], "id bigint, name string, _rescued string", **options) == [
+        {"id": None, "name": "x", "_rescued": {"id": "many", "_file_path": str(tmp_path / "a")}}
+    ]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_schema_without_the_column_of_rescued_data_is_refused(tmp_path: Path, name: str) -> None:
+    write_row(name, tmp_path / "a", {"id": 1})
+    with pytest.raises(SchemaError, match="the column _rescued_data is for rescued data") as caught:
+        read(READERS[name], [tmp_path / "a"], "id bigint", **options_of(name, schemaEvolutionMode="rescue"))
+    assert "_rescued_data string" in str(caught.value)
+
+
+def test_columns_of_old_hive_that_go_by_position_are_rescued_by_the_names_that_they_have(
+    tmp_path: Path,
+) -> None:
+    orc.write_table(pa.table({"_col0": [1], "_col1": ["x"], "_col2": ["y"]}), tmp_path / "a")
+    ddl = "_rescued string, id bigint, name bigint"
+    assert read(OrcReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued") == [
+        {"id": 1, "name": None, "_rescued": {"name": "x", "_col2": "y", "_file_path": str(tmp_path / "a")}}
+    ]
+
+
+JSON_RESCUED: dict[str, tuple[str, str, dict[str, Any] | None]] = {
+    "nothing": ("a bigint", '{"a": 1}', None),
+    "a null is no loss": ("a bigint", '{"a": null}', None),
+    "an unknown null": ("a bigint", '{"b": null}', {"b": None}),
+    "inside a struct": ("o struct<a: bigint>", '{"o": {"a": 1, "b": [2.50]}}', {"o": {"b": [2.5]}}),
+    "a misfit inside a struct": ("o struct<a: bigint>", '{"o": {"a": "x"}}', {"o": {"a": "x"}}),
+    "a struct that is none": ("o struct<a: bigint>", '{"o": 1}', {"o": 1}),
+    "a list with a misfit": ("l array<bigint>", '{"l": [1, "x"]}', {"l": [1, "x"]}),
+    "a list of more": ("l array<struct<a: int>>", '{"l": [{"a": 1}, {"b": 2}]}', {"l": [{"a": 1}, {"b": 2}]}),
+    "a map with a misfit": ("m map<string, bigint>", '{"m": {"k": "x"}}', {"m": {"k": "x"}}),
+    "a map": ("m map<string, bigint>", '{"m": {"k": 1}}', None),
+    "another case": ("a bigint", '{"A": 1}', {"A": 1}),
+    "text that is not ascii": ("a bigint", '{"\u00e9": "\\ud83d\\ude00"}', {"\u00e9": "\U0001f600"}),
+    "half a pair": ("a bigint", '{"b": "\\ud83d"}', {"b": "?"}),
+    "large numbers": ("a int", '{"a": 12345678901234567890.5}', {"a": 12345678901234567890.5}),
+    "single quotes": ("a bigint", "{'b': 'x'}", {"b": "x"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", JSON_RESCUED)
+def test_json_keeps_what_its_columns_cannot_hold(tmp_path: Path, kind: str) -> None:
+    ddl, line, expected = JSON_RESCUED[kind]
+    (tmp_path / "a").write_text(line + "\n")
+    (row,) = read(JsonLinesReader, [tmp_path / "a"], f"{ddl}, _rescued string", rescuedDataColumn="_rescued")
+    assert row["_rescued"] == (None if expected is None else expected | {"_file_path": str(tmp_path / "a")})
+
+
+def test_malformed_json_is_no_rescued_data_and_goes_by_the_mode(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"a": 1}\n{"a": \n[{"a": 2}, {"b": 3}]\n')
+    ddl = "_corrupt_record string, a bigint, _rescued string"
+    found = read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued")
+    rescued = {"b": 3, "_file_path": str(tmp_path / "a")}
+    assert found == [
+        {"_corrupt_record": None, "a": 1, "_rescued": None},
+        {"_corrupt_record": '{"a": ', "a": None, "_rescued": None},
+        {"_corrupt_record": None, "a": 2, "_rescued": None},
+        {"_corrupt_record": None, "a": None, "_rescued": rescued},
+    ]
+    dropped = read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued", mode="DROPMALFORMED")
+    assert [row["a"] for row in dropped] == [1, 2, None]
+
+
+def test_new_fields_of_one_line_among_very_many_are_noticed_in_large_blocks(tmp_path: Path) -> None:
+    """Most lines go by the fast paths."""
+    lines = [f'{{"id": {number}, "name": "name {number}"}}' for number in range(20_000)]
+    lines[12_345] = '{"id": 12345, "name": "x", "more": {"a": 1.5}}'
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode(), 1))
+    position = sum(len(line) + 1 for line in lines[:12_345])
+    with pytest.raises(NewColumnsError, match=rf"a.gz, byte {position}: .*: more struct<a: double>"):
+        read(JsonLinesReader, [path], "id bigint, name string", schemaEvolutionMode="addNewColumns")
+    found = read(
+        JsonLinesReader, [path], "id bigint, name string, _rescued string", rescuedDataColumn="_rescued"
+    )
+    assert [row["id"] for row in found] == list(range(20_000))
+    rescued = [row["_rescued"] for row in found if row["_rescued"]]
+    assert rescued == [{"more": {"a": 1.5}, "_file_path": str(path)}]
+
+
+def test_lines_of_one_layout_with_a_new_field_are_noticed_too(tmp_path: Path) -> None:
+    lines = "".join(f'{{"id": {number}, "new": "n{number}"}}\n' for number in range(20_000))
+    (tmp_path / "a").write_text(lines)
+    with pytest.raises(NewColumnsError, match="new string"):
+        read(JsonLinesReader, [tmp_path / "a"], "id bigint", schemaEvolutionMode="failOnNewColumns")
+
+
+def test_csv_names_what_it_rescues_by_the_header_and_short_lines_stay_malformed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('id,name,"my tag"\n1,x,"a, b"\n2\nmany,y,z,w\n')
+    ddl, path = "id bigint, name string, _corrupt_record string, _rescued string", str(tmp_path / "a")
+    found = read(DelimitedReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued", header="true")
+    assert found == [
+        {"id": 1, "name": "x", "_corrupt_record": None, "_rescued": {"my tag": "a, b", "_file_path": path}},
+        {"id": 2, "name": None, "_corrupt_record": "2", "_rescued": None},
+        {
+            "id": None, "name": "y", "_corrupt_record": None,
+            "_rescued": {"id": "many", "my tag": "z", "_c3": "w", "_file_path": path},
+        },
+    ]  # fmt: skip
+    plain = read(DelimitedReader, [tmp_path / "a"], "a string, b string, _rescued string",
+                 rescuedDataColumn="_rescued")  # fmt: skip
+    assert plain[1]["_rescued"] == {"_c2": "a, b", "_file_path": path}
+
+
+@pytest.mark.parametrize("mode", ["addNewColumns", "failOnNewColumns", "rescue"])
+def test_csv_whose_columns_lie_otherwise_than_in_the_schema_is_refused(tmp_path: Path, mode: str) -> None:
+    """By position alone a column in the middle would be taken for the one that it pushes away."""
+    (tmp_path / "a").write_text("id,new,name\n1,x,y\n")
+    ddl = "id bigint, name string, _rescued_data string" if mode == "rescue" else "id bigint, name string"
+    options = {"header": "true", "schemaEvolutionMode": mode}
+    with pytest.raises(
+        SchemaError, match="its columns are called id, new, name, and those of the schema id, name"
+    ):
+        read(DelimitedReader, [tmp_path / "a"], ddl, **options)
+    (tmp_path / "b").write_text("ID\n7\n")
+    assert [row["id"] for row in read(DelimitedReader, [tmp_path / "b"], ddl, **options)] == [7]
+
+
+def test_csv_without_a_header_refuses_lines_of_more_fields_with_their_place(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1,x\n2,y,z,w\n")
+    with pytest.raises(NewColumnsError, match=r"/a, byte 4: .*: _c2 string, _c3 string"):
+        read(DelimitedReader, [tmp_path / "a"], "a int, b string", schemaEvolutionMode="failOnNewColumns")
+
+
+def test_parquet_rescues_structs_that_have_grown_as_a_whole(tmp_path: Path) -> None:
+    table = pa.table({"o": [{"a": 1, "b": b"\x01"}], "d": pa.array([1], pa.date32())})
+    pq.write_table(table, tmp_path / "a")
+    found = read(ParquetReader, [tmp_path / "a"], "o struct<a: bigint>, _rescued string",
+                 rescuedDataColumn="_rescued")  # fmt: skip
+    assert found == [
+        {
+            "o": {"a": 1},
+            "_rescued": {"o": {"a": 1, "b": "AQ=="}, "d": "1970-01-02", "_file_path": str(tmp_path / "a")},
+        }
+    ]
+
+
+@pytest.mark.parametrize("reader", [ParquetReader, ArrowReader])
+def test_lists_and_maps_that_schema_and_file_have_alike_are_neither_new_nor_rescued(
+    tmp_path: Path, reader: type[SplitReader[Any]]
+) -> None:
+    maps = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    table = pa.table({"l": [["x"]], "m": maps})
+    write = pq.write_table if reader is ParquetReader else feather.write_feather
+    write(table, tmp_path / "a")
+    schema = "l array<string>, m map<string, bigint>"
+    rows = [{"l": ["x"], "m": [("k", 1)]}]
+    for mode in ("addNewColumns", "failOnNewColumns"):
+        assert read(reader, [tmp_path / "a"], schema, schemaEvolutionMode=mode) == rows
+    found = read(reader, [tmp_path / "a"], f"{schema}, more string", rescuedDataColumn="more")
+    assert found == [rows[0] | {"more": None}]
+
+
+def test_columns_that_come_from_the_path_are_not_new(tmp_path: Path) -> None:
+    folder = tmp_path / "day=1"
+    folder.mkdir()
+    (folder / "a").write_text('{"id": 1, "day": 7}\n')
+    found = read(
+        JsonLinesReader, [folder / "a"], "id bigint, day int", schemaEvolutionMode="failOnNewColumns"
+    )
+    assert found == [{"id": 1, "day": 1}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "found", "new", "wide"),
+    [
+        ("a int", "A string", "", "a int"),
+        ("a int", "b int, a string", "b int", "a int, b int"),
+        ("s struct<x: int>", "S struct<X: date, y: int>", "s struct<x: int, y: int>",
+         "s struct<x: int, y: int>"),
+        ("l array<struct<x: int>>", "l array<struct<y: int>>", "l array<struct<x: int, y: int>>",
+         "l array<struct<x: int, y: int>>"),
+        ("m map<string, struct<x: int>>, b int", "m map<string, struct<y: int>>",
+         "m map<string, struct<x: int, y: int>>", "m map<string, struct<x: int, y: int>>, b int"),
+        ("s string", "s struct<x: int>", "", "s string"),
+        ("l array<string>", "l array<string>", "", "l array<string>"),
+        ("l array<string>", "L array<int>", "", "l array<string>"),
+        ("l array<struct<x: int>>", "l array<struct<X: date>>", "", "l array<struct<x: int>>"),
+        ("m map<string, array<int>>", "m map<string, array<int>>", "", "m map<string, array<int>>"),
+        ("s struct<l: array<map<string, int>>>", "s struct<l: array<map<string, int>>>", "",
+         "s struct<l: array<map<string, int>>>"),
+    ],
+)  # fmt: skip
+def test_a_schema_grows_at_its_end_and_keeps_the_types_that_it_has(
+    schema: str, found: str, new: str, wide: str
+) -> None:
+    assert columns_text(additions(parse_columns(schema), parse_columns(found))) == new
+    assert columns_text(evolved(parse_columns(schema), parse_columns(found))) == wide
+
+
+NESTED = {"arrays": ("[", "]"), "objects": ('{"x":', "}"), "both": ('[{"x":', "}]")}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+@pytest.mark.parametrize("levels", [150, 400])
+def test_a_field_nested_ever_so_deep_is_rescued_as_it_is_written(
+    tmp_path: Path, kind: str, levels: int
+) -> None:
+    opening, closing = NESTED[kind]
+    nested = f"{opening * levels}1{closing * levels}"
+    (tmp_path / "a").write_text(f'{{"id":1,"u":{nested}}}\n')
+    ddl = "id bigint, rescued string"
+    (row,) = read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="rescued")
+    assert row["id"] == 1
+    assert nested in row["rescued"]
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_a_field_nested_deeper_than_json_goes_makes_the_line_malformed(tmp_path: Path, kind: str) -> None:
+    opening, closing = NESTED[kind]
+    line = f'{{"u":{opening * 1500}1{closing * 1500},"id":1}}'
+    (tmp_path / "a").write_text(f"{line}\n")
+    ddl = "id bigint, _corrupt_record string, rescued string"
+    assert read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="rescued") == [
+        {"id": None, "_corrupt_record": line, "rescued": None}
+    ]
+
+
+def test_all_values_of_a_name_that_is_there_twice_are_rescued(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"m":{"x":1},"m":{"y":2,"z":["q"]},"id":3}\n{"id":4,"id":"five"}\n')
+    ddl = "id bigint, m map<string,bigint>, rescued string"
+    rows = read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="rescued")
+    assert [row["id"] for row in rows] == [3, 4]
+    path = str(tmp_path / "a")
+    told = [f'{{"m":{{"x":1}},"m":{{"y":2,"z":["q"]}},"_file_path":{json.dumps(path)}}}',
+            f'{{"id":4,"id":"five","_file_path":{json.dumps(path)}}}']  # fmt: skip
+    assert [row["rescued"] for row in rows] == told

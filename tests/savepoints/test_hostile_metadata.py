@@ -1,0 +1,220 @@
+"""Savepoints and state whose JSON is nested, huge or full of numbers that mean nothing: named, and borne."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from flip27_source import savepoints
+from flip27_source.cli.main import main
+from flip27_source.coordination.packing import Limits
+from flip27_source.errors import CorruptStateError, StateError
+from flip27_source.segment import content_digest
+from flip27_source.snapshots.documents import MOST_DOCUMENT_BYTES
+from flip27_source.snapshots.segment_files import pack_segment, unpack_segment
+from tests.driver.batches import Batches
+from tests.savepoints.test_savepoints import on_disk
+from tests.toy_sources import FEEDS, BulkFeed, EchoReader, items
+
+ONE = Limits(files=1)
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Batches:
+    FEEDS["nested"] = items(*(f"{n:03}-{'x' * 100}" for n in range(20)))
+    batches = on_disk(BulkFeed, EchoReader, tmp_path / "state", feed="nested")
+    batches.batch(ONE)
+    batches.batch(ONE)
+    return batches
+
+
+@pytest.fixture
+def saved(query: Batches, tmp_path: Path) -> Path:
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    return Path(made.directory)
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+def _replace(key: str, text: str) -> Callable[[Path], None]:
+    """The metadata with another value of one key, as JSON text."""
+
+    def change(metadata: Path) -> None:
+        content = json.loads(metadata.read_text())
+        metadata.write_text(json.dumps({**content, key: "@"}).replace('"@"', text))
+
+    return change
+
+
+def _document(key: str, text: str) -> Callable[[Path], None]:
+    """The same for the document, with the digest that it has then."""
+
+    def change(metadata: Path) -> None:
+        content = json.loads(metadata.read_text())
+        document = json.dumps({**content["document"], key: "@"}, separators=(",", ":")).replace('"@"', text)
+        name = f"{content['document']['id']}-{content_digest(document.encode())}"
+        metadata.write_text(
+            json.dumps({**content, "name": name, "document": "@"}).replace('"@"', document, 1)
+        )
+
+    return change
+
+
+def _sparse(metadata: Path) -> None:
+    os.truncate(metadata, 1 << 40)
+
+
+HOSTILE: dict[str, Callable[[Path], None]] = {
+    "all nested": lambda metadata: metadata.write_text(nested(100_000)) and None,
+    "opened and never closed": lambda metadata: metadata.write_text("[" * 1_000_000) and None,
+    "a nested value": _replace("lineage", nested(100_000)),
+    "a nested document": _replace("document", nested(100_000)),
+    "a nested state in the document": _document("enumerator", nested(100_000)),
+    "nested just below the limit of the stack": _replace("document", nested(940)),
+    "made in no year": _replace("created_ms", "1" + "0" * 30),
+    "made before all time": _replace("created_ms", "-1" + "0" * 30),
+    "made in a number of 5,000 digits": _replace("created_ms", "1" + "0" * 5000),
+    "a checkpoint of no year": _document("timestamp", "1" + "0" * 30),
+    "a batch of 5,000 digits": _replace("query", '{"batch":1' + "0" * 5000 + ',"files":{}}'),
+    "a terabyte": _sparse,
+    "an infinite number": _replace("created_ms", "1e999999"),
+    "a name of nothing": _replace("name", '"' + "9" * 100 + '"'),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_metadata_is_an_error_with_words_and_no_traceback(
+    saved: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    HOSTILE[kind](saved / "_metadata")
+    with pytest.raises(StateError):
+        savepoints.describe(str(saved))
+    (listed,) = savepoints.list_savepoints(str(saved.parent))
+    assert (listed.status, bool(listed.problem)) == ("damaged", True)
+    assert not savepoints.verify(str(saved)).is_whole
+    assert main(["savepoint", "show", str(saved)]) == 1
+    assert main(["savepoint", "verify", str(saved)]) == 1
+    assert main(["savepoint", "list", str(saved.parent)]) == 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("depth", [100, 900, 990, 100_000])
+def test_a_nested_document_in_the_state_location_is_called_damaged(query: Batches, depth: int) -> None:
+    offset = query.committed
+    query.restart()
+    name = offset["state"]["file"].rpartition("/")[2]
+    (file,) = Path(query.options["stateLocation"]).glob(f"*/checkpoints/{name}")
+    document = file.read_text()
+    file.write_text(document.replace('"format":1', f'"format":{nested(depth)}'))
+    with pytest.raises(CorruptStateError):
+        query.batch(ONE)
+
+
+@pytest.mark.parametrize("command", [["state", "show"], ["state", "history"]])
+def test_state_with_times_that_mean_nothing_is_an_error_with_words(
+    query: Batches, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = Path(query.options["stateLocation"])
+    newest = max(state.glob("*/checkpoints/*"), key=lambda path: int(path.name.partition("-")[0]))
+    content = json.loads(newest.read_text()) | {"timestamp": 10**30, "id": 9}
+    data = json.dumps(content, separators=(",", ":"))
+    newest.with_name(f"9-{content_digest(data.encode())}.json").write_text(data)
+    assert main([*command, str(state)]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+# Segments
+
+
+def bomb(size: int) -> bytes:
+    """A file of a segment that is small and unpacks to zeros."""
+    stream = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(stream, "zstd") as packed:
+        for _ in range(size >> 20):
+            packed.write(bytes(1 << 20))
+    return size.to_bytes(8, "big") + stream.getvalue().to_pybytes()
+
+
+def test_a_segment_is_not_unpacked_to_more_than_its_document_says(
+    query: Batches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked: list[int] = []
+    decompress = pa.decompress
+
+    def counted(data: Any, size: int, **options: Any) -> Any:
+        unpacked.append(size)
+        return decompress(data, size, **options)
+
+    monkeypatch.setattr(pa, "decompress", counted)
+    query.restart()
+    large = bomb(256 << 20)
+    assert len(large) < 100_000
+    for segment in (tmp_path / "state").glob("*/segments/*"):
+        segment.write_bytes(large)
+    with pytest.raises(CorruptStateError, match="8192 bytes according to its document"):
+        query.enumerator().marks.popitem()[1].data  # noqa: B018 - looking loads it
+    assert [size for size in unpacked if size > 10_000] == []
+
+
+def test_a_segment_that_holds_more_than_its_header_says_is_refused() -> None:
+    lying = (100).to_bytes(8, "big") + bomb(1 << 20)[8:]
+    with pytest.raises(CorruptStateError, match="cannot be unpacked"):
+        unpack_segment("x", lying)
+    with pytest.raises(CorruptStateError, match="cannot be unpacked"):
+        unpack_segment("x", lying, 100)
+
+
+def test_a_segment_that_is_what_its_document_says_is_unpacked() -> None:
+    data = bytes(5_000_000)
+    assert unpack_segment("x", pack_segment(data), len(data)) == data
+    with pytest.raises(CorruptStateError, match="4999999 bytes according to its document"):
+        unpack_segment("x", pack_segment(data), 4_999_999)
+
+
+def test_verify_reads_a_segment_of_any_size_in_little_memory(saved: Path) -> None:
+    """The savepoint of somebody else, whose document was made to fit."""
+    size = 1 << 30
+    (segment, *_) = sorted((saved / "segments").iterdir())
+    segment.write_bytes(bomb(size))
+    metadata = json.loads((saved / "_metadata").read_text())
+    metadata["document"]["segments"][segment.name]["bytes"] = size
+    document = json.dumps(metadata["document"], separators=(",", ":"))
+    metadata["name"] = f"{metadata['document']['id']}-{content_digest(document.encode())}"
+    whole = msgspec.json.encode({**metadata, "document": msgspec.Raw(document.encode())})
+    (saved / "_metadata").write_bytes(whole)
+    before = pa.total_allocated_bytes()
+    pool = pa.default_memory_pool()
+    verified = savepoints.verify(str(saved))
+    (damaged,) = verified.damaged
+    assert damaged.name == f"segments/{segment.name}"
+    assert "does not hold the bytes that its name promises" in str(damaged.problem)
+    assert (pool.max_memory() or 0) < size
+    assert pa.total_allocated_bytes() <= before + (1 << 20)
+
+
+def test_a_segment_file_that_is_longer_than_any_packed_form_is_not_read(
+    query: Batches, tmp_path: Path
+) -> None:
+    query.restart()
+    for segment in (tmp_path / "state").glob("*/segments/*"):
+        os.truncate(segment, 1 << 40)
+    with pytest.raises(CorruptStateError, match="has more than"):
+        query.enumerator().marks.popitem()[1].data  # noqa: B018 - looking loads it
+
+
+def test_a_document_that_could_not_be_read_again_is_not_written(query: Batches) -> None:
+    assert MOST_DOCUMENT_BYTES == 512 * 1024 * 1024
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flip27_source.snapshots.checkpoint_files.MOST_DOCUMENT_BYTES", 100)
+        with pytest.raises(StateError, match=r"has .* bytes, more than 100"):
+            query.trigger(ONE)
+    assert query.batch(ONE) is not None

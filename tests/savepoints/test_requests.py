@@ -1,0 +1,274 @@
+"""Savepoints that a running query is asked for: made at its next batch boundary, with what readers add."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source import edits, savepoints
+from flip27_source.cli.main import main
+from flip27_source.errors import ContractError, SplitReadError, StateLocationError
+from flip27_source.reader import SplitReader
+from flip27_source.savepoints.format import open_savepoint_at
+from flip27_source.snapshots.requests import RequestFolder
+from flip27_source.snapshots.store import LocalStore
+from tests.driver.batches import Batches
+from tests.savepoints.test_savepoints import on_disk
+from tests.toy_sources import FEEDS, EchoReader, Feed, items
+
+
+class Remembering(SplitReader[Any]):
+    """Echoes its splits, and adds them to savepoints as its own state."""
+
+    told: list[bool] = []  # noqa: RUF012
+
+    def read(self, split: Any) -> Iterator[tuple[str]]:
+        self.told.append(self.context.is_savepoint)
+        if self.context.is_savepoint:
+            with self.context.savepoint_stream(f"{split.split_id}.bin") as stream:
+                stream.write(split.split_id.encode())
+        yield (split.split_id,)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Remembering.told.clear()
+
+
+def running(state: Path, *names: str, reader: Any = Remembering) -> Batches:
+    """A query that has read the first item and is idle."""
+    FEEDS["asked"] = items("first")
+    batches = on_disk(Feed, reader, state, feed="asked")
+    batches.batch()
+    FEEDS["asked"] += items(*names)
+    return batches
+
+
+def ask(state: Path, to: Path) -> str:
+    """Ask without waiting; the id of the request."""
+    return savepoints.request(state=str(state), to=str(to)).request_id
+
+
+def waiting(state: Path) -> list[str]:
+    return [path.name for path in state.glob("*/requests/*")]
+
+
+def made_in(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in folder.glob("savepoint-*/_metadata"))
+
+
+def test_the_next_checkpoint_becomes_a_savepoint_and_everyone_is_told(tmp_path: Path) -> None:
+    state, saved = tmp_path / "state", tmp_path / "saved"
+    batches = running(state, "a")
+    ask(state, saved)
+    batches.restart()
+    assert batches.trigger()
+    metadata = batches.snapshot().metadata
+    assert (metadata.is_savepoint, metadata.target_directory) == (True, str(saved))
+    assert [row for task in batches.tasks() for row in batches.attempt(task)] == ["a"]
+    assert made_in(saved) == []
+    batches.commit()
+    assert batches.trigger() is False
+    (savepoint,) = made_in(saved)
+    assert waiting(state) == []
+    assert Remembering.told == [False, True]
+    assert Path(savepoint, "readers", "0", "a.bin").read_bytes() == b"a"
+    assert savepoints.verify(str(savepoint)).is_whole
+    Path(savepoint, "readers", "0", "a.bin").write_bytes(b"altered")
+    assert [file.name for file in savepoints.verify(str(savepoint)).damaged] == ["readers/0/a.bin"]
+    found = open_savepoint_at(str(savepoint), {})
+    assert found.document.is_savepoint
+    assert list(found.metadata.readers) == ["0/a.bin"]
+    fork = on_disk(Feed, Remembering, tmp_path / "fork", feed="asked", savepoint=str(savepoint))
+    FEEDS["asked"] += items("b")
+    assert fork.batch() == ["b"]
+    assert batches.batch() == ["b"]
+    assert batches.snapshot().metadata.is_savepoint is False
+
+
+def test_an_idle_query_makes_it_with_a_batch_without_splits(tmp_path: Path) -> None:
+    state, saved = tmp_path / "state", tmp_path / "saved"
+    batches = running(state)
+    ask(state, saved)
+    batches.restart()
+    assert batches.batch() == []
+    assert batches.batch() is None
+    assert len(made_in(saved)) == 1
+
+
+@pytest.mark.parametrize(
+    "killed", ["before the tasks", "before the commit is told", "before the request is deleted"]
+)
+def test_a_query_that_is_killed_while_it_makes_one_makes_it_once(tmp_path: Path, killed: str) -> None:
+    state, saved = tmp_path / "state", tmp_path / "saved"
+    batches = running(state, "a")
+    batches.now_ms = 2**50  # after every request, as the clocks of two machines at worst agree on
+    ask(state, saved)
+    (request,) = state.glob("*/requests/*")
+    content = request.read_bytes()
+    batches.restart()
+    batches.trigger()
+    if killed == "before the tasks":
+        batches.restart()
+    rows = [row for task in batches.tasks() for row in batches.attempt(task)]
+    batches.commit()
+    if killed == "before the request is deleted":
+        batches.batch()
+        request.write_bytes(content)
+    batches.restart()
+    assert batches.batch() is None
+    assert batches.batch() is None
+    assert rows == ["a"]
+    assert len(made_in(saved)) == 1
+    assert waiting(state) == []
+
+
+def test_a_savepoint_that_is_there_is_left_as_it_is_by_a_restart(tmp_path: Path) -> None:
+    state, saved = tmp_path / "state", tmp_path / "saved"
+    batches = running(state, "a")
+    ask(state, saved)
+    batches.restart()
+    batches.batch()
+    batches.batch()
+    (metadata,) = saved.glob("*/_metadata")
+    before = metadata.stat()
+    batches.restart()
+    assert batches.batch() is None
+    assert metadata.stat() == before
+
+
+def test_a_request_that_cannot_be_deleted_is_answered_once(tmp_path: Path) -> None:
+    class KeepsAll(LocalStore):
+        def delete(self, name: str) -> None:
+            raise StateLocationError(f"{name} cannot be deleted")
+
+    state, saved = tmp_path / "state", tmp_path / "saved"
+    batches = running(state)
+    ask(state, saved)
+    batches.store = KeepsAll(str(state))
+    batches.options["requestInterval"] = "1ms"
+    batches.source = type(batches.source).resolve(batches.options, enumerator=Feed, reader=Remembering)
+    batches.restart()
+    assert batches.batch() == []
+    for _ in range(50):
+        assert batches.batch() is None
+    assert len(made_in(saved)) == 1
+
+
+def test_requests_with_the_same_target_get_one_savepoint_and_others_their_own(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    batches = running(state)
+    for target in ("one", "two", "one"):
+        ask(state, tmp_path / target)
+    batches.restart()
+    assert [batches.batch(), batches.batch(), batches.batch()] == [[], [], None]
+    assert [len(made_in(tmp_path / target)) for target in ("one", "two")] == [1, 1]
+
+
+def test_a_target_that_cannot_be_written_does_not_stop_the_query(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = tmp_path / "state"
+    batches = running(state, "a", reader=EchoReader)
+    (tmp_path / "file").write_text("no directory")
+    lineage = next(path.name for path in state.iterdir())
+    ask(state, tmp_path / "target")
+    (request,) = RequestFolder(LocalStore(str(state)), lineage).waiting().savepoints
+    (tmp_path / "target").write_text("no directory any more")
+    batches.restart()
+    with caplog.at_level(logging.ERROR, "flip27_source"):
+        assert batches.batch() == ["a"]
+    assert batches.batch() is None
+    assert f"asked for in {request.target} could not be made" in caplog.text
+    assert waiting(state) == [f"{request.request_id}.failed.json"]
+
+
+def test_a_request_that_was_withdrawn_is_forgotten(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    batches = running(state)
+    ask(state, tmp_path / "saved")
+    batches.restart()
+    batches.enumerator()
+    for request in state.glob("*/requests/*"):
+        request.unlink()
+    assert batches.batch() is None
+    assert not (tmp_path / "saved").exists()
+
+
+def test_a_reader_adds_nothing_where_it_fails_and_only_under_plain_names(tmp_path: Path) -> None:
+    class Failing(Remembering):
+        def read(self, split: Any) -> Iterator[tuple[str]]:
+            with self.context.savepoint_stream("half.bin") as stream:
+                stream.write(b"half")
+                raise RuntimeError("in the middle")
+            yield ("never",)
+
+    class Escaping(Remembering):
+        def read(self, split: Any) -> Iterator[tuple[str]]:
+            with self.context.savepoint_stream("../../escaped"):
+                pass
+            yield ("never",)
+
+    for kind, error in ((Failing, SplitReadError), (Escaping, ContractError)):
+        state, saved = tmp_path / kind.__name__, tmp_path / f"saved-{kind.__name__}"
+        batches = running(state, "a", reader=EchoReader)
+        batches.source = type(batches.source).resolve(batches.options, enumerator=Feed, reader=kind)
+        ask(state, saved)
+        batches.restart()
+        batches.trigger()
+        (task,) = batches.tasks()
+        with pytest.raises(error):
+            batches.attempt(task)
+        assert not list(saved.rglob("*.bin"))
+        assert not list(tmp_path.rglob("escaped"))
+
+
+def test_a_stream_outside_of_a_savepoint_is_the_authors_mistake(tmp_path: Path) -> None:
+    class Always(Remembering):
+        def read(self, split: Any) -> Iterator[tuple[str]]:
+            with self.context.savepoint_stream("state.bin"):
+                pass
+            yield ("never",)
+
+    FEEDS["asked"] = items("first")
+    batches = on_disk(Feed, Always, tmp_path / "state", feed="asked")
+    with pytest.raises(ContractError, match=r"ask context\.is_savepoint before"):
+        batches.batch()
+
+
+def test_a_target_with_a_password_is_refused_before_it_is_stored(tmp_path: Path) -> None:
+    running(tmp_path / "state")
+    with pytest.raises(StateLocationError, match="ftp://host/saved has a user name or password"):
+        savepoints.request(state=str(tmp_path / "state"), to="ftp://me:secret@host/saved")
+    assert waiting(tmp_path / "state") == []
+
+
+def test_a_request_waits_for_a_stopped_query_until_it_is_withdrawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, saved = str(tmp_path / "state"), str(tmp_path / "saved")
+    batches = running(tmp_path / "state")
+    assert main(["savepoint", "request", "--state", state, "--to", saved]) == 0
+    said = capsys.readouterr()
+    request_id = said.out.strip()
+    assert waiting(tmp_path / "state") == [f"{request_id}.json"]
+    assert f"at its next batch boundary, in {saved}" in said.err
+    assert main(["savepoint", "withdraw", request_id[:9], "--state", state]) == 0
+    capsys.readouterr()
+    assert main(["savepoint", "withdraw", request_id, "--state", state]) == 1
+    assert f"0 requests {request_id} for a savepoint wait" in capsys.readouterr().err
+    batches.restart()
+    assert batches.batch() is None
+    assert not Path(saved).exists()
+
+
+def test_an_edit_is_no_request_for_a_savepoint_that_could_be_withdrawn(tmp_path: Path) -> None:
+    running(tmp_path / "state")
+    asked = edits.submit(edits.plan("replay", state=str(tmp_path / "state"), why="a test", splits=["first"]))
+    with pytest.raises(StateLocationError, match="these wait: none"):
+        savepoints.withdraw(asked, state=str(tmp_path / "state"))
+    assert waiting(tmp_path / "state") == [f"{asked}.json"]

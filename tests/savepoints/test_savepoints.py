@@ -1,0 +1,330 @@
+"""Savepoints: made beside a query, moved, and gone on from, as often as one likes (scenarios S79-S88)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source import savepoints
+from flip27_source.cli.main import main
+from flip27_source.coordination.packing import Limits
+from flip27_source.errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    MissingStateError,
+    StateLocationError,
+    StopError,
+)
+from flip27_source.snapshots.store import LocalStore
+from tests.driver.batches import Batches
+from tests.driver.test_action_runner import Archives
+from tests.driver.test_demanded_reports import SERVER, Endpoints, Pages, Talker, Tells
+from tests.toy_sources import FEEDS, EchoReader, Feed, items
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    SERVER.clear()
+    Talker.heard.clear()
+    Archives.done.clear()
+
+
+def on_disk(kind: Any, reader: Any, state: Path, **options: str) -> Batches:
+    return Batches(kind, reader, {"stateLocation": str(state), **options}, store=LocalStore(str(state)))
+
+
+def paged(state: Path, **options: str) -> Batches:
+    return on_disk(Endpoints, Pages, state, pollInterval="0s", maxRowsPerSplit="2", **options)
+
+
+def log_as_spark(batches: Batches, checkpoint: Path, batch_id: int) -> None:
+    """What Spark writes of a batch that is committed."""
+    for folder in ("offsets", "commits"):
+        (checkpoint / folder).mkdir(parents=True, exist_ok=True)
+    (checkpoint / "offsets" / str(batch_id)).write_text(f"v1\n{{}}\n{json.dumps(batches.committed)}")
+    (checkpoint / "commits" / str(batch_id)).write_text("v1\n{}")
+
+
+def test_a_new_query_goes_on_where_the_savepoint_stands_S79(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdef")
+    batches = paged(tmp_path / "checkpoint" / "flip27")
+    assert batches.batch() == list("ab")
+    log_as_spark(batches, tmp_path / "checkpoint", 0)
+    made = savepoints.create(state=str(tmp_path / "checkpoint" / "flip27"), to=str(tmp_path / "saved"))
+    assert (made.checkpoint_id, made.batch_id) == (1, 0)
+    fork = paged(tmp_path / "fork", savepoint=made.directory)
+    assert [fork.batch(), fork.batch()] == [list("cd"), list("ef")]
+    assert fork.logged["checkpoint"] == 3
+    assert [batches.batch(), batches.batch()] == [list("cd"), list("ef")]
+
+
+def test_two_forks_of_one_savepoint_and_their_restarts_are_all_right(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdef")
+    batches = paged(tmp_path / "state")
+    batches.batch()
+    batches.trigger()
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    assert made.batch_id is None
+    forks = [paged(tmp_path / f"fork-{n}", savepoint=made.directory) for n in range(2)]
+    for fork in forks:
+        read = []
+        for _ in range(2):
+            read += fork.batch() or []
+            fork.restart()
+        assert read == list("cdef")
+
+
+def test_a_savepoint_can_be_moved_and_its_origin_deleted_S80(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcd")
+    batches = paged(tmp_path / "state")
+    batches.batch()
+    batches.batch()
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    (tmp_path / "elsewhere").mkdir()
+    moved = shutil.move(made.directory, tmp_path / "elsewhere")
+    shutil.rmtree(tmp_path / "state")
+    for location in (moved, f"{moved}/", f"{moved}/_metadata"):
+        fork = paged(tmp_path / f"fork-{len(location)}", savepoint=str(location))
+        assert fork.batch() == list("cd")
+
+
+def test_a_batch_of_the_fork_that_was_not_committed_is_read_again_from_its_plan(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdef")
+    batches = paged(tmp_path / "state")
+    batches.batch()
+    batches.batch()
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    fork = paged(tmp_path / "fork", savepoint=made.directory)
+    fork.trigger()
+    shutil.rmtree(made.directory)
+    fork.restart()
+    (task,) = fork.tasks()
+    assert fork.attempt(task) == list("cd")
+    fork.commit()
+    assert fork.batch() == list("ef")
+
+
+def test_events_that_were_reported_before_the_savepoint_reach_the_enumerator_of_the_fork(
+    tmp_path: Path,
+) -> None:
+    batches = on_disk(Talker, Tells, tmp_path / "state")
+    batches.shelve("a")
+    batches.batch()
+    log_as_spark(batches, tmp_path, 0)
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    assert Talker.heard == []
+    fork = on_disk(Talker, Tells, tmp_path / "fork", savepoint=made.directory)
+    assert fork.batch() == ["after-a"]
+    assert Talker.heard == ["0:a"]
+
+
+def test_a_savepoint_commits_nothing_and_its_actions_stay_with_the_first_query_I12(tmp_path: Path) -> None:
+    batches = on_disk(Archives, EchoReader, tmp_path / "state")
+    batches.shelve("a")
+    batches.batch()
+    log_as_spark(batches, tmp_path, 0)
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    fork = on_disk(Archives, EchoReader, tmp_path / "fork", savepoint=made.directory)
+    assert fork.batch() is None
+    assert fork.enumerator().calls == ["start", "add_reader 0", "add_reader 1"]
+    assert Archives.done == []
+
+
+def test_bulk_state_goes_with_the_savepoint_and_into_the_fork(tmp_path: Path) -> None:
+    FEEDS["many"] = items(*(f"{n}-{'x' * 100}" for n in range(300)))
+    batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="many")
+    batches.batch(Limits(files=100))
+    batches.batch(Limits(files=100))
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    assert list(Path(made.directory, "segments").iterdir())
+    shutil.rmtree(tmp_path / "state")
+    fork = on_disk(Feed, EchoReader, tmp_path / "fork", feed="many", savepoint=made.directory)
+    assert len(fork.batch() or []) == 200
+
+
+def test_a_savepoint_outlives_the_checkpoints_that_were_made_after_it_S35(tmp_path: Path) -> None:
+    SERVER["orders"] = [str(number) for number in range(60)]
+    batches = paged(tmp_path / "state", retainedCheckpoints="2")
+    batches.batch()
+    batches.batch()
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    for _ in range(25):
+        batches.batch()
+    batches.wait_for_clean_up()
+    assert len(list((tmp_path / "state").glob("*/checkpoints/*"))) < 15
+    fork = paged(tmp_path / "fork", savepoint=made.directory)
+    assert fork.batch() == ["2", "3"]
+
+
+def test_the_query_that_has_a_checkpoint_of_its_own_does_not_look_at_the_savepoint(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdef")
+    batches = paged(tmp_path / "state")
+    batches.batch()
+    batches.batch()
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    fork = paged(tmp_path / "fork", savepoint=made.directory)
+    fork.batch()
+    shutil.rmtree(tmp_path / "saved")
+    fork.restart()
+    assert fork.batch() == list("ef")
+
+
+def test_a_savepoint_of_another_source_is_refused_with_what_differs(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcd")
+    batches = paged(tmp_path / "state")
+    batches.batch()
+    batches.batch()
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    FEEDS["x"] = items("a")
+    fork = on_disk(Feed, EchoReader, tmp_path / "fork", feed="x", savepoint=made.directory)
+    with pytest.raises(IncompatibleStateError, match="enumerator: was 'Endpoints', is 'Feed'"):
+        fork.batch()
+
+
+@pytest.mark.parametrize("location", ["nowhere", "nowhere/_metadata", "empty"])
+def test_a_wrong_pointer_is_an_error_that_says_what_a_savepoint_is_S83(tmp_path: Path, location: str) -> None:
+    (tmp_path / "empty").mkdir()
+    SERVER["orders"] = ["a"]
+    fork = paged(tmp_path / "fork", savepoint=str(tmp_path / location))
+    with pytest.raises(StateLocationError, match=r"there is no savepoint at .*: it holds no file _metadata"):
+        fork.batch()
+
+
+@pytest.mark.parametrize("how", ["cut off", "altered", "segment gone", "report altered"])
+def test_a_damaged_savepoint_is_refused_R11(tmp_path: Path, how: str) -> None:
+    SERVER["orders"] = list("abcdef")
+    batches = paged(tmp_path / "state")
+    batches.batch()
+    batches.batch()
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    metadata = Path(made.directory, "_metadata")
+    (report,) = Path(made.directory, "reports").iterdir()
+    match how:
+        case "cut off":
+            metadata.write_text(metadata.read_text()[:-30])
+        case "altered":
+            metadata.write_text(metadata.read_text().replace('"next": 0', '"next": 1'))
+        case "segment gone":
+            metadata.write_text(metadata.read_text().replace('"json"', '"bytes"'))
+        case _:
+            report.write_text(report.read_text().replace('"next":2', '"next":4'))
+    fork = paged(tmp_path / "fork", savepoint=made.directory)
+    with pytest.raises(CorruptStateError):
+        fork.batch()
+
+
+def test_a_checkpoint_whose_subtasks_have_not_all_reported_makes_no_savepoint(tmp_path: Path) -> None:
+    batches = on_disk(Talker, Tells, tmp_path / "state")
+    batches.shelve("a")
+    batches.trigger()
+    batches.commit()
+    log_as_spark(batches, tmp_path, 0)
+    with pytest.raises(MissingStateError, match="is not complete: of its 1 subtasks 0 have reported"):
+        savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    assert not list((tmp_path / "saved").glob("*/_metadata"))
+
+
+def test_of_several_lineages_one_has_to_be_named(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcd")
+    for _ in range(2):
+        batches = paged(tmp_path / "state")
+        batches.batch()
+        batches.batch()
+    with pytest.raises(StateLocationError, match="holds 2 lineages") as caught:
+        savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    lineage = min(path.name for path in (tmp_path / "state").iterdir())
+    assert lineage in str(caught.value)
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"), lineage=lineage)
+    assert made.checkpoint_id == 1
+
+
+def test_the_command_prints_the_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    SERVER["orders"] = list("abcd")
+    batches = paged(tmp_path / "state")
+    batches.batch()
+    log_as_spark(batches, tmp_path, 0)
+    assert (
+        main(["savepoint", "create", "--state", str(tmp_path / "state"), "--to", str(tmp_path / "saved")])
+        == 0
+    )
+    said = capsys.readouterr()
+    assert Path(said.out.strip(), "_metadata").exists()
+    assert "the state after batch 0" in said.err
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["savepoint", "create", "--state", str(tmp_path), "--to", str(tmp_path / "saved")]) == 1
+    assert "give the stateLocation of the query" in capsys.readouterr().err
+
+
+def test_a_stop_that_fails_names_the_savepoint_which_is_whole_S87(tmp_path: Path) -> None:
+    class Stuck:
+        def stop(self) -> None:
+            raise TimeoutError("it did not stop within 30 s")
+
+    SERVER["orders"] = list("abcd")
+    batches = paged(tmp_path / "state")
+    batches.batch()
+    log_as_spark(batches, tmp_path, 0)
+    with pytest.raises(
+        StopError, match=r"A savepoint has been created at .*/savepoint-1-[0-9a-f]+"
+    ) as caught:
+        savepoints.stop_with_savepoint(Stuck(), str(tmp_path / "saved"), state=str(tmp_path / "state"))
+    directory = str(caught.value).partition("created at ")[2].partition("\n")[0]
+    assert paged(tmp_path / "fork", savepoint=directory).batch() == list("cd")
+
+
+def test_a_query_that_cannot_say_where_its_state_is_goes_on_running(tmp_path: Path) -> None:
+    class OfSparkConnect:
+        def stop(self) -> None:
+            raise AssertionError("it was stopped")
+
+    with pytest.raises(StateLocationError, match="Spark Connect does not tell"):
+        savepoints.stop_with_savepoint(OfSparkConnect(), str(tmp_path / "saved"))
+
+
+def test_a_savepoint_goes_where_it_is_told_and_nowhere_else_S84_S85(tmp_path: Path) -> None:
+    FEEDS["many"] = items(*(f"{n}-{'x' * 100}" for n in range(30)))
+    batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="many", taskReports="always")
+    batches.batch(Limits(files=20))
+    batches.batch(Limits(files=5))
+    before = {path: path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()}
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved" / "here"))
+    assert Path(made.directory).parent == tmp_path / "saved" / "here"
+    assert {path: path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()} == before
+    written = {path for path in tmp_path.rglob("*") if path.is_file()} - before.keys()
+    assert all(path.is_relative_to(made.directory) for path in written)
+    assert {path.parent.name for path in written} == {Path(made.directory).name, "segments", "reports"}
+    assert str(tmp_path) not in Path(made.directory, "_metadata").read_text()
+    with pytest.raises(TypeError, match="to"):
+        savepoints.create(state=str(tmp_path / "state"))  # type: ignore[call-arg]
+
+
+def test_what_a_stop_leaves_unread_is_read_by_the_fork_and_nothing_is_told_to_end_S86(tmp_path: Path) -> None:
+    class Stopped:
+        def stop(self) -> None:
+            pass
+
+    SERVER["orders"] = list("abcdef")
+    batches = paged(tmp_path / "state")
+    assert batches.batch() == list("ab")
+    log_as_spark(batches, tmp_path, 0)
+    made = savepoints.stop_with_savepoint(Stopped(), str(tmp_path / "saved"), state=str(tmp_path / "state"))
+    fork = paged(tmp_path / "fork", savepoint=made.directory)
+    assert [fork.batch(), fork.batch()] == [list("cd"), list("ef")]
+
+
+def test_a_savepoint_of_a_source_that_was_read_to_its_end_reads_nothing_again_S88(tmp_path: Path) -> None:
+    FEEDS["few"] = items("a", "b")
+    batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="few")
+    assert batches.batch() == ["a", "b"]
+    log_as_spark(batches, tmp_path, 0)
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    fork = on_disk(Feed, EchoReader, tmp_path / "fork", feed="few", savepoint=made.directory)
+    assert fork.batch() is None
+    FEEDS["few"] += items("c")
+    assert fork.batch() == ["c"]

@@ -1,0 +1,511 @@
+"""``create``: a driver that lives is asked and waited for; where none lives a checkpoint is copied."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from flip27_source import savepoints
+from flip27_source.cli.main import main
+from flip27_source.errors import StateLocationError
+from flip27_source.savepoints import CreatedSavepoint
+from flip27_source.snapshots.driver_epochs import DriverEpoch, DriverWatch
+from flip27_source.snapshots.store import LocalStore, MemoryStore, open_store
+from tests.driver.batches import Batches
+from tests.s3_server import S3Bucket
+from tests.savepoints.test_requests import Remembering, made_in, waiting
+from tests.savepoints.test_savepoints import log_as_spark, on_disk
+from tests.toy_sources import FEEDS, INITIAL, Feed, items
+
+LINEAGE = "orders-0123456789abcdef"
+DEADLINE_S = 20.0
+AHEAD_MS = 2**47
+"""A clock so far ahead that the driver's record never looks old, however slow the test is."""
+
+
+class Query:
+    """A query that has read "first" and lives in this process; Spark's logs lie around its state."""
+
+    def __init__(self, root: Path, **options: str) -> None:
+        self.checkpoint = root / "checkpoint"
+        self.state = self.checkpoint / "flip27"
+        self.saved = root / "saved"
+        FEEDS["living"] = items("first")
+        self.batches = on_disk(Feed, Remembering, self.state, feed="living", **options)
+        self.batches.now_ms = AHEAD_MS
+        self.batch_id = 0
+        self.batch()
+        (self.checkpoint / "metadata").write_text("{}")
+
+    def batch(self) -> list[Any] | None:
+        rows = self.batches.batch()
+        if rows is not None:
+            log_as_spark(self.batches, self.checkpoint, self.batch_id)
+            self.batch_id += 1
+        return rows
+
+    def look(self) -> None:
+        """The living driver looks for requests, as it does every requestInterval."""
+        desk = self.batches.holder._requests
+        desk.found(desk.look(), None)
+
+    def create(self, meanwhile: Callable[[], object] | None = None, **options: Any) -> CreatedSavepoint:
+        """``meanwhile``: what happens once the driver was asked."""
+
+        def said(line: str) -> None:
+            self.said.append(line)
+            if meanwhile is not None and len(self.said) == 1:
+                meanwhile()
+
+        self.said: list[str] = []
+        options = {"timeout_s": DEADLINE_S, **options}
+        return savepoints.create(state=str(self.state), to=str(self.saved), progress=said, **options)
+
+    def record(self) -> Path:
+        (found,) = self.state.glob("*/drivers/*.json")
+        return found
+
+    def end_the_driver(self) -> None:
+        """Its record names a process that is there no longer."""
+        ended = subprocess.Popen([sys.executable, "-c", ""])
+        ended.wait()
+        record = json.loads(self.record().read_text())
+        self.record().write_text(json.dumps({**record, "process": ended.pid}))
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Iterator[Query]:
+    Remembering.told.clear()
+    found = Query(tmp_path)
+    yield found
+    found.batches.holder.close()
+
+
+def test_a_living_driver_makes_the_savepoint_at_its_next_batch_boundary(query: Query) -> None:
+    def next_batch() -> None:
+        FEEDS["living"] += items("a")
+        query.look()
+        assert query.batch() == ["a"]
+        assert made_in(query.saved) == []
+        assert len(waiting(query.state)) == 1
+        assert query.batch() is None
+
+    made = query.create(next_batch)
+    assert [Path(made.directory)] == made_in(query.saved)
+    assert (made.requested, made.checkpoint_id, made.batch_id) == (True, 2, 1)
+    assert Remembering.told == [False, True]
+    assert Path(made.directory, "readers", "0", "a.bin").read_bytes() == b"a"
+    assert waiting(query.state) == []
+
+
+def test_an_idle_query_makes_it_at_once_with_an_empty_batch(query: Query) -> None:
+    def idle() -> None:
+        query.look()
+        assert [query.batch(), query.batch()] == [[], None]
+
+    assert query.create(idle).batch_id == 1
+
+
+def test_a_driver_that_is_replaced_while_it_makes_one_leaves_it_to_the_next(query: Query) -> None:
+    def killed() -> None:
+        query.look()
+        query.batches.trigger()
+        query.batches.restart()
+        query.batches.commit()
+        assert query.batch() is None
+
+    made = query.create(killed)
+    assert (made.requested, made.checkpoint_id) == (True, 2)
+    assert waiting(query.state) == []
+
+
+def test_of_a_query_whose_driver_has_ended_the_newest_complete_checkpoint_is_copied(query: Query) -> None:
+    query.end_the_driver()
+    made = query.create()
+    assert (made.requested, made.checkpoint_id, made.batch_id) == (False, 1, 0)
+    assert waiting(query.state) == []
+
+
+def test_a_query_that_was_stopped_is_not_waited_for(query: Query) -> None:
+    query.batches.holder.close()
+    assert query.create().requested is False
+    assert query.said == []
+
+
+def test_a_query_that_looks_for_no_requests_is_not_asked(tmp_path: Path) -> None:
+    assert Query(tmp_path, requestInterval="0s").create().requested is False
+
+
+@pytest.mark.parametrize("way", ["copy", "query"])
+def test_a_copy_can_be_had_of_a_living_query_without_asking_it(query: Query, way: str) -> None:
+    assert query.create(**{way: True}).requested is False
+
+
+def test_what_a_driver_that_ends_meanwhile_was_asked_for_is_withdrawn_and_a_copy_made(query: Query) -> None:
+    made = query.create(query.end_the_driver)
+    assert (made.requested, made.checkpoint_id) == (False, 1)
+    assert waiting(query.state) == []
+    assert [line.partition(") ")[2] or line for line in query.said] == [
+        "was asked; waiting for its next batch boundary",
+        "has ended",
+        "it has made no savepoint: the newest complete checkpoint is copied",
+    ]
+
+
+def test_a_request_that_somebody_else_withdraws_is_answered_with_a_copy(query: Query) -> None:
+    def withdraw() -> None:
+        (request,) = query.state.glob("*/requests/*")
+        request.unlink()
+
+    assert query.create(withdraw).requested is False
+
+
+def test_what_keeps_the_driver_from_making_it_is_said_and_a_copy_made(query: Query) -> None:
+    def the_driver_cannot_write_there() -> None:
+        query.saved.write_text("no directory")
+        query.look()
+        query.batch()
+        query.saved.unlink()
+
+    made = query.create(the_driver_cannot_write_there)
+    assert (made.requested, made.checkpoint_id) == (False, 1)
+    assert "could not make it: cannot write" in "".join(query.said)
+    assert waiting(query.state) == []
+
+
+def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished_by_who_waits(
+    query: Query,
+) -> None:
+    def the_tasks_cannot_write_there() -> None:
+        FEEDS["living"] += items("a")
+        query.look()
+        query.batches.trigger()
+        query.saved.rmdir()
+        query.saved.write_text("no directory")
+        assert [row for task in query.batches.tasks() for row in query.batches.attempt(task)] == ["a"]
+        query.saved.unlink()
+        query.batches.commit()
+        log_as_spark(query.batches, query.checkpoint, query.batch_id)
+
+    made = query.create(the_tasks_cannot_write_there)
+    assert (made.requested, made.checkpoint_id) == (False, 2)
+    assert any("it cannot be finished: subtask 0 could not add a.bin" in line for line in query.said)
+
+
+def test_a_query_that_does_not_come_to_a_batch_boundary_is_asked_no_longer(query: Query) -> None:
+    with pytest.raises(
+        StateLocationError, match=r"lives and came to no batch boundary.* was withdrawn"
+    ) as caught:
+        query.create(timeout_s=0)
+    assert "--copy" in str(caught.value)
+    assert waiting(query.state) == []
+    assert not query.saved.exists()
+    query.look()
+    assert query.batch() is None
+
+
+def test_a_savepoint_whose_batch_does_not_end_in_time_is_finished_after_it(query: Query) -> None:
+    def begin_a_batch() -> None:
+        FEEDS["living"] += items("a")
+        query.look()
+        query.batches.trigger()
+
+    with pytest.raises(
+        StateLocationError, match="checkpoint 2 becomes the savepoint, and was not known to be complete"
+    ) as caught:
+        query.create(begin_a_batch, timeout_s=0)
+    assert made_in(query.saved) == []
+    assert len(waiting(query.state)) == 1
+    assert [row for task in query.batches.tasks() for row in query.batches.attempt(task)] == ["a"]
+    query.batches.commit()
+    query.batches.trigger()
+    (made,) = made_in(query.saved)
+    assert str(made) in str(caught.value)
+    assert waiting(query.state) == []
+
+
+def test_a_savepoint_whose_batch_spark_has_committed_does_not_wait_for_the_next_trigger(query: Query) -> None:
+    def last_batch_of_the_day() -> None:
+        FEEDS["living"] += items("a")
+        query.look()
+        assert query.batch() == ["a"]
+
+    made = query.create(last_batch_of_the_day)
+    assert (made.requested, made.checkpoint_id, made.batch_id) == (True, 2, 1)
+    assert Path(made.directory, "readers", "0", "a.bin").read_bytes() == b"a"
+    assert waiting(query.state) == []
+    before = {file: file.read_bytes() for file in query.saved.rglob("*") if file.is_file()}
+    assert query.batch() is None
+    assert {file: file.read_bytes() for file in query.saved.rglob("*") if file.is_file()} == before
+
+
+def test_whoever_interrupts_the_waiting_leaves_no_request(query: Query) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        query.create(interrupt)
+    assert waiting(query.state) == []
+
+
+def test_a_living_driver_is_asked_through_a_bucket_too(s3_bucket: S3Bucket) -> None:
+    FEEDS["living"] = items("first")
+    state, saved = f"s3://{s3_bucket.name}/state", f"s3://{s3_bucket.name}/saved"
+    options = {"feed": "living", "stateLocation": state, **s3_bucket.options}
+    store = open_store(state, s3_bucket.storage_options)
+    batches = Batches(Feed, Remembering, options, store=store)
+    batches.now_ms = AHEAD_MS
+    batches.batch()
+
+    def next_batch(said: str) -> None:
+        desk = batches.holder._requests
+        desk.found(desk.look(), None)
+        assert [batches.batch(), batches.batch()] == [[], None]
+
+    given = s3_bucket.storage_options
+    made = savepoints.create(
+        state=state, to=saved, timeout_s=DEADLINE_S, progress=next_batch, storage_options=given
+    )
+    assert (made.requested, made.checkpoint_id) == (True, 2)
+    assert savepoints.verify(made.directory, given).is_whole
+    batches.holder.close()
+
+
+def test_a_stop_with_savepoint_copies_what_was_committed_and_asks_nobody(query: Query) -> None:
+    class Stops:
+        def stop(self) -> None:
+            """Its driver is still there: Spark ends it a little later."""
+
+    made = savepoints.stop_with_savepoint(Stops(), str(query.saved), state=str(query.state))
+    assert (made.requested, made.batch_id) == (False, 0)
+
+
+def test_the_command_says_what_it_waits_for_and_answers_in_json(
+    query: Query, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ["savepoint", "create", "--state", str(query.state), "--to", str(query.saved), "--json"]
+    assert main([*args, "--timeout", "0"]) == 1
+    said = capsys.readouterr()
+    assert "was asked; waiting for its next batch boundary" in said.err
+    assert "came to no batch boundary" in json.loads(said.out)["error"]["what"]
+    query.end_the_driver()
+    assert main(args) == 0
+    assert json.loads(capsys.readouterr().out)["requested"] is False
+
+
+class Clocks:
+    """The clocks of whoever watches."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clocks() -> Clocks:
+    return Clocks()
+
+
+def watched(store: MemoryStore, clocks: Clocks) -> DriverWatch:
+    return DriverWatch(store, LINEAGE, wall_s=clocks, steady_s=clocks)
+
+
+def test_a_driver_lives_as_long_as_it_renews_its_record(clocks: Clocks) -> None:
+    store = MemoryStore()
+    assert watched(store, clocks).living() is None
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    watch = watched(store, clocks)
+    for _ in range(3):
+        assert watch.living() is not None
+        clocks.now_s += 30
+        epoch.renew(int(clocks.now_s * 1000))
+    assert watch.living() is not None
+    clocks.now_s += 41
+    assert watch.living() is None
+    assert watched(store, clocks).living() is None
+
+
+def test_a_driver_with_a_clock_of_its_own_lives_as_long_as_its_record_changes(clocks: Clocks) -> None:
+    store = MemoryStore()
+    epoch = DriverEpoch(store, LINEAGE, AHEAD_MS, is_renewed=True)
+    watch = watched(store, clocks)
+    assert watch.living() is not None
+    clocks.now_s += 39
+    epoch.renew(AHEAD_MS - 5)
+    assert watch.living() is not None
+    clocks.now_s += 41
+    assert watch.living() is None
+
+
+def test_a_driver_of_another_host_lives_by_its_record_alone(clocks: Clocks) -> None:
+    store = MemoryStore()
+    DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    (file,) = (name for name in store.files if name.endswith(".json"))
+    record = json.loads(store.files[file])
+    store.files[file] = json.dumps({**record, "host": "elsewhere", "process": 2**22 + 1}).encode()
+    assert watched(store, clocks).living() is not None
+    store.files[file] = json.dumps({**record, "process": 2**22 + 1}).encode()
+    assert watched(store, clocks).living() is None
+
+
+def test_a_driver_that_was_replaced_or_whose_lineage_is_gone_says_nothing_more(clocks: Clocks) -> None:
+    store = MemoryStore()
+    older = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    before = dict(store.files)
+    older.renew(2_000_000)
+    assert store.files == before
+    store.files.clear()
+    older.renew(2_000_000)
+    assert store.files == {}
+
+
+def test_a_driver_that_has_ended_lives_no_longer_and_says_so_without_an_error(
+    clocks: Clocks, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MemoryStore()
+    DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True).end()
+    assert watched(store, clocks).living() is None
+
+    class Gone(MemoryStore):
+        def delete(self, name: str) -> None:
+            raise OSError("not mounted")
+
+    DriverEpoch(Gone(), LINEAGE, 1_000_000, is_renewed=True).end()
+    assert "drivers/1.1000000.alive stays: OSError: not mounted" in caplog.text
+
+
+class HeldStore(MemoryStore):
+    """A store in which the next renewal waits, half-way, until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holds = False
+        self.arrived, self.let_go = threading.Event(), threading.Event()
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        if self.holds and name.endswith(".alive"):
+            self.holds = False
+            self.arrived.set()
+            assert self.let_go.wait(DEADLINE_S)
+        return super().create(name, data, exclusive=exclusive)
+
+
+def alive(store: MemoryStore) -> list[str]:
+    return [name for name in store.files if name.endswith(".alive")]
+
+
+def held_renewal(store: HeldStore, epoch: DriverEpoch, now_ms: int) -> threading.Thread:
+    """A renewal on a thread of its own that has begun and waits."""
+    store.holds = True
+    thread = threading.Thread(target=epoch.renew, args=(now_ms,))
+    thread.start()
+    assert store.arrived.wait(DEADLINE_S)
+    return thread
+
+
+def test_a_driver_that_ends_while_it_renews_its_record_lives_no_longer(clocks: Clocks) -> None:
+    store = HeldStore()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    renewal = held_renewal(store, epoch, 1_000_005)
+    epoch.end()
+    store.let_go.set()
+    renewal.join(DEADLINE_S)
+    assert alive(store) == []
+    assert watched(store, clocks).living() is None
+    epoch.renew(1_000_010)
+    assert alive(store) == []
+
+
+def test_of_two_renewals_at_once_no_file_is_left_that_nobody_deletes(clocks: Clocks) -> None:
+    """A query that starts over has a new thread that renews; the old one may be under way."""
+    store = HeldStore()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    renewal = held_renewal(store, epoch, 1_000_005)
+    epoch.renew(1_000_010)
+    store.let_go.set()
+    renewal.join(DEADLINE_S)
+    assert len(alive(store)) == 1
+    epoch.end()
+    assert alive(store) == []
+
+
+def test_a_renewal_whose_answer_was_lost_leaves_nothing_behind_when_the_driver_ends(clocks: Clocks) -> None:
+    class LosesAnswers(MemoryStore):
+        def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+            created = super().create(name, data, exclusive=exclusive)
+            if name.endswith("5.alive"):
+                raise StateLocationError("the answer was lost")
+            return created
+
+    store = LosesAnswers()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    with pytest.raises(StateLocationError):
+        epoch.renew(1_000_005)
+    epoch.end()
+    assert alive(store) == []
+
+
+def test_a_query_that_goes_back_to_its_very_beginning_drives_its_old_lineage_no_longer(
+    clocks: Clocks,
+) -> None:
+    FEEDS["begins again"] = items("a")
+    batches = Batches(Feed, Remembering, {"feed": "begins again", "stateLocation": "/unused"})
+    batches.batch()
+    store = batches.store
+    assert isinstance(store, MemoryStore)
+    (old,) = {name.partition("/")[0] for name in store.files}
+    batches.committed = INITIAL
+    batches.batch()
+    assert [name.partition("/")[0] == old for name in alive(store)] == [False]
+    batches.holder.close()
+    assert alive(store) == []
+
+
+def test_there_is_no_moment_at_which_a_driver_that_renews_its_record_seems_dead(clocks: Clocks) -> None:
+    seen: list[bool] = []
+
+    class Watched(MemoryStore):
+        def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+            seen.append(watched(self, clocks).living() is not None)
+            created = super().create(name, data, exclusive=exclusive)
+            seen.append(watched(self, clocks).living() is not None)
+            return created
+
+        def delete(self, name: str) -> None:
+            super().delete(name)
+            seen.append(watched(self, clocks).living() is not None)
+
+    store = Watched()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    seen.clear()
+    epoch.renew(1_000_005)
+    assert seen == [True, True, True]
+    assert len(store.files) == 2
+
+
+def test_a_running_query_renews_its_record_beside_its_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.driver.holder.RENEWED_EVERY_MS", 1)
+    FEEDS["renewed"] = items("first")
+    state = tmp_path / "state"
+    batches = Batches(
+        Feed, Remembering, {"feed": "renewed", "stateLocation": str(state)}, store=LocalStore(str(state))
+    )
+    batches.batch()
+    batches.now_ms = 77_000
+    deadline = monotonic() + DEADLINE_S
+    while [file.name for file in state.glob("*/drivers/*.alive")] != ["1.77000.alive"]:
+        assert monotonic() < deadline
+    batches.holder.close()

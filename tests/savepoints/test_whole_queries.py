@@ -1,0 +1,244 @@
+"""Savepoints of whole queries, on checkpoint directories as Spark writes them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source import savepoints
+from flip27_source.cli.main import main
+from flip27_source.errors import CorruptStateError, MissingStateError, StateLocationError
+from flip27_source.savepoints import whole_queries as whole_query
+from flip27_source.savepoints.claims import delete_subsumed
+from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.snapshots.spark_checkpoint import files_of_batch
+from flip27_source.snapshots.store import LocalStore
+from tests.driver.batches import Batches
+from tests.driver.test_demanded_reports import SERVER
+from tests.savepoints.test_savepoints import log_as_spark, paged
+
+OF_BATCH_1 = [
+    "metadata",
+    "offsets/0",
+    "offsets/1",
+    "commits/0",
+    "commits/1",
+    "sources/0/0",
+    "state/0/0/1.delta",
+    "state/0/0/2.delta",
+    "state/0/0/2.snapshot",
+    "state/0/0/_metadata/schema",
+    "state/0/1/2_4f1c0d2e.zip",
+    "state/0/1/SSTs/000011-4f1c.sst",
+    "state/0/_metadata/metadata",
+    "state/0/_metadata/v2/0",
+]
+LATER = [
+    "offsets/2",
+    "state/0/0/3.delta",
+    "state/0/0/.3.delta.1234.tmp",
+    "state/0/1/3_77aa.changelog",
+    "state/0/_metadata/v2/2",
+    "commits/.1.crc",
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    SERVER.clear()
+
+
+class Query:
+    """A query with one source, two batches committed and a third one under way."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.checkpoint = root / "checkpoint"
+        self.state = self.checkpoint / "flip27"
+        SERVER["orders"] = list("abcdefgh")
+        self.batches = paged(self.state)
+        for batch_id in range(2):
+            self.batches.batch()
+            log_as_spark(self.batches, self.checkpoint, batch_id)
+        for name in (*OF_BATCH_1, *LATER):
+            file = self.checkpoint / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.exists():
+                file.write_text(json.dumps({"id": "of the original"}) if name == "metadata" else name)
+
+    def savepoint(self, **options: Any) -> savepoints.CreatedSavepoint:
+        to = str(self.root / "saved")
+        return savepoints.create(state=str(self.state), to=to, query=True, **options)
+
+    def fork(self, restored: savepoints.RestoredQuery) -> Batches:
+        fork = paged(Path(restored.state_location))
+        log = Path(restored.checkpoint_location, "offsets", str(restored.batch_id))
+        fork.committed = fork.logged = json.loads(log.read_text().splitlines()[2])
+        return fork
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    return Query(tmp_path)
+
+
+def names_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_belongs_to_later_batches_is_left_out(query: Query) -> None:
+    assert sorted(files_of_batch(str(query.checkpoint), {}, 1)) == sorted(OF_BATCH_1)
+
+
+def test_a_fork_goes_on_after_the_batch_wherever_the_original_is(query: Query) -> None:
+    made = query.savepoint()
+    assert (made.batch_id, made.checkpoint_id) == (1, 2)
+    shutil.rmtree(query.checkpoint)
+    moved = shutil.move(made.directory, query.root / "moved")
+    restored = savepoints.restore_query(str(moved), str(query.root / "fork"))
+    assert (restored.batch_id, restored.state_location) == (1, str(query.root / "fork" / "flip27"))
+    files = [name for name in names_below(query.root / "fork") if not name.startswith("flip27/")]
+    assert files == sorted(OF_BATCH_1)
+    fork = query.fork(restored)
+    assert [fork.batch(), fork.batch()] == [list("ef"), list("gh")]
+
+
+def test_a_fork_is_another_query_to_spark(query: Query) -> None:
+    made = query.savepoint()
+    ids = []
+    for name in ("one", "two"):
+        savepoints.restore_query(made.directory, str(query.root / name))
+        ids.append(json.loads((query.root / name / "metadata").read_text())["id"])
+    assert len({"of the original", *ids}) == 3
+
+
+def test_the_source_alone_can_be_gone_on_from_too(query: Query) -> None:
+    fork = paged(query.root / "fork", savepoint=query.savepoint().directory)
+    assert fork.batch() == list("ef")
+
+
+def with_two_sources(query: Query) -> str:
+    """A savepoint of the query with a second source, whose state lies beside that of the first."""
+    second = paged(query.state)
+    second.batch()
+    second.batch()
+    offsets = [json.dumps(batches.committed) for batches in (query.batches, second)]
+    (query.checkpoint / "offsets" / "1").write_text("\n".join(["v1", "{}", *offsets]))
+    return query.savepoint().directory
+
+
+def test_every_source_of_the_query_is_taken(query: Query) -> None:
+    made = with_two_sources(query)
+    assert savepoints.verify(made).is_whole
+    restored = savepoints.restore_query(made, str(query.root / "fork"))
+    rows = []
+    for line in (query.root / "fork" / "offsets" / "1").read_text().splitlines()[2:]:
+        fork = paged(Path(restored.state_location))
+        fork.committed = fork.logged = json.loads(line)
+        rows.append(fork.batch())
+    assert rows == [list("ef"), list("ef")]
+
+
+def test_a_claimed_savepoint_of_a_whole_query_goes_as_a_whole(query: Query) -> None:
+    made = with_two_sources(query)
+    state = query.root / "fork"
+    paged(state, savepoint=made, savepointClaim="claim").batch()
+    (lineage,) = [path.name for path in state.iterdir()]
+    committed = CheckpointName(9, "0" * 32)
+    assert delete_subsumed(LocalStore(str(state)), lineage, committed, 2, LocalStore)
+    assert not Path(made).exists()
+
+
+def test_the_commands_do_the_same(query: Query, capsys: pytest.CaptureFixture[str]) -> None:
+    to, fork = str(query.root / "saved"), str(query.root / "fork")
+    assert main(["savepoint", "create", "--query", "--state", str(query.state), "--to", to]) == 0
+    made = capsys.readouterr().out.strip()
+    assert main(["savepoint", "restore", made, "--checkpoint", fork]) == 0
+    assert capsys.readouterr().out.strip() == fork
+    assert (query.root / "fork" / "offsets" / "1").exists()
+
+
+def test_a_file_that_is_deleted_while_it_is_copied_is_looked_for_once_more(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = []
+
+    def lists_what_is_gone(*given: Any) -> list[str]:
+        listed.append(given)
+        found = files_of_batch(*given)
+        return found if len(listed) > 1 else [*found, "state/0/0/0.delta"]
+
+    monkeypatch.setattr(whole_query, "files_of_batch", lists_what_is_gone)
+    made = query.savepoint()
+    assert len(listed) == 2
+    assert savepoints.restore_query(made.directory, str(query.root / "fork")).batch_id == 1
+
+
+def test_a_batch_that_spark_deletes_meanwhile_makes_no_savepoint(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def last_look(*given: Any) -> list[str]:
+        found = files_of_batch(*given)
+        (query.checkpoint / "commits" / "1").unlink(missing_ok=True)
+        return [name for name in found if name != "commits/1"]
+
+    monkeypatch.setattr(whole_query, "files_of_batch", last_look)
+    with pytest.raises(MissingStateError, match=r"files of batch 1 in .* vanished during the copy"):
+        query.savepoint()
+    assert not list((query.root / "saved").glob("*/_metadata"))
+
+
+def test_a_restore_never_writes_over_a_query(query: Query) -> None:
+    made = query.savepoint()
+    with pytest.raises(StateLocationError, match="is the checkpoint location of a query"):
+        savepoints.restore_query(made.directory, str(query.checkpoint))
+    with pytest.raises(StateLocationError, match="holds state of the query that the savepoint was made of"):
+        savepoints.restore_query(made.directory, str(query.root / "fork"), state=str(query.state))
+    assert not (query.root / "fork").exists()
+
+
+def test_a_restore_that_was_killed_cannot_be_started_and_can_be_carried_on(query: Query) -> None:
+    made = query.savepoint()
+    damaged = Path(made.directory, "query", "state/0/0/2.delta")
+    damaged.write_text("altered")
+    with pytest.raises(
+        CorruptStateError, match=r"query/state/0/0/2.delta of savepoint .* is not what was written"
+    ):
+        savepoints.restore_query(made.directory, str(query.root / "fork"))
+    # Spark cannot read this as a query's metadata, and there is no offset from which it would go on.
+    assert "a query is being restored" in (query.root / "fork" / "metadata").read_text()
+    assert not (query.root / "fork" / "offsets").exists()
+    damaged.write_text("state/0/0/2.delta")
+    restored = savepoints.restore_query(made.directory, str(query.root / "fork"))
+    assert query.fork(restored).batch() == list("ef")
+
+
+def test_a_savepoint_of_a_source_is_no_query(query: Query) -> None:
+    made = savepoints.create(state=str(query.state), to=str(query.root / "saved"))
+    with pytest.raises(StateLocationError, match="is of a source and not of a whole query"):
+        savepoints.restore_query(made.directory, str(query.root / "fork"))
+    # Asked for the query, the same directory gets the rest; asked for the source again, it keeps it.
+    assert query.savepoint().directory == made.directory
+    savepoints.create(state=str(query.state), to=str(query.root / "saved"))
+    assert savepoints.restore_query(made.directory, str(query.root / "fork")).batch_id == 1
+
+
+def test_the_checkpoint_of_the_query_has_to_be_known(query: Query) -> None:
+    moved = shutil.move(query.state, query.root / "elsewhere")
+    with pytest.raises(StateLocationError, match="is not known"):
+        savepoints.create(state=str(moved), to=str(query.root / "saved"), query=True)
+    made = savepoints.create(
+        state=str(moved), to=str(query.root / "saved"), query=True, checkpoint=str(query.checkpoint)
+    )
+    assert made.batch_id == 1
+
+
+def test_a_savepoint_is_not_made_where_a_query_has_claimed_one_of_the_same_checkpoint(query: Query) -> None:
+    made = savepoints.create(state=str(query.state), to=str(query.root / "saved"))
+    paged(query.root / "fork", savepoint=made.directory, savepointClaim="claim").batch()
+    with pytest.raises(StateLocationError, match="has claimed it and will delete it"):
+        query.savepoint()

@@ -1,0 +1,252 @@
+"""Schemas that were found out: recorded once in the state location, the same for every later start."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.sequence import SequenceEnumerator
+from flip27_source.errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    NewColumnsError,
+    SchemaError,
+    SplitReadError,
+)
+from flip27_source.readers.json_lines.reader import JsonLinesReader
+from flip27_source.schemas.ddl import columns_text, parse_columns
+from flip27_source.schemas.recorded_schemas import SchemaStorage
+from flip27_source.schemas.source_schema import evolution_of_inferred, schema_of, with_new_columns
+from flip27_source.segment import content_digest
+from flip27_source.snapshots.store import MemoryStore
+from flip27_source.source import Source
+from flip27_source.testing import MicroBatchEngine
+from tests.toy_sources import EchoReader
+
+
+def source_of(folder: Path, options: Mapping[str, str] | None = None) -> Source:
+    given = {"path": str(folder / "in"), "reader": "json", "stateLocation": str(folder / "state")}
+    return Source.resolve({"enumerator": "files", **given, **(options or {})})
+
+
+def found_out(folder: Path, **options: str) -> str:
+    return columns_text(schema_of(source_of(folder, options)))
+
+
+def land(folder: Path, name: str, line: str) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    (folder / "in" / name).write_text(line + "\n")
+
+
+def test_a_restart_has_the_schema_of_the_first_start_whatever_files_have_come(tmp_path: Path) -> None:
+    land(tmp_path, "a", '{"id": 1}')
+    assert found_out(tmp_path) == "id bigint"
+    land(tmp_path, "b", '{"id": "x", "name": "y"}')
+    assert found_out(tmp_path) == "id bigint"
+    assert found_out(tmp_path, uid="another") == "id string, name string"
+
+
+def test_without_a_state_location_it_is_found_out_at_each_start(tmp_path: Path) -> None:
+    land(tmp_path, "a", '{"id": 1}')
+    options = {"path": str(tmp_path / "in"), "reader": "json"}
+    assert columns_text(schema_of(Source.resolve(options, enumerator=FilesEnumerator))) == "id bigint"
+    land(tmp_path, "b", '{"name": "y"}')
+    found = schema_of(Source.resolve(options, enumerator=FilesEnumerator))
+    assert columns_text(found) == "id bigint, name string"
+
+
+def test_hints_are_looked_at_again_at_each_start_and_not_recorded(tmp_path: Path) -> None:
+    land(tmp_path, "a", '{"id": 1, "at": "2026-01-01"}')
+    assert found_out(tmp_path, schemaHints="at date") == "at date, id bigint"
+    assert found_out(tmp_path, schemaHints="more int") == "at string, id bigint, more int"
+
+
+def test_an_empty_folder_records_nothing(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with pytest.raises(SchemaError, match="there is no file yet"):
+        found_out(tmp_path)
+    assert found_out(tmp_path, schemaHints="id int") == "id int"
+    land(tmp_path, "a", '{"id": 1}')
+    assert found_out(tmp_path) == "id bigint"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"ignoreCorruptFiles": "true"}, {"onSplitError": "ignore"}, {"onSplitError": "quarantine"}],
+    ids=str,
+)
+def test_a_file_that_cannot_be_read_is_not_looked_into_where_it_need_not_be_read(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    land(tmp_path, "a", '{"id": 1}')
+    land(tmp_path, "b", '{"name": "x"}')
+    (tmp_path / "in" / "c.gz").write_bytes(gzip.compress(b'{"c": 1}')[:-4])
+    with pytest.raises(SplitReadError, match=r"/in/c.gz is cut off or damaged"):
+        found_out(tmp_path)
+    assert found_out(tmp_path, **options) == "id bigint, name string"
+
+
+def test_two_that_start_at_once_agree_on_the_schema_that_was_recorded_first() -> None:
+    store = MemoryStore()
+    one, other = SchemaStorage(store, "files"), SchemaStorage(store, "files")
+    assert one.newest() is None
+    assert other.newest() is None
+    first = one.record(parse_columns("a int"))
+    assert other.record(parse_columns("b int")) == first
+    assert first.schema == parse_columns("a int")
+
+
+def test_a_wider_schema_is_the_next_version_and_counts_from_then_on() -> None:
+    storage = SchemaStorage(MemoryStore(), "files")
+    first = storage.record(parse_columns("a int"))
+    second = storage.record(parse_columns("a int, b string"), after=first)
+    assert (second.version, storage.newest()) == (2, second)
+
+
+@pytest.mark.parametrize("how", ["altered", "cut off", "newer", "of another source"])
+def test_a_damaged_record_is_refused_R11(tmp_path: Path, how: str) -> None:
+    land(tmp_path, "a", '{"id": 1}')
+    found_out(tmp_path, uid="my orders")
+    (file,) = (tmp_path / "state" / "schemas").rglob("*.json")
+    assert file.relative_to(tmp_path / "state").as_posix() == "schemas/my_orders/1.json"
+    content = file.read_bytes()
+    expected: type[Exception] = CorruptStateError
+    uid = "my orders"
+    if how == "altered":
+        file.write_bytes(content.replace(b"bigint", b"string"))
+    elif how == "cut off":
+        file.write_bytes(content[:-10])
+    elif how == "newer":
+        newer = json.dumps(json.loads(content)["schema"] | {"format": 2}).encode()
+        file.write_bytes(b'{"digest":"%s","schema":%s}' % (content_digest(newer).encode(), newer))
+        expected = IncompatibleStateError
+    else:
+        uid, expected = "my_orders", IncompatibleStateError
+    with pytest.raises(expected, match=r"schemas/my_orders/1.json"):
+        found_out(tmp_path, uid=uid)
+
+
+def test_a_reader_that_cannot_find_it_out_asks_for_the_schema() -> None:
+    source = Source.resolve({}, enumerator=SequenceEnumerator, reader=EchoReader)
+    with pytest.raises(SchemaError, match="needs a schema and none was given"):
+        schema_of(source)
+
+
+def test_a_reader_of_its_own_schema_keeps_it(tmp_path: Path) -> None:
+    source = Source.resolve({"path": str(tmp_path), "reader": "text"}, enumerator=FilesEnumerator)
+    assert columns_text(schema_of(source)) == "value string"
+    assert JsonLinesReader.default_schema(source.options) is None
+
+
+def query(folder: Path, **options: str) -> MicroBatchEngine:
+    """A query on the schema that is recorded, one file in each task."""
+    given = {
+        "enumerator": "files", "reader": "json", "path": str(folder / "in"), "maxPartitionBytes": "1",
+        "stateLocation": str(folder / "state"), "schemaEvolutionMode": "addNewColumns", **options,
+    }  # fmt: skip
+    return MicroBatchEngine(given, schema=schema_of(source_of(folder)), available_now=True, max_failures=2)
+
+
+@pytest.mark.parametrize("reports", [{}, {"onSplitError": "quarantine"}], ids=str)
+def test_a_new_column_fails_the_query_once_and_the_restart_goes_on_with_it_and_loses_nothing(
+    tmp_path: Path, reports: dict[str, str]
+) -> None:
+    land(tmp_path, "a", '{"id": 1}')
+    engine = query(tmp_path, **reports)
+    engine.process_all_available()
+    land(tmp_path, "b", '{"id": 2}')
+    land(tmp_path, "c", '{"id": 3, "name": "x"}')
+    engine.restart()
+    with pytest.raises(NewColumnsError) as caught:
+        engine.process_all_available()
+    assert "/in/c, byte 0: there are columns that the schema does not have: name string" in str(caught.value)
+    assert "they are recorded as version 2 of its schema" in str(caught.value)
+    assert len(engine.batches) == 1
+    engine.restart()
+    engine.schema = schema_of(source_of(tmp_path))
+    engine.process_all_available()
+    assert columns_text(engine.schema) == "id bigint, name string"
+    assert [sorted(batch.rows) for batch in engine.batches] == [[(1,)], [(2, None), (3, "x")]]
+
+
+def test_tasks_that_find_different_columns_record_all_of_them(tmp_path: Path) -> None:
+    land(tmp_path, "a", '{"id": 1, "o": {"x": 1}}')
+    source = source_of(tmp_path, {"schemaEvolutionMode": "addNewColumns"})
+    schema_of(source)
+    for columns in ("name string", "o struct<x: bigint, y: date>", "name string"):
+        error = with_new_columns(source, NewColumnsError("f: new", columns=columns))
+        assert error.columns == columns
+    assert found_out(tmp_path) == "id bigint, o struct<x: bigint, y: date>, name string"
+    assert len(list((tmp_path / "state" / "schemas" / "files").iterdir())) == 3
+
+
+def test_without_a_state_location_the_error_says_how_to_go_on_by_hints(tmp_path: Path) -> None:
+    options = {"path": str(tmp_path), "reader": "json", "schemaEvolutionMode": "addNewColumns"}
+    source = Source.resolve(options, enumerator=FilesEnumerator)
+    error = with_new_columns(source, NewColumnsError("f: new", columns="name string"))
+    assert '.option("schemaHints", "name string")' in str(error)
+    copied = pickle.loads(pickle.dumps(error))
+    assert (copied.columns, str(copied)) == ("name string", str(error))
+
+
+def test_fail_on_new_columns_records_nothing(tmp_path: Path) -> None:
+    land(tmp_path, "a", '{"id": 1}')
+    source = source_of(tmp_path, {"schemaEvolutionMode": "failOnNewColumns"})
+    schema_of(source)
+    with_new_columns(source, NewColumnsError("f: new", columns="name string"))
+    assert found_out(tmp_path) == "id bigint"
+
+
+def test_an_inferred_schema_grows_unless_another_mode_is_asked_for(tmp_path: Path) -> None:
+    """A sample may miss columns: what is not in it is not lost quietly."""
+    assert evolution_of_inferred(source_of(tmp_path)) == {"schemaEvolutionMode": "addNewColumns"}
+    assert evolution_of_inferred(source_of(tmp_path, {"schemaEvolutionMode": "none"})) == {}
+    assert evolution_of_inferred(source_of(tmp_path, {"reader": "text"})) == {}
+
+
+@pytest.mark.parametrize(
+    ("ddl", "canonical"),
+    [
+        ("a int", "a int"),
+        ("A Long NOT NULL, `b c` STRING comment 'a name'", "A bigint, `b c` string"),
+        ("a: double, b array<map<string, decimal(10, 2)>>", "a double, b array<map<string, decimal(10,2)>>"),
+        ("s struct<x: int, `y``z` : struct<t date>>", "s struct<x: int, `y``z`: struct<t: date>>"),
+        ("t timestamp_ntz, u timestamp_ltz", "t timestamp_ntz, u timestamp"),
+        ("a dec, b numeric(5), c varchar(10)", "a decimal(10,0), b decimal(5,0), c string"),
+        ("d byte, e void", "d tinyint, e void"),
+        ("a struct<>", "a struct<>"),
+    ],
+)
+def test_columns_are_written_as_in_spark(ddl: str, canonical: str) -> None:
+    schema = parse_columns(ddl)
+    assert columns_text(schema) == canonical
+    assert columns_text(parse_columns(canonical)) == canonical
+    assert schema.field(0).nullable is ("NOT NULL" not in ddl)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "said"),
+    [
+        ("", "a column is expected at character 0 instead of the end"),
+        ("a", "a type such as bigint or string is expected at character 1 instead of the end"),
+        ("a int,", "a column is expected at character 6"),
+        ("a int b int", "',' is expected at character 6 instead of 'b'"),
+        ("a array<int", "'>' is expected"),
+        ("a array int", "'<' is expected at character 8 instead of 'int'"),
+        ("a decimal(39)", "a precision up to 38"),
+        ("a decimal(x)", "a whole number is expected at character 10"),
+        ("a int not", "NULL is expected"),
+        ("a int, A string", "the column a is there twice"),
+        (", a int", "the name of a column is expected at character 0"),
+    ],
+)
+def test_what_are_no_columns_is_refused_with_the_place(ddl: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_columns(ddl)

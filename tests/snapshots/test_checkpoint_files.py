@@ -1,0 +1,441 @@
+"""CheckpointStorage: durable before told, found again, and nothing else let through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from flip27_source.coordination.checkpoints import PendingCheckpoint
+from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.coordination.packing import Limits
+from flip27_source.errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    MissingStateError,
+    StateLocationError,
+)
+from flip27_source.snapshots.checkpoint_files import CheckpointStorage
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.documents import SourceIdentity
+from flip27_source.snapshots.offsets import INITIAL_OFFSET, Offset
+from flip27_source.snapshots.store import MemoryStore, Store
+from tests.toy_sources import (
+    FEEDS,
+    KIB,
+    BulkFeed,
+    CountingStore,
+    Item,
+    Shelf,
+    all_ids,
+    coordinator_of,
+    frozen,
+    items,
+    source_of,
+)
+
+
+def identity(**changes: Any) -> SourceIdentity:
+    values: dict[str, Any] = {
+        "uid": "orders",
+        "enumerator": "Shelf",
+        "reader": "EchoReader",
+        "state_version": 1,
+        "split_version": 1,
+        "library": "0.1.0",
+    }
+    return SourceIdentity(**{**values, **changes})
+
+
+RANDOM = "0" * 16
+
+
+def storage_of(
+    store: Store | None,
+    *,
+    kind: type[Any] = Shelf,
+    limit: int = 64 * KIB,
+    random: str = RANDOM,
+    **changes: Any,
+) -> CheckpointStorage:
+    return CheckpointStorage(
+        SnapshotCodec(kind),
+        identity(**changes),
+        store=store,
+        inline_limit_bytes=limit,
+        new_random=lambda: random,
+    )
+
+
+def checkpoints(*names: str) -> Iterator[PendingCheckpoint[Any]]:
+    """One checkpoint after the other, with one split each."""
+    coordinator = coordinator_of()
+    assert isinstance(coordinator.enumerator, Shelf)
+    for number, name in enumerate(names, 1):
+        coordinator.enumerator.shelf.extend(items(name))
+        yield frozen(coordinator)
+        coordinator.complete(number)
+
+
+def written(storage: CheckpointStorage, *names: str) -> list[Offset]:
+    """The offsets of so many checkpoints, after the initial one."""
+    offsets = [INITIAL_OFFSET]
+    for pending in checkpoints(*names):
+        offsets.append(through_spark(storage.write(pending, parent=offsets[-1])))
+    return offsets
+
+
+def through_spark(offset: Offset) -> Offset:
+    return Offset.from_json(json.loads(json.dumps(offset.to_json())))
+
+
+def plans(storage: CheckpointStorage, start: Offset, end: Offset) -> list[str]:
+    codec = SnapshotCodec(Shelf)
+    return [
+        split.split_id
+        for offset, document in storage.plans_between(start, end)
+        for _, segment in document.plan_segments(storage.segment_loader(offset, document))
+        for split in codec.decode_splits(1, segment)
+    ]
+
+
+class CrashingStore(MemoryStore):
+    """A store whose driver is killed in the place of one write."""
+
+    def __init__(self, files: dict[str, bytes], *, crash_at: int) -> None:
+        super().__init__()
+        self.files = files
+        self._left = crash_at
+
+    def create(self, name: str, data: bytes) -> bool:
+        if self._left == 0:
+            raise KeyboardInterrupt
+        self._left -= 1
+        return super().create(name, data)
+
+
+def both() -> list[Any]:
+    return [pytest.param(None, id="inline"), pytest.param(MemoryStore, id="files")]
+
+
+@pytest.mark.parametrize("kind", both())
+def test_the_plan_of_a_batch_is_the_recorded_one_however_often_it_is_asked_for_R3_S95(
+    kind: Callable[[], Store] | None,
+) -> None:
+    store = kind() if kind else None
+    storage = storage_of(store)
+    offsets = written(storage, "a", "b", "c")
+    for _ in range(3):
+        assert plans(storage, offsets[0], offsets[1]) == ["a"]
+        assert plans(storage, offsets[2], offsets[3]) == ["c"]
+    assert plans(storage_of(store), offsets[1], offsets[2]) == ["b"], "a new process reads the same"
+
+
+def test_the_plans_of_several_checkpoints_are_found_through_their_parents() -> None:
+    storage = storage_of(MemoryStore())
+    offsets = written(storage, "a", "b", "c")
+    assert plans(storage, offsets[1], offsets[3]) == ["b", "c"]
+    assert plans(storage, offsets[0], offsets[3]) == ["a", "b", "c"]
+    assert plans(storage, offsets[2], offsets[2]) == []
+
+
+def test_inline_a_start_that_is_not_the_parent_is_an_error_and_never_skips_a_batch_R12() -> None:
+    """An inline document has no file to walk to: the plans in between are not known here."""
+    storage = storage_of(None)
+    offsets = written(storage, "a", "b", "c")
+    for start, end in ((1, 3), (0, 2), (0, 3)):
+        with pytest.raises(CorruptStateError, match=f"checkpoint {start} is not an ancestor of {end}"):
+            plans(storage, offsets[start], offsets[end])
+
+
+def test_a_start_of_another_line_is_an_error() -> None:
+    store = MemoryStore()
+    one, other = storage_of(store), storage_of(store, random="e" * 16)
+    first, second = written(one, "a", "b", "c"), written(other, "x", "y", "z")
+    with pytest.raises(CorruptStateError, match="is not an ancestor"):
+        plans(one, second[1], first[2])
+    with pytest.raises(CorruptStateError, match="do not belong together"):
+        plans(one, second[2], first[3])
+
+
+def test_a_query_that_outgrew_its_offset_log_goes_on_with_a_state_location() -> None:
+    """What the error about inlineStateLimit tells the user to do."""
+    inline = written(storage_of(None), "a")
+    storage = storage_of(MemoryStore())
+    snapshot = storage.restore(inline[1])
+    assert snapshot is not None
+    coordinator: SourceCoordinator[Item] = coordinator_of(restored=snapshot)
+    assert isinstance(coordinator.enumerator, Shelf)
+    coordinator.enumerator.shelf.extend(items("b"))
+    second = through_spark(storage.write(frozen(coordinator), parent=inline[1]))
+    assert plans(storage, inline[1], second) == ["b"]
+
+
+def test_state_over_the_inline_limit_is_an_error_that_names_state_location() -> None:
+    (pending,) = checkpoints("a" * 5000)
+    with pytest.raises(StateLocationError, match="without a state location at most 4096 may live") as caught:
+        storage_of(None, limit=4 * KIB).write(pending, parent=INITIAL_OFFSET)
+    assert 'set .option("stateLocation", "<checkpointLocation>/flip27")' in str(caught.value)
+    assert storage_of(None, limit=8 * KIB).write(pending, parent=INITIAL_OFFSET).checkpoint_id == 1
+
+
+def test_an_offset_with_state_in_files_needs_a_state_location() -> None:
+    offsets = written(storage_of(MemoryStore()), "a")
+    with pytest.raises(StateLocationError, match="option stateLocation is not set"):
+        storage_of(None).read(offsets[1])
+
+
+def test_the_document_is_durable_before_its_offset_is_told_R2() -> None:
+    store = CountingStore()
+    (pending,) = checkpoints("a")
+    offset = storage_of(store).write(pending, parent=INITIAL_OFFSET)
+    assert offset.to_json()["state"]["file"] in store.files
+
+
+def bulk_checkpoint(count: int = 3) -> PendingCheckpoint[Any]:
+    """A checkpoint with ``count`` segments of 8 KiB in its state."""
+    FEEDS["bulk"] = items(*(f"{i}" for i in range(count)))
+    coordinator = coordinator_of(BulkFeed, options=source_of(BulkFeed, {"feed": "bulk"}).options)
+    return frozen(coordinator)
+
+
+def test_segments_are_durable_before_their_document_and_that_before_anything_refers_to_it_R2() -> None:
+    store = CountingStore()
+    offset = storage_of(store, kind=BulkFeed).write(bulk_checkpoint(), parent=INITIAL_OFFSET)
+    folders = [name.split("/")[1] for name, _ in store.created]
+    assert folders == ["source.json", "segments", "segments", "segments", "checkpoints"]
+    assert store.created[-1][0] == offset.to_json()["state"]["file"]
+
+
+def test_a_crash_before_any_write_leaves_a_location_that_the_next_run_can_use() -> None:
+    """Killed in the place of the first write, the second, ...: the next run writes the same checkpoint."""
+    for crash_at in range(5):
+        files: dict[str, bytes] = {}
+        with pytest.raises(KeyboardInterrupt):
+            storage_of(CrashingStore(files, crash_at=crash_at), kind=BulkFeed).write(
+                bulk_checkpoint(), parent=INITIAL_OFFSET
+            )
+        assert not any("/checkpoints/" in name for name in files), "told of a checkpoint that is not whole"
+        storage = storage_of(CrashingStore(files, crash_at=99), kind=BulkFeed, random="f" * 16)
+        offset = storage.write(bulk_checkpoint(), parent=INITIAL_OFFSET)
+        snapshot = storage_of(CrashingStore(files, crash_at=0), kind=BulkFeed).restore(offset)
+        assert snapshot is not None
+        assert [len(mark.data) for mark in snapshot.enumerator_state.marks] == [8 * KIB] * 3
+
+
+def test_a_checkpoint_written_twice_is_one_checkpoint_R9() -> None:
+    """The same state frozen again after a crash: same name, same bytes, nothing overwritten."""
+    store = MemoryStore()
+    (first,) = checkpoints("a")
+    storage = storage_of(store)
+    offset = storage.write(first, parent=INITIAL_OFFSET)
+    (second,) = checkpoints("b")
+    two = storage.write(second, parent=offset)
+    before = dict(store.files)
+    assert storage.write(second, parent=offset) == two
+    assert store.files == before
+
+
+def test_bytes_of_a_checkpoint_are_proportional_to_what_is_new_S99() -> None:
+    """Ten segments of 8 KiB are known, one is new: one is written."""
+    FEEDS["grow"] = items(*(f"{i}" for i in range(10)))
+    store = CountingStore()
+    storage = storage_of(store, kind=BulkFeed)
+    coordinator = coordinator_of(BulkFeed, options=source_of(BulkFeed, {"feed": "grow"}).options)
+    offset = storage.write(frozen(coordinator), parent=INITIAL_OFFSET)
+    store.created.clear()
+    coordinator.complete(1)
+    FEEDS["grow"].extend(items("10"))
+    storage.write(frozen(coordinator), parent=offset)
+    assert [name.split("/")[1] for name, _ in store.created] == ["segments", "checkpoints"]
+    assert sum(size for _, size in store.created) < 3 * KIB
+
+
+def test_the_first_checkpoint_after_a_restart_does_not_write_all_state_again_S99() -> None:
+    """Restored segments are durable already: reading, packing and sending them again costs O(everything)."""
+    FEEDS["again"] = items(*(f"{i}" for i in range(10)))
+    options = source_of(BulkFeed, {"feed": "again"}).options
+    store = CountingStore()
+    first = storage_of(store, kind=BulkFeed)
+    offset = first.write(frozen(coordinator_of(BulkFeed, options=options)), parent=INITIAL_OFFSET)
+    store.created.clear()
+    FEEDS["again"].extend(items("10"))
+    restarted = storage_of(store, kind=BulkFeed)
+    coordinator = coordinator_of(BulkFeed, options=options, restored=restarted.restore(offset))
+    restarted.write(frozen(coordinator), parent=offset)
+    assert [name.split("/")[1] for name, _ in store.created] == ["segments", "checkpoints"]
+
+
+def test_splits_that_wait_in_the_gateways_are_not_written_again_with_every_batch_S99() -> None:
+    """FLIP-27 allows to hand out all at once; then it is the ledger that holds what is still to be read."""
+
+    class AllAtOnce(Shelf):
+        def handle_split_request(self, subtask_id: int) -> None:
+            self.context.assign_splits({subtask_id: list(self.shelf)})
+            self.shelf.clear()
+
+    store = CountingStore()
+    storage = storage_of(store)
+    coordinator = coordinator_of(AllAtOnce)
+    assert isinstance(coordinator.enumerator, Shelf)
+    coordinator.enumerator.shelf.extend(items(*map(str, range(20_000))))
+    offset = storage.write(frozen(coordinator, Limits(files=10)), parent=INITIAL_OFFSET)
+    coordinator.complete(1)
+    store.created.clear()
+    storage.write(frozen(coordinator, Limits(files=10)), parent=offset)
+    assert sum(size for _, size in store.created) < 64 * KIB
+
+
+def test_a_restored_state_is_the_one_that_was_frozen_S57() -> None:
+    store = MemoryStore()
+    coordinator = coordinator_of()
+    assert isinstance(coordinator.enumerator, Shelf)
+    coordinator.enumerator.shelf.extend(items("a", "b", "c", "d"))
+    pending = frozen(coordinator, Limits(files=1))
+    offset = storage_of(store).write(pending, parent=INITIAL_OFFSET)
+    snapshot = storage_of(store).restore(through_spark(offset))
+    assert snapshot is not None
+    assert snapshot.enumerator_state == pending.snapshot.enumerator_state
+    assert snapshot.ledger == pending.snapshot.ledger
+    assert storage_of(store).restore(INITIAL_OFFSET) is None
+
+
+def test_a_missing_document_is_an_error_with_the_remedy() -> None:
+    store = MemoryStore()
+    offsets = written(storage_of(store), "a")
+    store.delete(offsets[1].to_json()["state"]["file"])
+    with pytest.raises(MissingStateError, match=r"checkpoints/1-.*\.json is missing") as caught:
+        storage_of(store).restore(offsets[1])
+    assert "copy, move and restore both together" in str(caught.value)
+
+
+def test_a_document_that_was_cut_off_or_altered_is_refused() -> None:
+    store = MemoryStore()
+    offsets = written(storage_of(store), "a")
+    name = offsets[1].to_json()["state"]["file"]
+    whole = store.read(name)
+    for bad in (whole[:-1], b"", whole.replace(b"orders", b"0rders")):
+        store.replace(name, bad)
+        with pytest.raises(CorruptStateError, match="is not what its digest promises"):
+            storage_of(store).restore(offsets[1])
+
+
+def test_a_missing_or_altered_segment_is_an_error_with_the_remedy() -> None:
+    store = MemoryStore()
+    offset = storage_of(store, kind=BulkFeed).write(bulk_checkpoint(), parent=INITIAL_OFFSET)
+    name = next(name for name in store.files if "/segments/" in name)
+    other = store.files[next(other for other in store.files if "/segments/" in other and other != name)]
+
+    def marks() -> list[bytes]:
+        snapshot = storage_of(store, kind=BulkFeed).restore(offset)
+        assert snapshot is not None
+        return [mark.data for mark in snapshot.enumerator_state.marks]
+
+    assert len(marks()) == 3
+    whole = store.files[name]
+    for bad in (whole[:-3], b"", other):
+        store.replace(name, bad)
+        with pytest.raises(CorruptStateError, match="restore the file from a backup"):
+            marks()
+    store.delete(name)
+    with pytest.raises(MissingStateError, match=r"segments/[0-9a-f]{32}\.mark\.bin is missing"):
+        marks()
+
+
+def test_an_offset_whose_document_is_of_another_checkpoint_is_refused() -> None:
+    offsets = written(storage_of(None), "a", "b")
+    mixed = Offset(checkpoint_id=1, inline=offsets[2].inline)
+    with pytest.raises(CorruptStateError, match="the offset is of checkpoint 1 but its document is of 2"):
+        storage_of(None).read(mixed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"uid": "customers"}, "uid: was 'orders', is 'customers'"),
+        ({"enumerator": "files"}, "enumerator: was 'Shelf', is 'files'"),
+        ({"start_options": {"start": "5"}}, "option start: was None, is '5'"),
+    ],
+)
+def test_the_state_of_another_source_is_refused_with_what_differs(changes: dict[str, Any], told: str) -> None:
+    store = MemoryStore()
+    offsets = written(storage_of(store), "a")
+    for call in (storage_of(store, **changes).restore, storage_of(store, **changes).read):
+        with pytest.raises(IncompatibleStateError) as caught:
+            call(offsets[1])
+        assert told in str(caught.value)
+        assert "set them back, or start afresh" in str(caught.value)
+
+
+def test_another_reader_or_library_may_go_on_with_the_state() -> None:
+    store = MemoryStore()
+    offsets = written(storage_of(store), "a")
+    assert storage_of(store, reader="csv", library="9.9").restore(offsets[1]) is not None
+
+
+def test_a_lineage_can_be_copied_to_another_place_and_gone_on_with_there() -> None:
+    """The checkpoint location and the state are copied together; an older offset starts from there."""
+    store = MemoryStore()
+    offsets = written(storage_of(store), "a", "b", "c")
+    copied = MemoryStore()
+    copied.files = dict(store.files)
+    storage = storage_of(copied)
+    snapshot = storage.restore(offsets[2])
+    assert snapshot is not None
+    coordinator = coordinator_of(restored=snapshot)
+    assert isinstance(coordinator.enumerator, Shelf)
+    coordinator.enumerator.shelf.extend(items("other"))
+    third = storage.write(frozen(coordinator), parent=offsets[2])
+    assert plans(storage, offsets[2], third) == ["other"]
+    assert plans(storage, offsets[2], offsets[3]) == ["c"], "the orphan is still what it was"
+    assert len(copied.files) == len(store.files) + 1
+
+
+def test_two_queries_in_one_state_location_have_a_lineage_each() -> None:
+    store = MemoryStore()
+    one = written(storage_of(store), "a")
+    before = dict(store.files)
+    two = written(storage_of(store, random="e" * 16), "a", "b")
+    assert one[1].lineage != two[1].lineage
+    assert {name: store.files[name] for name in before} == before
+
+
+def test_a_lineage_is_never_shared_by_accident() -> None:
+    store = MemoryStore()
+    written(storage_of(store), "a")
+    with pytest.raises(StateLocationError, match="exists already"):
+        written(storage_of(store), "b")
+
+
+def test_the_lineage_says_what_it_belongs_to() -> None:
+    store = MemoryStore()
+    offsets = written(storage_of(store), "a")
+    source = json.loads(store.read(f"{offsets[1].lineage}/source.json"))
+    assert source["format"] == 1
+    assert (source["source"]["uid"], source["source"]["enumerator"]) == ("orders", "Shelf")
+
+
+@pytest.mark.parametrize("uid", ["orders..v2", "a/../../b", "my source", "päckchen"])
+def test_a_source_of_any_uid_can_be_restarted(uid: str) -> None:
+    store = MemoryStore()
+    offsets = written(storage_of(store, uid=uid), "a")
+    assert plans(storage_of(store, uid=uid), INITIAL_OFFSET, offsets[1]) == ["a"]
+
+
+def test_an_offset_stays_under_4_kib_whatever_the_state_and_the_gauges() -> None:
+    class Talks(Shelf):
+        def snapshot_state(self, checkpoint_id: int) -> list[Item]:
+            for number in range(500):
+                self.context.metrics.gauge(f"{number:04}{'ä' * 100}", number)
+            return super().snapshot_state(checkpoint_id)
+
+    coordinator = coordinator_of(Talks)
+    assert isinstance(coordinator.enumerator, Shelf)
+    coordinator.enumerator.shelf.extend(items(*map(str, range(20_000))))
+    pending = frozen(coordinator, Limits(files=10_000))
+    offset = storage_of(MemoryStore()).write(pending, parent=INITIAL_OFFSET)
+    assert len(json.dumps(offset.to_json())) < 4 * KIB
+    assert offset.summary["splits"] == 10_000
+    assert len(all_ids(pending.snapshot.plan)) == 10_000

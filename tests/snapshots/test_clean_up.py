@@ -1,0 +1,385 @@
+"""Clean-up: what is retained can be reached, whatever was deleted, whenever the deleting stopped (R10)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flip27_source.errors import Flip27Error
+from flip27_source.segment import content_digest
+from flip27_source.snapshots.checkpoint_files import CheckpointStorage, InUse
+from flip27_source.snapshots.clean_up import Cleaner, CleanupPlan, KnownDocument, plan_cleanup
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.documents import SourceIdentity
+from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.snapshots.offsets import INITIAL_OFFSET, Offset
+from flip27_source.snapshots.store import MemoryStore, Store
+from tests.toy_sources import FEEDS, KIB, BulkFeed, coordinator_of, frozen, items, source_of
+
+
+def name(number: int, variant: str = "a") -> CheckpointName:
+    return CheckpointName(number, variant * 32)
+
+
+def line(count: int) -> dict[CheckpointName, KnownDocument]:
+    """Documents 1 to ``count``; document n names the segments n and n+1, so that neighbours share one."""
+    return {
+        name(n): KnownDocument(
+            parent=name(n - 1) if n > 1 else None, segments=frozenset({f"s{n:02}", f"s{n + 1:02}"})
+        )
+        for n in range(1, count + 1)
+    }
+
+
+def segments_of(documents: dict[CheckpointName, KnownDocument]) -> set[str]:
+    return set().union(*(known.segments for known in documents.values()))
+
+
+def test_the_newest_documents_are_kept_with_every_segment_they_name() -> None:
+    documents = line(10)
+    plan = plan_cleanup(committed=name(10), documents=documents, segments=segments_of(documents), retained=3)
+    assert plan.documents == tuple(name(n) for n in range(7, 0, -1))
+    assert plan.segments == tuple(f"s{n:02}" for n in range(1, 8))
+    assert plan.suspects == frozenset()
+
+
+def test_documents_younger_than_the_committed_one_are_kept() -> None:
+    """A batch may be running on them, or they are orphans of a start that went back: their turn comes."""
+    documents = line(10)
+    plan = plan_cleanup(committed=name(5), documents=documents, segments=segments_of(documents), retained=2)
+    assert plan.documents == (name(3), name(2), name(1))
+    assert plan.segments == ("s01", "s02", "s03")
+
+
+def test_an_orphan_goes_when_it_is_older_than_all_that_is_retained() -> None:
+    documents = line(6) | {name(3, "b"): KnownDocument(parent=name(2), segments=frozenset({"orphan"}))}
+    there = segments_of(documents)
+    keeps = plan_cleanup(committed=name(6), documents=documents, segments=there, retained=4)
+    assert name(3, "b") not in keeps.documents
+    goes = plan_cleanup(committed=name(6), documents=documents, segments=there, retained=3)
+    assert name(3, "b") in goes.documents
+    assert "orphan" in goes.segments
+
+
+def test_a_segment_that_no_document_names_goes_at_the_second_clean_up_only() -> None:
+    """Its document may be about to be written."""
+    documents = line(3)
+    there = segments_of(documents) | {"unnamed"}
+    first = plan_cleanup(committed=name(3), documents=documents, segments=there, retained=100)
+    assert (first.segments, first.suspects) == ((), frozenset({"unnamed"}))
+    second = plan_cleanup(
+        committed=name(3), documents=documents, segments=there, retained=100, suspects=first.suspects
+    )
+    assert (second.segments, second.suspects) == (("unnamed",), frozenset())
+
+
+def test_a_suspect_that_a_document_came_to_name_is_kept() -> None:
+    documents = line(3) | {name(4): KnownDocument(parent=name(3), segments=frozenset({"late"}))}
+    plan = plan_cleanup(
+        committed=name(3),
+        documents=documents,
+        segments=segments_of(documents),
+        retained=100,
+        suspects=frozenset({"late"}),
+    )
+    assert plan == CleanupPlan()
+
+
+def test_nothing_goes_when_the_committed_document_is_not_there() -> None:
+    documents = line(5)
+    plan = plan_cleanup(committed=name(9), documents=documents, segments=segments_of(documents), retained=1)
+    assert (plan.documents, plan.segments) == ((), ())
+
+
+CASES = st.fixed_dictionaries(
+    {
+        "parents": st.lists(st.integers(0, 6), min_size=1, max_size=14),
+        "segments": st.lists(st.frozensets(st.integers(0, 9), max_size=4), min_size=14, max_size=14),
+        "committed": st.integers(0, 13),
+        "retained": st.integers(1, 5),
+        "unnamed": st.frozensets(st.integers(8, 12)),
+        "suspects": st.frozensets(st.integers(0, 12)),
+        "stop_after": st.integers(0, 30),
+    }
+)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(CASES)
+def test_nothing_that_a_retained_document_reaches_is_ever_deleted_R10(case: dict[str, Any]) -> None:
+    """Any tree of documents, any share of segments, any number of deletes before a crash."""
+    names: list[CheckpointName] = []
+    documents: dict[CheckpointName, KnownDocument] = {}
+    for index, back in enumerate(case["parents"]):
+        parent = names[-1 - back % len(names)] if names and back else (names[-1] if names else None)
+        made = CheckpointName((parent.checkpoint_id if parent else 0) + 1, f"{index:032x}")
+        names.append(made)
+        documents[made] = KnownDocument(
+            parent=parent, segments=frozenset(f"s{number}" for number in case["segments"][index])
+        )
+    committed = names[case["committed"] % len(names)]
+    there = segments_of(documents) | {f"s{number}" for number in case["unnamed"]}
+    suspects = frozenset(f"s{number}" for number in case["suspects"])
+    plan = plan_cleanup(
+        committed=committed,
+        documents=documents,
+        segments=there,
+        retained=case["retained"],
+        suspects=suspects,
+    )
+    deleted = [*plan.documents, *plan.segments][: case["stop_after"]]
+
+    retained: list[CheckpointName] = []
+    at: CheckpointName | None = committed
+    while at is not None and len(retained) < case["retained"]:
+        retained.append(at)
+        at = documents[at].parent
+    younger = [n for n in names if n.checkpoint_id >= committed.checkpoint_id]
+    for kept in [*retained, *younger]:
+        assert kept not in deleted
+        assert not documents[kept].segments & set(deleted)
+    named = segments_of(documents)
+    assert not (set(plan.segments) - named) - suspects, "an unnamed segment went at first sight"
+    assert list(plan.documents) == sorted(plan.documents, reverse=True)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(CASES)
+def test_what_a_crash_left_over_is_gone_after_two_more_clean_ups(case: dict[str, Any]) -> None:
+    documents = line(14)
+    there = segments_of(documents) | {f"u{number}" for number in case["unnamed"]}
+    first = plan_cleanup(committed=name(14), documents=documents, segments=there, retained=case["retained"])
+    for gone in [*first.documents, *first.segments][: case["stop_after"]]:
+        if isinstance(gone, CheckpointName):
+            del documents[gone]
+        else:
+            there.discard(gone)
+    suspects = frozenset[str]()
+    for _ in range(2):
+        plan = plan_cleanup(
+            committed=name(14),
+            documents=documents,
+            segments=there,
+            retained=case["retained"],
+            suspects=suspects,
+        )
+        for document in plan.documents:
+            del documents[document]
+        there -= set(plan.segments)
+        suspects = plan.suspects
+    assert set(documents) == {name(n) for n in range(15 - case["retained"], 15)}
+    assert there == segments_of(documents)
+
+
+IDENTITY = SourceIdentity(
+    uid="u", enumerator="BulkFeed", reader="r", state_version=1, split_version=1, library="0.1.0"
+)
+
+
+class Run:
+    """One run of a source with bulk state that writes a checkpoint for each item of a feed."""
+
+    def __init__(self, store: Store, feed: str) -> None:
+        FEEDS[feed] = []
+        self.store = store
+        self.feed = feed
+        self.options = source_of(BulkFeed, {"feed": feed}).options
+        self.offsets: list[Offset] = [INITIAL_OFFSET]
+        self.storage = self.new_storage()
+        self.coordinator = coordinator_of(BulkFeed, options=self.options)
+
+    def new_storage(self) -> CheckpointStorage:
+        return CheckpointStorage(
+            SnapshotCodec(BulkFeed),
+            IDENTITY,
+            store=self.store,
+            inline_limit_bytes=KIB,
+            new_random=lambda: "0" * 16,
+        )
+
+    def restart(self) -> None:
+        self.storage = self.new_storage()
+        self.coordinator = coordinator_of(
+            BulkFeed, options=self.options, restored=self.storage.restore(self.offsets[-1])
+        )
+
+    def checkpoints(self, count: int) -> None:
+        for _ in range(count):
+            FEEDS[self.feed].extend(items(str(len(FEEDS[self.feed]))))
+            if self.coordinator.pending is not None:
+                self.coordinator.complete(self.coordinator.pending.checkpoint_id)
+            pending = frozen(self.coordinator)
+            self.offsets.append(self.storage.write(pending, parent=self.offsets[-1]))
+
+    def clean(self, retained: int, cleaner: Cleaner | None = None) -> CleanupPlan:
+        newest = self.offsets[-1]
+        assert newest.name is not None
+        cleaner = cleaner or self.cleaner(retained)
+        return cleaner.clean(newest.name)
+
+    def cleaner(self, retained: int) -> Cleaner:
+        lineage = self.offsets[-1].lineage
+        assert lineage is not None
+        return Cleaner(self.store, lineage, retained, self.storage.in_use)
+
+    def restorable(self) -> list[int]:
+        """The checkpoints that can be restored, with all their bytes."""
+        found = []
+        for offset in self.offsets[1:]:
+            try:
+                snapshot = self.new_storage().restore(offset)
+                assert snapshot is not None
+                assert all(mark.data for mark in snapshot.enumerator_state.marks)
+                found.append(offset.checkpoint_id)
+            except Flip27Error:
+                continue
+        return found
+
+
+def test_after_a_restart_what_older_runs_left_is_cleaned_and_the_retained_can_be_restored() -> None:
+    store = MemoryStore()
+    run = Run(store, "cleaned")
+    run.checkpoints(30)
+    run.restart()
+    plan = run.clean(5)
+    assert [item.checkpoint_id for item in plan.documents] == list(range(25, 0, -1))
+    assert run.restorable() == [26, 27, 28, 29, 30]
+    # Ten marks in each state; the five newest states name marks 16 to 29 together.
+    assert len(store.list(f"{run.offsets[-1].lineage}/segments")) == 14
+    run.checkpoints(1)
+    assert run.restorable() == [26, 27, 28, 29, 30, 31]
+
+
+def test_a_long_run_cleans_up_after_itself_and_not_only_after_older_runs() -> None:
+    """What is in use is what the living coordinator can still refer to, not all it ever wrote."""
+    store = MemoryStore()
+    run = Run(store, "long")
+    for _ in range(6):
+        run.checkpoints(10)
+        cleaner = run.cleaner(5)
+        run.clean(5, cleaner)
+        run.clean(5, cleaner)
+    assert run.restorable() == [56, 57, 58, 59, 60]
+    assert len(store.list(f"{run.offsets[-1].lineage}/segments")) <= 30
+
+
+def test_what_a_clean_up_says_it_deleted_is_gone() -> None:
+    store = MemoryStore()
+    run = Run(store, "said")
+    run.checkpoints(30)
+    plan = run.clean(5)
+    left = store.list(f"{run.offsets[-1].lineage}/segments")
+    assert not set(plan.segments) & set(left)
+
+
+def test_segments_written_for_a_document_that_is_still_to_come_are_not_cleaned() -> None:
+    """Between the segments of a checkpoint and its document, two clean-ups come along."""
+
+    class CleansBeforeTheDocument(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.clean: Callable[[], object] | None = None
+
+        def create(self, name: str, data: bytes) -> bool:
+            if "/checkpoints/" in name and self.clean is not None:
+                self.clean()
+                self.clean()
+            return super().create(name, data)
+
+    store = CleansBeforeTheDocument()
+    run = Run(store, "between")
+    run.checkpoints(12)
+    cleaner = run.cleaner(3)
+    store.clean = lambda: run.clean(3, cleaner)
+    run.checkpoints(5)
+    assert run.restorable()[-1] == 17
+    assert set(run.restorable()) >= {15, 16, 17}
+
+
+class StopsDeleting(MemoryStore):
+    """A store whose driver is killed in the place of one delete."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: int | None = None
+
+    def delete(self, name: str) -> None:
+        if self.left is not None:
+            if self.left == 0:
+                raise KeyboardInterrupt
+            self.left -= 1
+        super().delete(name)
+
+
+def test_a_crash_at_any_delete_leaves_the_retained_whole_and_the_rest_to_the_next_clean_up() -> None:
+    for crash_at in range(0, 24, 2):
+        store = StopsDeleting()
+        run = Run(store, "stops")
+        run.checkpoints(14)
+        run.restart()
+        store.left = crash_at
+        with contextlib.suppress(KeyboardInterrupt):
+            run.clean(3)
+        assert run.restorable()[-3:] == [12, 13, 14]
+        store.left = None
+        run.restart()
+        cleaner = run.cleaner(3)
+        run.clean(3, cleaner)
+        run.clean(3, cleaner)
+        lineage = run.offsets[-1].lineage
+        assert len(store.list(f"{lineage}/checkpoints")) == 3
+        assert len(store.list(f"{lineage}/segments")) == 12
+        assert run.restorable() == [12, 13, 14]
+
+
+def test_another_lineage_in_the_same_place_is_not_touched() -> None:
+    store = MemoryStore()
+    run = Run(store, "mine")
+    run.checkpoints(14)
+    others = {
+        f"other-{'e' * 16}/checkpoints/{name(1)}.json": b"not even a document",
+        f"other-{'e' * 16}/segments/x": b"",
+    }
+    store.files.update(others)
+    run.restart()
+    cleaner = run.cleaner(2)
+    for _ in range(3):
+        run.clean(2, cleaner)
+    assert {key: store.files[key] for key in others} == others
+
+
+@pytest.mark.parametrize("stray", [".tmp-123", "README", "1-short.json"])
+def test_files_that_are_no_documents_are_left_alone(stray: str) -> None:
+    store = MemoryStore()
+    run = Run(store, "stray")
+    run.checkpoints(4)
+    path = f"{run.offsets[-1].lineage}/checkpoints/{stray}"
+    store.files[path] = b"?"
+    run.clean(2)
+    assert store.files[path] == b"?"
+
+
+def test_a_document_of_a_newer_format_stops_the_clean_up() -> None:
+    """Which segments it names is not known here."""
+    store = MemoryStore()
+    run = Run(store, "newer")
+    run.checkpoints(4)
+    data = b'{"format":2}'
+    newer = CheckpointName(5, content_digest(data))
+    store.files[f"{run.offsets[-1].lineage}/checkpoints/{newer.file_name}"] = data
+    before = set(store.files)
+    with pytest.raises(Flip27Error, match="has format 2"):
+        run.clean(2)
+    assert set(store.files) == before
+
+
+def test_segments_in_use_are_those_of_the_newest_checkpoints_only() -> None:
+    in_use = InUse()
+    in_use.add(frozenset({"a", "b"}))
+    in_use.keep_only(frozenset({"b", "c"}))
+    assert ("a" in in_use, "b" in in_use, "c" in in_use) == (False, True, False)

@@ -1,0 +1,149 @@
+"""Segments: immutable, named by content, fetched when they are asked for; and their stored form."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+from flip27_source.errors import ContractError, CorruptStateError
+from flip27_source.segment import Segment, content_digest
+from flip27_source.snapshots.file_names import checked_segment_name
+from flip27_source.snapshots.segment_files import pack_segment, unpack_segment
+from tests.toy_sources import Item, items
+
+
+def test_a_segment_is_named_by_its_content_and_kind() -> None:
+    one = Segment.of("seen", b"data")
+    assert one.name == f"{content_digest(b'data')}.seen.bin"
+    assert one == Segment.of("seen", b"data")
+    assert hash(one) == hash(Segment.of("seen", b"data"))
+    assert one != Segment.of("seen", b"other")
+    assert one != Segment.of("plan", b"data")
+    assert checked_segment_name(one.name) == one.name
+
+
+def test_values_come_back_as_what_they_were() -> None:
+    values = [Item(split_id="ä\n", bytes=2**53), Item(split_id="b", rows=None)]
+    segment = Segment.of_values("splits", values)
+    assert segment.holds_json
+    assert segment.values(Item) == values
+    assert checked_segment_name(segment.name) == segment.name
+
+
+def test_values_that_do_not_fit_their_type_are_an_error_that_names_the_segment() -> None:
+    segment = Segment.of_values("splits", [{"split_id": 3}])
+    with pytest.raises(CorruptStateError, match=segment.name.replace(".", r"\.")):
+        segment.values(Item)
+
+
+def test_the_bytes_are_fetched_once_when_they_are_asked_for() -> None:
+    asked: list[str] = []
+
+    def load(name: str) -> bytes:
+        asked.append(name)
+        return b"data"
+
+    segment = Segment(Segment.of("seen", b"data").name, load=load, size=4)
+    assert (segment.size, asked) == (4, [])
+    assert (segment.data, segment.data) == (b"data", b"data")
+    assert len(asked) == 1
+    segment.forget()
+    assert segment.data == b"data"
+    assert len(asked) == 2
+
+
+def test_bytes_that_cannot_be_fetched_again_are_not_forgotten() -> None:
+    segment = Segment.of("seen", b"data")
+    segment.forget()
+    assert segment.data == b"data"
+    segment.stored_by(lambda _: b"data")
+    segment.forget()
+    assert segment.data == b"data"
+
+
+def test_other_bytes_than_the_name_promises_are_refused() -> None:
+    segment = Segment(Segment.of("seen", b"data").name, load=lambda _: b"tada")
+    with pytest.raises(CorruptStateError, match="does not hold the bytes that its name promises"):
+        _ = segment.data
+
+
+def test_a_segment_without_bytes_and_place_says_so() -> None:
+    with pytest.raises(CorruptStateError, match="neither data nor a place"):
+        _ = Segment("x").data
+
+
+@pytest.mark.parametrize("kind", ["Seen", "my kind", "a.b", "", "../../other", "x" * 33])
+def test_a_kind_that_could_not_be_restored_is_refused_when_the_segment_is_made(kind: str) -> None:
+    """The reader of a document checks names: written and never readable again is the worst of both."""
+    with pytest.raises(ContractError, match="kind"):
+        Segment.of(kind, b"data")
+    with pytest.raises(ContractError, match="kind"):
+        Segment.of_values(kind, items("a"))
+
+
+def test_bytes_are_whole_while_another_thread_forgets_them() -> None:
+    """A restored run is read by discovery, which forgets it, and by the coordinator, which stores it."""
+    segment = Segment(Segment.of("seen", b"data").name, load=lambda _: b"data")
+    wrong: list[object] = []
+    ended = threading.Event()
+
+    def read() -> None:
+        for _ in range(30_000):
+            data: object = segment.data
+            if data != b"data":
+                wrong.append(data)
+                break
+        ended.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        thread = threading.Thread(target=read)
+        thread.start()
+        while not ended.is_set():
+            segment.forget()
+        thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("data", [b"", b"a", b"abc" * 100_000], ids=["empty", "one", "long"])
+def test_what_was_packed_is_unpacked(data: bytes) -> None:
+    stored = pack_segment(data)
+    assert unpack_segment("x", stored) == data
+    assert len(stored) < len(data) // 100 or len(data) < 100
+
+
+def test_a_segment_file_that_was_cut_off_anywhere_is_refused() -> None:
+    stored = pack_segment(b"0123456789" * 20)
+    for length in range(len(stored)):
+        with pytest.raises(CorruptStateError, match="segment x cannot be unpacked"):
+            unpack_segment("x", stored[:length])
+
+
+def test_a_segment_file_with_any_bit_flipped_is_refused_or_holds_the_same_bytes() -> None:
+    data = b"0123456789" * 5
+    name = Segment.of("seen", data).name
+    stored = pack_segment(data)
+    refused = 0
+    for index in range(len(stored)):
+        flipped = bytearray(stored)
+        flipped[index] ^= 0x10
+        try:
+            assert _segment_in(name, bytes(flipped)).data == data
+        except CorruptStateError:
+            refused += 1
+    assert refused > len(stored) // 2
+
+
+def _segment_in(name: str, stored: bytes) -> Segment:
+    return Segment(name, load=lambda wanted: unpack_segment(wanted, stored))
+
+
+def test_a_header_that_promises_the_world_is_refused_before_memory_is_taken() -> None:
+    stored = (1 << 62).to_bytes(8, "big") + pack_segment(b"abc")[8:]
+    with pytest.raises(CorruptStateError, match="its header is damaged"):
+        unpack_segment("x", stored)

@@ -1,0 +1,188 @@
+"""Locations: a state location, a lineage, a savepoint or a Spark checkpoint, and what is at none of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flip27_source.errors import OptionError, StateLocationError
+from flip27_source.savepoints.format import write_savepoint
+from flip27_source.snapshots.locations import Lineage, find_lineages
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.store import open_store
+from tests.s3_server import S3Bucket
+from tests.snapshots.spark_logs import STORAGE, FileQuery, log_batch, log_commit, view_rows
+
+
+def found(location: Path | str, **more: str) -> list[Lineage]:
+    return find_lineages(str(location), STORAGE, **more)
+
+
+def paths(lineages: list[Lineage]) -> dict[str, str]:
+    return {Path(row["path"]).name: row["status"] for row in view_rows("files", lineages)}
+
+
+def query_of(root: Path, *names: str, state: str | None = "flip27") -> FileQuery:
+    """A query that has read files, one in each batch."""
+    query = FileQuery(root, state)
+    for name in names:
+        query.land(name)
+        query.batch()
+    return query
+
+
+def test_a_spark_checkpoint_leads_to_its_state_and_says_which_batches_are_complete(tmp_path: Path) -> None:
+    query = query_of(tmp_path, "a.txt", "b.txt")
+    assert paths(found(query.checkpoint)) == {"a.txt": "finished", "b.txt": "finished"}
+    (query.checkpoint / "commits" / "1").unlink()
+    assert paths(found(query.checkpoint)) == {"a.txt": "finished", "b.txt": "planned"}
+    assert [row["batch_id"] for row in view_rows("checkpoints", found(query.checkpoint))] == [0, 1]
+
+
+def test_a_state_location_holds_lineages_and_one_of_them_can_be_named(tmp_path: Path) -> None:
+    first = query_of(tmp_path, "a.txt")
+    second = FileQuery(tmp_path)
+    second.land("b.txt")
+    second.batch()
+    state = first.checkpoint / "flip27"
+    names = [lineage.name for lineage in found(state)]
+    assert names == sorted(path.name for path in state.iterdir())
+    assert len(names) == 2
+    assert [row["lineage"] for row in view_rows("source", found(state))] == names
+    assert [lineage.name for lineage in found(state, only=names[1])] == [names[1]]
+    wrong = names[1][:-1] + ("0" if names[1][-1] != "0" else "1")
+    with pytest.raises(OptionError, match=f"did you mean {names[1]}"):
+        found(state, only=wrong)
+
+
+def test_a_lineage_can_be_given_itself_with_a_slash_or_not_and_relatively(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = query_of(tmp_path, "a.txt")
+    (lineage,) = (query.checkpoint / "flip27").iterdir()
+    monkeypatch.chdir(lineage)
+    for location in (str(lineage), f"{lineage}/", f"file://{lineage}", ".", os.path.join("..", lineage.name)):
+        assert [item.name for item in found(location)] == [lineage.name]
+        assert paths(found(location)) == {"a.txt": "planned"}
+
+
+def test_a_savepoint_is_read_as_a_complete_checkpoint_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = query_of(tmp_path, "a.txt", "b.txt")
+    (lineage,) = found(query.checkpoint / "flip27")
+    offset = Offset.from_json(json.loads((query.checkpoint / "offsets" / "1").read_text().splitlines()[-1]))
+    assert offset.name is not None
+    source, target = open_store(str(lineage.parent), STORAGE), open_store(str(tmp_path / "saved"), STORAGE)
+    write_savepoint(source, lineage.folder, offset.name, target, created_ms=0)
+    (directory,) = (tmp_path / "saved").iterdir()
+    moved = tmp_path / "elsewhere" / "renamed"
+    shutil.copytree(directory, moved)
+    shutil.rmtree(query.checkpoint)
+    monkeypatch.chdir(moved.parent)
+    for location in (moved, f"{moved}/", moved / "_metadata", "renamed"):
+        (item,) = found(location)
+        assert (item.name, item.is_savepoint) == ("renamed", True)
+        assert paths([item]) == {"b.txt": "finished"}
+        (row,) = view_rows("checkpoints", [item])
+        assert (row["checkpoint_id"], row["status"], row["digest"]) == (2, "complete", offset.name.digest)
+        assert view_rows("source", [item])[0]["enumerator"] == "files"
+
+
+def test_state_inside_of_sparks_offset_log_is_read_from_there(tmp_path: Path) -> None:
+    query = query_of(tmp_path, "a.txt", "b.txt", state=None)
+    (lineage,) = found(query.checkpoint)
+    assert lineage.name == "inline-0"
+    assert paths([lineage]) == {"a.txt": "finished", "b.txt": "finished"}
+    assert [row["status"] for row in view_rows("checkpoints", [lineage])] == ["complete", "complete"]
+    assert len(view_rows("source", [lineage])) == 1
+    assert view_rows("reports", [lineage]) == []
+
+
+def test_other_sources_of_the_query_and_batches_without_new_data_are_passed_over(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.land("a.txt")
+    offset = query.batch()
+    initial = {"checkpoint": 0, "format": 1, "state": {"inline": {}}, "summary": {}}
+    log_batch(query.checkpoint, 0, {"topic": {"0": 5}}, None, initial)
+    log_batch(query.checkpoint, 1, {"topic": {"0": 7}}, offset, initial)
+    log_batch(query.checkpoint, 2, {"topic": {"0": 9}}, offset, initial)
+    log_commit(query.checkpoint, 1)
+    (lineage,) = found(query.checkpoint)
+    (row,) = view_rows("checkpoints", [lineage])
+    assert (row["batch_id"], row["status"]) == (1, "complete")
+
+
+def test_a_document_that_sparks_log_does_not_name_yet_is_pending(tmp_path: Path) -> None:
+    query = query_of(tmp_path, "a.txt", "b.txt")
+    for folder in ("offsets", "commits"):
+        (query.checkpoint / folder / "1").unlink()
+    assert [row["status"] for row in view_rows("checkpoints", found(query.checkpoint))] == [
+        "complete",
+        "pending",
+    ]
+    assert paths(found(query.checkpoint)) == {"a.txt": "finished"}
+
+
+def test_state_that_is_not_below_the_spark_checkpoint_has_to_be_named(tmp_path: Path) -> None:
+    query = query_of(tmp_path, "a.txt", state="../elsewhere")
+    with pytest.raises(StateLocationError, match=r'option\("stateLocation", ...\)'):
+        found(query.checkpoint)
+    elsewhere = str(tmp_path / "elsewhere")
+    assert paths(found(query.checkpoint, state_location=elsewhere)) == {"a.txt": "finished"}
+    with pytest.raises(StateLocationError, match="is not in the state location"):
+        found(query.checkpoint, state_location=str(tmp_path))
+
+
+@pytest.mark.parametrize("state", [".", "flip27", "state/of/orders", "deep/orders"])
+def test_state_is_looked_for_in_the_spark_checkpoint_and_two_folders_down(tmp_path: Path, state: str) -> None:
+    query = query_of(tmp_path, "a.txt", state=state)
+    if state == "state/of/orders":
+        with pytest.raises(StateLocationError, match="names lineage files-"):
+            found(query.checkpoint)
+    else:
+        assert paths(found(query.checkpoint)) == {"a.txt": "finished"}
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda root: root, "is empty or does not exist"),
+        (lambda root: (root / "data.json").write_text("{}"), "holds no state of flip27"),
+        (lambda root: (root / "offsets").mkdir(), "has no batch of a flip27 source yet"),
+        (lambda root: log_batch(root, 0, {"topic": 1}), "has no batch of a flip27 source yet"),
+    ],
+)
+def test_a_location_without_state_is_an_error_that_says_what_is_there(
+    tmp_path: Path, make: object, said: str
+) -> None:
+    assert callable(make)
+    make(tmp_path)
+    with pytest.raises(StateLocationError, match=said):
+        found(tmp_path)
+
+
+def test_an_offset_log_of_another_version_is_refused(tmp_path: Path) -> None:
+    query = query_of(tmp_path, "a.txt")
+    file = query.checkpoint / "offsets" / "0"
+    file.write_text(file.read_text().replace("v1", "v2", 1))
+    with pytest.raises(StateLocationError, match="give the state location"):
+        found(query.checkpoint)
+
+
+def test_a_spark_checkpoint_and_its_state_on_an_object_store(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+    query = query_of(tmp_path, "a.txt")
+    s3_bucket.file_system.put(str(query.checkpoint), f"{s3_bucket.name}/checkpoint", recursive=True)
+    storage = {
+        name.removeprefix("storage."): json.loads(text) if text.startswith("{") else text
+        for name, text in s3_bucket.options.items()
+        if name.startswith("storage.")
+    }
+    url = f"s3://{s3_bucket.name}/checkpoint"
+    for location in (url, f"{url}/", f"{url}/flip27/"):
+        lineages = find_lineages(location, storage)
+        assert [Path(row["path"]).name for row in view_rows("files", lineages, storage=storage)] == ["a.txt"]
