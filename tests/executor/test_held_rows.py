@@ -185,7 +185,7 @@ def test_no_room_for_a_temporary_file_is_an_error_with_its_place_and_not_the_fau
 
 FULL = """
 import resource, sys
-from flip27_source.runtime import held_rows
+from flip27_source.executor import held_rows
 from tests.executor.test_held_rows import batch
 resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
 held_rows.BATCHES_BYTES = 1 << 20
@@ -200,7 +200,7 @@ held.close()
 """
 KILLED = """
 import sys
-from flip27_source.runtime import held_rows
+from flip27_source.executor import held_rows
 from tests.executor.test_held_rows import batch
 held_rows.BATCHES_BYTES = 1 << 20
 held = held_rows.HeldRows("split a")
