@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from flip27_source.enumerator import (
     Boundedness,
     BoundedRange,
@@ -21,7 +19,6 @@ from flip27_source.enumerator import (
 )
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, integer, optional
-from flip27_source.reader import SplitReader
 from flip27_source.split import SplitSize
 
 START: Option[int] = Option(
@@ -52,8 +49,6 @@ ROWS_PER_SPLIT: Option[int] = Option(
     default=100_000,
     doc="Most numbers of one split in one batch.",
 )
-
-_ROWS_PER_ARROW_BATCH = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,22 +122,6 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
             return None
         cut = split.next + rows * split.step
         return BoundedRange(read=replace(split, end=cut), rest=replace(split, next=cut))
-
-
-class SequenceReader(SplitReader[SequenceSplit]):
-    """Yields the numbers of a split in one column, ``id``."""
-
-    @classmethod
-    def default_schema(cls, options: Options) -> pa.Schema:
-        """``id long``, never null."""
-        return pa.schema([pa.field("id", pa.int64(), nullable=False)])
-
-    def read(self, split: SequenceSplit) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of up to 65,536 numbers."""
-        numbers = range(split.next, split.end if split.end is not None else split.next, split.step)
-        for first in range(0, len(numbers), _ROWS_PER_ARROW_BATCH):
-            part = pa.array(numbers[first : first + _ROWS_PER_ARROW_BATCH], pa.int64())
-            yield pa.RecordBatch.from_arrays([part], names=["id"])
 
 
 def _first_splits(options: Options) -> Iterator[SequenceSplit]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,15 +25,30 @@ def content_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[: 2 * _DIGEST_BYTES]
 
 
+class _Bytes(NamedTuple):
+    """The bytes of a segment where they are in memory, and how they are fetched where they are not."""
+
+    data: bytes | None
+    load: Callable[[str], bytes] | None
+
+
 class Segment:
     """An immutable piece of bulk state.
+
+    Only the cache of its bytes changes. Each change replaces ``_cache[0]`` by another pair in one step, so
+    that a thread which reads the bytes meanwhile sees the old pair or the new one.
 
     Attributes:
         name: ``<digest>.<kind>.<json|bin>``; equal names mean equal bytes.
         size: number of bytes; None when that is not known without fetching them.
     """
 
-    __slots__ = ("_data", "_load", "name", "size")
+    # Not a dataclass: msgspec would store its fields in place of its name.
+    __slots__ = ("_cache", "name", "size")
+
+    name: str
+    size: int | None
+    _cache: list[_Bytes]
 
     def __init__(
         self,
@@ -43,10 +58,12 @@ class Segment:
         load: Callable[[str], bytes] | None = None,
         size: int | None = None,
     ) -> None:
-        self.name = name
-        self.size = size if data is None else len(data)
-        self._data = data
-        self._load = load
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "size", size if data is None else len(data))
+        object.__setattr__(self, "_cache", [_Bytes(data, load)])
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a segment is immutable: its {name} cannot be set")
 
     @classmethod
     def of(cls, kind: str, data: bytes) -> Segment:
@@ -82,28 +99,29 @@ class Segment:
     @property
     def data(self) -> bytes:
         """The bytes; fetched and checked against the name at the first use."""
-        data = self._data  # one look: forget() may be called on another thread
+        data, load = self._cache[0]
         if data is None:
-            if self._load is None:
+            if load is None:
                 raise CorruptStateError(f"segment {self.name} has neither data nor a place to load it from")
-            data = self._load(self.name)
+            data = load(self.name)
             if content_digest(data) != self.name.partition(".")[0]:
                 raise CorruptStateError(
                     f"segment {self.name} does not hold the bytes that its name promises",
                     remedy="restore the file from a backup of the state location, or restart "
                     "from an older checkpoint or a savepoint",
                 )
-            self._data = data
+            self._cache[0] = _Bytes(data, load)
         return data
 
     def forget(self) -> None:
         """Drop the bytes from memory where they can be fetched again."""
-        if self._load is not None:
-            self._data = None
+        load = self._cache[0].load
+        if load is not None:
+            self._cache[0] = _Bytes(None, load)
 
     def stored_by(self, load: Callable[[str], bytes]) -> None:
         """The bytes are durable: from now on ``load`` can fetch them."""
-        self._load = load
+        self._cache[0] = _Bytes(self._cache[0].data, load)
 
     def values(self, item_type: Any) -> list[Any]:
         """The values of a segment made by :meth:`of_values`."""
@@ -115,6 +133,9 @@ class Segment:
                 f"segment {self.name} cannot be decoded as {item_type} values: {error}"
             ) from error
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.name, self.size, self._cache[0])
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Segment) and other.name == self.name
 
@@ -123,6 +144,10 @@ class Segment:
 
     def __repr__(self) -> str:
         return f"Segment({self.name})"
+
+
+def _restored(name: str, size: int | None, held: _Bytes) -> Segment:
+    return Segment(name, data=held.data, load=held.load, size=size)
 
 
 def _check_finite(values: Sequence[Any]) -> None:

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flip27_source import edits, savepoints
-from flip27_source.enumerators.sequence import SequenceReader
+from flip27_source.readers.sequence import SequenceReader
 from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
