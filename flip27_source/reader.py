@@ -9,15 +9,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, ClassVar, Generic, TypeAlias
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, TypeAlias
 
 from .errors import ContractError
 from .events import Progress, SourceEvent
 from .options import Option, Options
 from .split import SplitT
 from .values.annotations import handled_events
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Output: TypeAlias = "Iterator[pa.RecordBatch | tuple[Any, ...] | Progress[Any]]"
 """What a reader yields: Arrow batches (fast), or tuples in schema order (not both)."""

@@ -199,7 +199,8 @@ def _check(
 ) -> None:
     if selection.is_empty:
         raise EditError(
-            f"{operation} of which splits?", remedy="select them by id (--split), --glob, or --from and --to"
+            f"{operation} of which splits?",
+            remedy="select them by id (--split), --glob, or --since and --until",
         )
     if selection.has_time and operation in (EditOperation.SKIP, EditOperation.SET_POSITION):
         raise EditError(
@@ -301,9 +302,7 @@ def _rewind(
     ground: _Ground, request: EditRequest, to_checkpoint: int | None, to_time: dt.datetime | None
 ) -> _Planned:
     if (to_checkpoint is None) == (to_time is None):
-        raise EditError(
-            "rewind to where?", remedy="give a checkpoint (--to-checkpoint) or a time (--to-time)"
-        )
+        raise EditError("rewind to where?", remedy="give a checkpoint (--checkpoint) or a time (--until)")
     target = _target(ground, to_checkpoint, to_time)
     after = Predicate(lowest=target.checkpoint_id + 1)
     read_again = planned(ground.history, ground.line, after)

@@ -17,7 +17,7 @@ from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
 from ..state_tables.history import COMPLETE, Ancestry, History, StoredSplit, held_pages
 from ..state_tables.predicates import EVERYTHING, Predicate
-from ..state_tables.split_rows import QUARANTINED, RETURNED, quarantine_rows, shares
+from ..state_tables.split_rows import LIVE, QUARANTINED, RETURNED, WAITING, quarantine_rows, shares
 
 _SHOWN = 10
 
@@ -27,7 +27,7 @@ class Change:
     """What an edit would do to one split.
 
     Attributes:
-        now: where the split is. then: what would become of it.
+        now: its status, as in the view ``splits``, and details. then: what would become of it.
         checkpoint_id: the checkpoint whose batch had it; None for what no batch had.
     """
 
@@ -42,7 +42,7 @@ class Candidate:
     """A split that can be chosen.
 
     Attributes:
-        now: where it is.
+        now: its status, as in the view ``splits``, and details.
         name, made_ms: the checkpoint whose batch had it, and when that was made; None for none.
     """
 
@@ -83,8 +83,8 @@ class Selection:
         ids, more = self.split_ids[:_SHOWN], len(self.split_ids) - _SHOWN
         parts = [", ".join(ids) + (f" and {more} more" if more > 0 else "")] if ids else []
         parts += [] if self.glob is None else [f"glob {self.glob}"]
-        parts += [] if self.since is None else [f"from {self.since.isoformat()}"]
-        parts += [] if self.until is None else [f"to {self.until.isoformat()}"]
+        parts += [] if self.since is None else [f"since {self.since.isoformat()}"]
+        parts += [] if self.until is None else [f"until {self.until.isoformat()}"]
         return "; ".join(parts)
 
     def has(self, candidate: Candidate) -> bool:
@@ -130,9 +130,9 @@ def to_be_read(history: History, name: CheckpointName, head: CheckpointDocument)
     """Splits that wait, that the enumerator holds, and live ones; ``head`` is the newest document."""
     for block in head.raw.ledger.waiting:
         for split in history.splits(name, head, block.splits) or ():
-            yield Candidate(split=split, now="waits for a batch")
+            yield Candidate(split=split, now=WAITING)
     for split in _held(history, name, head):
-        yield Candidate(split=split, now="is held by the enumerator")
+        yield Candidate(split=split, now=f"{WAITING}: held by the enumerator")
     yield from live(head)
 
 
@@ -140,7 +140,7 @@ def live(head: CheckpointDocument) -> Iterator[Candidate]:
     """Splits that go on from batch to batch."""
     for raw in head.raw.ledger.live:
         split = StoredSplit.of(raw)
-        yield Candidate(split=split, now=f"is live at {split.text}")
+        yield Candidate(split=split, now=f"{LIVE} at {split.text}")
 
 
 def planned(history: History, line: Ancestry, asked: Predicate) -> Iterator[Candidate]:
@@ -161,7 +161,7 @@ def quarantined(history: History, line: Ancestry) -> Iterator[Candidate]:
         document = None if name is None else history.document(name)
         yield Candidate(
             split=StoredSplit.of(msgspec.Raw(row["split"].encode())),
-            now=f"is quarantined: {row['error']}",
+            now=f"{QUARANTINED}: {row['error']}",
             name=name,
             made_ms=None if document is None else document.timestamp_ms,
         )

@@ -118,7 +118,7 @@ def _copied(
     elif query:
         raise StateLocationError(
             f"where the checkpoint of the query is that has its state in {redacted(state)} is not known",
-            remedy="give the query's checkpointLocation (--checkpoint)",
+            remedy="give the query's checkpointLocation (--checkpoint-location)",
         )
     else:
         folder = lineage_of(state, None, lineage, source)

@@ -90,7 +90,7 @@ def surely_complete(store: Store, lineage: str) -> CheckpointName:
             return document.parent
     raise MissingStateError(
         f"no checkpoint of {lineage} is known to be complete",
-        remedy="give the query's Spark checkpoint location (--checkpoint), which knows",
+        remedy="give the query's Spark checkpoint location (--checkpoint-location), which knows",
     )
 
 
@@ -140,7 +140,8 @@ def _only_lineage(store: Store, state: str) -> str:
         return found[0]
     raise StateLocationError(
         f"{redacted(state)} holds {len(found)} lineages: {', '.join(found) or 'none'}",
-        remedy="say which one by lineage (--lineage), or give the query's Spark checkpoint (--checkpoint)"
+        remedy="say which one by lineage (--lineage), or give the query's Spark checkpoint "
+        "(--checkpoint-location)"
         if found
         else "give the stateLocation of the query",
     )

@@ -47,7 +47,8 @@ class Frame:
         event_time_lag_s: seconds between the largest event time reported and now.
         backlog: splits that are found and not yet in a batch. live: splits that go on.
         finished, quarantined: splits since the source began.
-        rows_per_s, splits_per_s: over the newest batches; rows only where tasks report.
+        rows_per_s, splits_per_s: over the newest batches, and falling while no new one begins; rows only
+            where tasks report.
         batches: checkpoints that are retained.
         subtasks: of the newest batch.
     """
@@ -107,6 +108,9 @@ class Watcher:
         if document is None or not batches:
             return Frame(lineage=history.lineage.name, at=now)
         newest, row = names[-1], batches[-1].row
+        is_complete = line.status[newest] == COMPLETE
+        read = batches if is_complete else batches[:-1]
+        passed_s = _passed_s(batches, now, is_complete=is_complete)
         return Frame(
             lineage=history.lineage.name,
             at=now,
@@ -120,10 +124,10 @@ class Watcher:
             live=row["live"],
             finished=row["finished"],
             quarantined=row["quarantined"],
-            rows_per_s=_rows_per_s(batches),
-            splits_per_s=_per_s(batches, [batch.row["splits"] for batch in batches[:-1]]),
+            rows_per_s=_rate(_rows(read), passed_s),
+            splits_per_s=_rate(_splits(read), passed_s),
             batches=len(line.names),
-            subtasks=self._subtasks(history, newest, document, batches[-1], line.status[newest] == COMPLETE),
+            subtasks=self._subtasks(history, newest, document, batches[-1], is_complete),
         )
 
     def _batch(self, history: History, name: CheckpointName, newest: CheckpointName) -> _Batch | None:
@@ -176,18 +180,34 @@ class Watcher:
         return found
 
 
-def _rows_per_s(batches: Sequence[_Batch]) -> float | None:
-    """None where not every batch of the window has reports."""
-    if not all(batch.reports for batch in batches[:-1]):
+def _rows(read: Sequence[_Batch]) -> int | None:
+    """None where not every batch has reports, or none is read yet."""
+    if not read or not all(batch.reports for batch in read):
         return None
-    rows = [sum(report["rows"] for report in batch.reports.values()) for batch in batches[:-1]]
-    return _per_s(batches, rows)
+    rows: int = sum(report["rows"] for batch in read for report in batch.reports.values())
+    return rows
 
 
-def _per_s(batches: Sequence[_Batch], amounts: Sequence[int]) -> float | None:
-    """What the batches before the newest read, by the time from the first of them to the newest."""
-    passed = (batches[-1].created_at - batches[0].created_at).total_seconds()
-    return sum(amounts) / passed if passed > 0 else None
+def _splits(read: Sequence[_Batch]) -> int | None:
+    return sum(batch.row["splits"] for batch in read) if read else None
+
+
+def _passed_s(batches: Sequence[_Batch], now: dt.datetime, *, is_complete: bool) -> float:
+    """The time in which the batches of the window were read.
+
+    A newest batch that is complete counts, and the time since it began counts with it. One that is under way
+    does not count, and the time that it takes counts only as far as it takes longer than those before it did.
+    """
+    until_newest_s = (batches[-1].created_at - batches[0].created_at).total_seconds()
+    since_newest_s = (now - batches[-1].created_at).total_seconds()
+    if is_complete:
+        return until_newest_s + since_newest_s
+    usual_s = until_newest_s / max(1, len(batches) - 1)
+    return until_newest_s + max(0.0, since_newest_s - usual_s)
+
+
+def _rate(amount: int | None, passed_s: float) -> float | None:
+    return amount / passed_s if amount is not None and passed_s > 0 else None
 
 
 def _event_time_lag_s(batches: Sequence[_Batch], now: dt.datetime) -> float | None:
