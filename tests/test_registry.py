@@ -50,7 +50,9 @@ def test_a_missing_package_says_where_to_install_it() -> None:
 
 
 def test_a_missing_class_says_what_to_write() -> None:
-    with pytest.raises(RegistryError, match=r"module flip27_source\.enumerators\.files\.enumerator has no Nothing"):
+    with pytest.raises(
+        RegistryError, match=r"module flip27_source\.enumerators\.files\.enumerator has no Nothing"
+    ):
         find_enumerator("flip27_source.enumerators.files.enumerator:Nothing")
 
 

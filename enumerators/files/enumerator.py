@@ -18,7 +18,7 @@ from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, Finish
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
 from flip27_source.enumerators.files.globs import any_name, name_test
 from flip27_source.enumerators.files.known.choice import check_move, chosen_strategy, strategy_named
-from flip27_source.enumerators.files.known.strategy import FilesPosition, Look, switched
+from flip27_source.enumerators.files.known.strategy import DiscoveryRound, FilesPosition, switched
 from flip27_source.enumerators.files.left_out import FilesLeftOut
 from flip27_source.enumerators.files.listing.walk import FileInfo, open_listers
 from flip27_source.enumerators.files.options import (
@@ -109,7 +109,7 @@ class FilesEnumerator(
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """List the directory; what is not in ``position`` is new."""
         self._too_old.begin()
-        look = Look(
+        current = DiscoveryRound(
             lister=self._lister,
             recursive=self._recursive,
             name_matches=self._name_matches,
@@ -121,11 +121,11 @@ class FilesEnumerator(
         )
         strategy = self._strategy
         if position is None or position.strategy == strategy.name:
-            files, after = strategy.find(look, position)
+            files, after = strategy.find(current, position)
         else:
             self._lister.forget()
             old = strategy_named(position.strategy, self.options_given)
-            files, after = switched(old, strategy, look, position)
+            files, after = switched(old, strategy, current, position)
         if position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
             _log.info("%d files were there before the query was first started and are not read", len(files))
             files = []
@@ -135,7 +135,7 @@ class FilesEnumerator(
         put_in_order(files, self._order, latest_first=self._latest_first)
         splits = [split for file in files for split in self._ranges(file)]
         if strategy.goes_by_names:
-            self._lister.remember(look.unsettled)
+            self._lister.remember(current.unsettled)
         return Discovery(splits, after)
 
     def wants_checkpoint(self) -> bool:

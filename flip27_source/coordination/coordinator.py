@@ -34,7 +34,7 @@ from .gateway import SubtaskGateway
 from .ledger import Ledger
 from .outbox import Outbox
 from .packing import BatchBudget, Limits, Plan
-from .report_delivery import Folding
+from .report_delivery import ReportDelivery
 from .shares import fair_ranges
 from .subtask_reports import AcknowledgeResult, SubtaskReport
 
@@ -208,7 +208,7 @@ class SourceCoordinator(Generic[SplitT]):
             return None
         self._pending = None
         self._completing = checkpoint_id
-        folding = Folding(pending, self._ledger, self.enumerator, self.settings)
+        folding = ReportDelivery(pending, self._ledger, self.enumerator, self.settings)
         folding.fold_splits(resend=self._resend, cuts_splits=self._cuts_splits)
         self._rest(folding.caught_up, pending.snapshot.metadata.timestamp_ms)
         self._ledger.completed(checkpoint_id)

@@ -23,7 +23,7 @@ LEVEL_VARIABLE = "FLIP27_LOG_LEVEL"
 _log = logging.getLogger("flip27_source")
 
 
-class CheckpointLog:
+class CheckpointLogLines:
     """Logs the checkpoints of one source.
 
     Args:

@@ -1,4 +1,4 @@
-"""Acknowledgements: the driver's side of reports. Which are demanded, where they go, collecting them."""
+"""DemandedReports: the driver's side of reports. Which are demanded, where they go, collecting them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def report_place(offset: Offset, demand: ReportDemand, subtask_id: int) -> Repor
     )
 
 
-class Acknowledgements:
+class DemandedReports:
     """Collects the reports of complete checkpoints."""
 
     def __init__(self, source: Source, store: Store, codec: SnapshotCodec) -> None:

@@ -39,11 +39,11 @@ from ..source_options import (
 from .action_runner import ActionRunner
 from .background import BackgroundRunner
 from .background_cleaner import BackgroundCleaner
-from .checkpoint_log_lines import CheckpointLog
-from .demanded_reports import Acknowledgements, report_demand, report_place
+from .checkpoint_log_lines import CheckpointLogLines
+from .demanded_reports import DemandedReports, report_demand, report_place
 from .environment import Environment
 from .requests import Requests
-from .restored_state import Beginning, begin, check_not_rolled_back
+from .restored_state import RestoredSavepoint, check_not_rolled_back, restored_savepoint
 from .rewind import state_after
 from .settings import limits_of, settings_of
 
@@ -70,7 +70,7 @@ class CoordinatorHolder:
         self._settings = settings_of(
             source, boundedness, reports=reports, one_batch=one_batch, cores=self._environment.cores
         )
-        self._checkpoint_log = CheckpointLog(source.uid, self._environment.now_ms)
+        self._checkpoint_log = CheckpointLogLines(source.uid, self._environment.now_ms)
         options = source.options
         location, storage_options = options[STATE_LOCATION], options.with_prefix("storage.")
         if store is None and location is not None:
@@ -92,11 +92,11 @@ class CoordinatorHolder:
         )
         self._coordinator: SourceCoordinator[Any] | None = None
         self._runner = self._environment.new_runner()
-        self._acknowledgements = None if store is None else Acknowledgements(source, store, codec)
+        self._reports = None if store is None else DemandedReports(source, store, codec)
         self._actions = self._new_actions(None)
         self._epoch: DriverEpoch | None = None
         self._codec = codec
-        self._beginning: Beginning | None = None
+        self._restored_savepoint: RestoredSavepoint | None = None
         self._at = INITIAL_OFFSET
         self._cleaner = BackgroundCleaner(
             self._storage, options[RETAINED_CHECKPOINTS], storage_options, self._environment
@@ -169,8 +169,8 @@ class CoordinatorHolder:
         if self._coordinator is None:
             return None
         numbers: dict[str, Any] = {**self._coordinator.gauges}
-        if self._acknowledgements is not None:
-            numbers |= self._acknowledgements.numbers
+        if self._reports is not None:
+            numbers |= self._reports.numbers
         return {"checkpoint": self._at.checkpoint_id, **dict(sorted(numbers.items()))}
 
     def close(self) -> None:
@@ -244,18 +244,18 @@ class CoordinatorHolder:
             present=self._at,
             storage=self._storage,
             make=self._new_coordinator,
-            acknowledgements=self._acknowledgements,
+            reports=self._reports,
         )
 
     def _written(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
         """Make the checkpoint durable."""
         self._check_that_it_drives()
-        beginning = self._beginning if parent.is_initial else None
-        savepoint = None if beginning is None else beginning.savepoint
+        restored = self._restored_savepoint if parent.is_initial else None
+        savepoint = None if restored is None else restored.savepoint
         restored_from = None if savepoint is None else savepoint.name
         self._at = self._storage.write(pending, parent=parent, restored_from=restored_from)
-        if beginning is not None and not self._one_batch:
-            beginning.first_written(self._at, self._storage.store)
+        if restored is not None and not self._one_batch:
+            restored.first_written(self._at, self._storage.store)
         self._drive(self._at)
         self._requests.written(self._at)
         return self._at
@@ -296,8 +296,8 @@ class CoordinatorHolder:
         pending = coordinator.pending
         if pending is None or pending.checkpoint_id != offset.checkpoint_id:
             return
-        if self._acknowledgements is not None:
-            self._acknowledgements.collect(coordinator, pending, offset)
+        if self._reports is not None:
+            self._reports.collect(coordinator, pending, offset)
         completed = coordinator.complete(offset.checkpoint_id)
         if completed is not None:
             self._requests.edits_completed()
@@ -335,8 +335,8 @@ class CoordinatorHolder:
         self._requests.restored_at(offset, None if restored is None else restored.metadata)
         self._at = offset
         coordinator = self._made(restored)
-        if offset.is_initial and self._beginning is not None:
-            self._beginning.complete(coordinator)
+        if offset.is_initial and self._restored_savepoint is not None:
+            self._restored_savepoint.complete(coordinator)
         return coordinator
 
     def _made(self, state: Snapshot[Any] | None) -> SourceCoordinator[Any]:
@@ -369,7 +369,7 @@ class CoordinatorHolder:
         if not offset.is_initial:
             self._check_not_rolled_back(offset)
             return self._storage.restore(offset, with_plan=self._wants_finished_splits())
-        self._beginning = begin(
+        self._restored_savepoint = restored_savepoint(
             self._source,
             self._identity,
             self._storage,
@@ -377,7 +377,7 @@ class CoordinatorHolder:
             self._environment.open_store,
             one_batch=self._one_batch,
         )
-        return None if self._beginning is None else self._beginning.snapshot
+        return None if self._restored_savepoint is None else self._restored_savepoint.snapshot
 
     def _check_not_rolled_back(self, offset: Offset) -> None:
         try:

@@ -33,12 +33,12 @@ from ..source_options import (
     SAVEPOINT_CLAIM,
     STATE_LOCATION,
 )
-from .demanded_reports import Acknowledgements
+from .demanded_reports import DemandedReports
 
 _log = logging.getLogger("flip27_source")
 
 
-class Beginning:
+class RestoredSavepoint:
     """The state of a savepoint that a new query begins with.
 
     Attributes:
@@ -64,7 +64,7 @@ class Beginning:
         assert pending is not None
         savepoint = self.savepoint
         offset = Offset(checkpoint_id=pending.checkpoint_id, lineage=savepoint.folder, name=savepoint.name)
-        Acknowledgements(self._source, savepoint.store, self._codec).collect(
+        DemandedReports(self._source, savepoint.store, self._codec).collect(
             coordinator, pending, offset, None if self._moved is None else self._moved.report
         )
         coordinator.complete(pending.checkpoint_id, quietly=True)
@@ -79,7 +79,7 @@ class Beginning:
             claim(self.savepoint, store, offset.lineage, self._source.uid, offset.checkpoint_id)
 
 
-def begin(
+def restored_savepoint(
     source: Source,
     identity: SourceIdentity,
     storage: CheckpointStorage,
@@ -87,7 +87,7 @@ def begin(
     open_store: Callable[[str, Mapping[str, Any]], Store],
     *,
     one_batch: bool = False,
-) -> Beginning | None:
+) -> RestoredSavepoint | None:
     """What a query that has no checkpoint begins with; None when it begins at its start.
 
     Raises:
@@ -106,7 +106,7 @@ def begin(
         _check_claim(source, savepoint, storage.store)
     if not _is_restorable(source, identity, savepoint):
         return None
-    return Beginning(source, savepoint, storage, codec)
+    return RestoredSavepoint(source, savepoint, storage, codec)
 
 
 def check_not_rolled_back(source: Source, store: Store | None, offset: Offset) -> None:

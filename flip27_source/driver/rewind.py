@@ -10,7 +10,7 @@ from ..coordination.coordinator import SourceCoordinator
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.offsets import Offset
 from .background import BackgroundRunner
-from .demanded_reports import Acknowledgements
+from .demanded_reports import DemandedReports
 
 Make = Callable[[Snapshot[Any] | None, BackgroundRunner], SourceCoordinator[Any]]
 
@@ -21,7 +21,7 @@ def state_after(
     present: Offset,
     storage: CheckpointStorage,
     make: Make,
-    acknowledgements: Acknowledgements | None,
+    reports: DemandedReports | None,
 ) -> Snapshot[Any]:
     """The state after the batch of a retained checkpoint: its reports folded in, and nobody told.
 
@@ -38,8 +38,8 @@ def state_after(
     no_work.close()
     older = make(storage.restore(offset, with_plan=True), no_work)
     older.start()
-    if acknowledgements is not None and older.pending is not None:
-        acknowledgements.collect(older, older.pending, offset)
+    if reports is not None and older.pending is not None:
+        reports.collect(older, older.pending, offset)
     older.complete(offset.checkpoint_id, quietly=True)
     state = older.standing()
     older.close()

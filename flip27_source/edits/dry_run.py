@@ -22,8 +22,8 @@ from ..registry import find_enumerator
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage, find_lineages
-from ..state_tables.history import History, Line, StoredSplit, canonical
-from ..state_tables.predicates import Asked
+from ..state_tables.history import Ancestry, History, StoredSplit, canonical
+from ..state_tables.predicates import Predicate
 from .selection import Candidate, Change, Selection, live, planned, quarantined, to_be_read
 
 _AGAIN = "rows that were delivered come again"
@@ -54,7 +54,7 @@ class _Ground:
     """What is there to be edited."""
 
     history: History
-    line: Line
+    line: Ancestry
     head: CheckpointDocument
 
     @property
@@ -305,7 +305,7 @@ def _rewind(
             "rewind to where?", remedy="give a checkpoint (--to-checkpoint) or a time (--to-time)"
         )
     target = _target(ground, to_checkpoint, to_time)
-    after = Asked(lowest=target.checkpoint_id + 1)
+    after = Predicate(lowest=target.checkpoint_id + 1)
     read_again = planned(ground.history, ground.line, after)
     notes = [
         f"the source stands at checkpoint {ground.name.checkpoint_id}, goes back to {target.checkpoint_id}",

@@ -15,9 +15,8 @@ import msgspec
 from ..errors import EditError
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
-from ..state_tables.held_splits import held_pages
-from ..state_tables.history import COMPLETE, History, Line, StoredSplit
-from ..state_tables.predicates import EVERYTHING, Asked
+from ..state_tables.history import COMPLETE, Ancestry, History, StoredSplit, held_pages
+from ..state_tables.predicates import EVERYTHING, Predicate
 from ..state_tables.split_rows import QUARANTINED, RETURNED, quarantine_rows, shares
 
 _SHOWN = 10
@@ -76,9 +75,9 @@ class Selection:
         return self.since is not None or self.until is not None
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> Predicate:
         """What spares reading."""
-        return Asked(split_ids=frozenset(self.split_ids)) if self.split_ids else EVERYTHING
+        return Predicate(split_ids=frozenset(self.split_ids)) if self.split_ids else EVERYTHING
 
     def __str__(self) -> str:
         ids, more = self.split_ids[:_SHOWN], len(self.split_ids) - _SHOWN
@@ -144,7 +143,7 @@ def live(head: CheckpointDocument) -> Iterator[Candidate]:
         yield Candidate(split=split, now=f"is live at {split.text}")
 
 
-def planned(history: History, line: Line, asked: Asked) -> Iterator[Candidate]:
+def planned(history: History, line: Ancestry, asked: Predicate) -> Iterator[Candidate]:
     """Splits that retained batches had and read, in the order of the batches."""
     for share in shares(history, line, asked):
         for split in share.splits:
@@ -154,7 +153,7 @@ def planned(history: History, line: Line, asked: Asked) -> Iterator[Candidate]:
                 yield Candidate(split=split, now=status, name=share.name, made_ms=share.document.timestamp_ms)
 
 
-def quarantined(history: History, line: Line) -> Iterator[Candidate]:
+def quarantined(history: History, line: Ancestry) -> Iterator[Candidate]:
     """Splits that were set aside."""
     names = {name.checkpoint_id: name for name in line.names}
     for row in quarantine_rows(history, EVERYTHING):

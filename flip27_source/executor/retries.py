@@ -1,4 +1,4 @@
-"""ReportingSubtask: reads a subtask and acknowledges its checkpoint (rules R4, R5).
+"""SubtaskAttempt: reads a subtask and acknowledges its checkpoint (rules R4, R5).
 
 The report is written when everything has been read and before the task can end well. An attempt
 that finds a report has to read exactly what that one says, and writes nothing.
@@ -34,7 +34,7 @@ _log = logging.getLogger("flip27_source")
 _NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED)
 
 
-class ReportingSubtask:
+class SubtaskAttempt:
     """One attempt of one subtask that reports."""
 
     def __init__(

@@ -56,9 +56,9 @@ def _read(
     splits = codec.decode_splits(planned.split_version, Segment("splits", data=planned.splits))
     reader = source.reader_type()
     if planned.report is not None:
-        from .retries import ReportingSubtask
+        from .retries import SubtaskAttempt
 
-        subtask = ReportingSubtask(source, planned.report, context, codec, store)
+        subtask = SubtaskAttempt(source, planned.report, context, codec, store)
         yield from subtask.read(reader, splits, planned.events)
         return
     # A batch read: nothing comes after it that an event could reach.

@@ -13,11 +13,11 @@ from ..snapshots.action_codec import StoredAction
 from ..snapshots.documents import CheckpointDocument, timestamp
 from ..snapshots.file_names import CheckpointName
 from .history import History, canonical, canonical_text
-from .predicates import Asked
+from .predicates import Predicate
 from .split_rows import Row
 
 
-def checkpoint_rows(history: History, asked: Asked) -> Iterator[Row]:
+def checkpoint_rows(history: History, asked: Predicate) -> Iterator[Row]:
     """One row for each retained checkpoint, those that a query went back from included."""
     line = history.line()
     counts: dict[str, tuple[int, int]] = {}
@@ -28,7 +28,7 @@ def checkpoint_rows(history: History, asked: Asked) -> Iterator[Row]:
             yield row | {"status": line.status[name]}
 
 
-def report_rows(history: History, asked: Asked) -> Iterator[Row]:
+def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
     """One row for each subtask that has reported."""
     for name in history.line().names:
         if not asked.checkpoint(name.checkpoint_id):
@@ -47,7 +47,7 @@ def report_rows(history: History, asked: Asked) -> Iterator[Row]:
                 }
 
 
-def action_rows(history: History, _asked: Asked) -> Iterator[Row]:
+def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     """One row for each side effect that the newest checkpoint says is still to be done."""
     line = history.line()
     document = history.document(line.names[-1]) if line.names else None
@@ -65,7 +65,7 @@ def action_rows(history: History, _asked: Asked) -> Iterator[Row]:
         }
 
 
-def source_rows(history: History, _asked: Asked) -> Iterator[Row]:
+def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     """One row: what the lineage belongs to, who drives it, how far it has come."""
     line = history.line()
     source = history.source()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from .checkpoint_rows import action_rows, checkpoint_rows, report_rows, source_rows
 from .history import History
-from .predicates import Asked
+from .predicates import Predicate
 from .split_rows import file_rows, quarantine_rows, split_rows
 
 _LONG, _STRING = pa.int64(), pa.string()
@@ -41,7 +41,7 @@ class View:
     name: str
     doc: str
     columns: tuple[Column, ...]
-    rows: Callable[[History, Asked], Iterator[dict[str, Any]]]
+    rows: Callable[[History, Predicate], Iterator[dict[str, Any]]]
 
     @property
     def schema(self) -> pa.Schema:

@@ -10,8 +10,7 @@ import msgspec
 
 from flip27_source.snapshots.documents import CheckpointDocument
 from flip27_source.snapshots.file_names import CheckpointName
-from flip27_source.state_tables.held_splits import held_pages
-from flip27_source.state_tables.history import COMPLETE, History
+from flip27_source.state_tables.history import COMPLETE, History, held_pages
 from flip27_source.state_tables.predicates import EVERYTHING
 
 from ..state.rows import Place, Row, checkpoint_row, view_rows
