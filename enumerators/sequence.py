@@ -32,22 +32,22 @@ END: Option[int | None] = Option(
     name="end",
     parse=optional(integer(minimum=-(2**62))),
     default=None,
-    default_text="none: the numbers never end",
-    doc="The numbers stop before this one.",
+    default_text="not set: the numbers never end",
+    doc="The numbers end before this one.",
     first_start_only=True,
 )
 NUM_SPLITS: Option[int] = Option(
     name="numSplits",
     parse=integer(minimum=1),
     default=1,
-    doc="Number of splits that the numbers are dealt out to in turn.",
+    doc="Number of splits, to which the numbers are distributed in turn.",
     first_start_only=True,
 )
 ROWS_PER_SPLIT: Option[int] = Option(
     name="rowsPerSplit",
     parse=integer(minimum=1),
     default=100_000,
-    doc="Most numbers of one split in one batch.",
+    doc="Maximum of numbers from one split in one batch.",
 )
 
 
@@ -93,7 +93,7 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
         bounded = self.context.boundedness is Boundedness.BOUNDED
         if bounded and self.options_given[END] is None:
             raise OptionError(
-                "the numbers never end, and this run reads all there are",
+                "the numbers never end, but this run reads to the end",
                 remedy='add .option("end", ...), or use spark.readStream with a trigger other '
                 "than availableNow",
             )

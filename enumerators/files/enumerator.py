@@ -82,8 +82,9 @@ class FilesEnumerator(
         self._order, self._latest_first = options[FILE_ORDER], options[LATEST_FIRST]
         if self._latest_first and self._order != "modified":
             raise OptionError(
-                f"option latestFirst goes by modification time and fileOrder is {self._order}",
-                remedy="leave one of the two out",
+                "option latestFirst is true, which orders files by modification time, but fileOrder is "
+                f"{self._order}",
+                remedy="remove one of the two options",
             )
         self._name_only = options[FILE_NAME_ONLY]
         known: FilesPosition | None = self._position
@@ -100,8 +101,8 @@ class FilesEnumerator(
         bounded = self.context.boundedness is Boundedness.BOUNDED
         if bounded and self._position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
             raise OptionError(
-                "option includeExistingFiles is false, and the first run of the query ends by itself: "
-                "all it finds is there already, so it would never read anything",
+                "option includeExistingFiles is false, and the first run of the query ends by itself: it "
+                "would skip every file that exists and read nothing",
                 remedy="start the query once with a processing-time trigger, until its first batch",
             )
         super().start()
@@ -127,7 +128,7 @@ class FilesEnumerator(
             old = strategy_named(position.strategy, self.options_given)
             files, after = switched(old, strategy, current, position)
         if position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
-            _log.info("%d files were there before the query was first started and are not read", len(files))
+            _log.info("%d files existed before the first start of the query and are not read", len(files))
             files = []
         self._too_old.end()
         if after.too_old != self._too_old.count:
@@ -249,15 +250,15 @@ class FilesEnumerator(
 
     def _leave_out(self, path: str) -> None:
         if self._too_old.is_new(path):
-            _log.warning("%s is older than maxFileAge allows and is not read", path)
+            _log.warning("%s is older than maxFileAge and is not read", path)
 
     def _is_in_time(self, path: str, modified_us: int) -> bool:
         if self._modified_range is None:
             return True
         if modified_us == 0:
             raise DiscoveryError(
-                f"the file system does not say when {path} was modified",
-                remedy="leave modifiedAfter and modifiedBefore out",
+                f"the file system does not report the modification time of {path}",
+                remedy="remove the options modifiedAfter and modifiedBefore",
             )
         return self._modified_range[0] < modified_us < self._modified_range[1]
 

@@ -59,7 +59,7 @@ def test_a_path_that_is_missing_or_a_file_is_refused(
     (tmp_path / "a.txt").write_text("x\n")
     for path, said in (
         (tmp_path / "nowhere", "does not exist"),
-        (tmp_path / "a.txt", "is a file; the files enumerator reads the files of a directory"),
+        (tmp_path / "a.txt", "is a file, but the files enumerator reads a directory"),
     ):
         with pytest.raises(PySparkException, match=said):
             run_to_end(to_lake(base.load(str(path)), folders))

@@ -125,7 +125,7 @@ class OverwrittenFiles(SeenStrategy):
                     continue
                 if known:
                     overwritten += 1
-                    _log.warning("%s has changed since it was read and is read again", path)
+                    _log.warning("%s has changed since it was read, and is read again", path)
                 files.append(replace(split, version=_version(found)))
             versions.append(version)
             if not known:

@@ -201,7 +201,7 @@ def switched(
         strategy=new.name,
         moves=position.moves,
     )
-    _log.info("seenFiles=%s goes on from what seenFiles=%s had read", new.name, old.name)
+    _log.info("seenFiles=%s continues after the files that seenFiles=%s has read", new.name, old.name)
     return fresh, counted(new.adopt(current, files, start), fresh)
 
 
@@ -225,10 +225,10 @@ def with_late(
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     if current.on_late == "fail":
         raise DiscoveryError(
-            f"{shown} came late: the cursor of seenFiles={position.strategy} is past it, and it appeared or "
-            "changed since the files were last looked through",
-            remedy="set onLateFile=read to read late files, or report to leave them out and count them; "
-            "seenFiles=exact knows every file and has no late ones",
+            f"{shown} came late: the cursor of seenFiles={position.strategy} has passed this position, and "
+            "the files appeared or changed after the last listing",
+            remedy="set onLateFile=read to read late files, or onLateFile=report to skip and count them; "
+            "seenFiles=exact records every file and has no late files",
         )
     done = "is read" if current.on_late == "read" else "is not read"
     for name in names:

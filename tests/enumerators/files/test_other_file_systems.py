@@ -128,7 +128,7 @@ def test_paths_on_a_server_name_its_host_and_never_its_user(tmp_path: Path) -> N
 
 
 def test_an_archive_on_another_host_is_refused() -> None:
-    with pytest.raises(OptionError, match="on another file system than the path sftp://one/landing"):
+    with pytest.raises(OptionError, match="which is not on the file system of the path sftp://one/landing"):
         query("sftp://one/landing", cleanSource="archive", sourceArchiveDir="sftp://two/archive").trigger()
 
 
