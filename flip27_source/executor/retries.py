@@ -1,7 +1,7 @@
 """SubtaskAttempt: reads a subtask and acknowledges its checkpoint (rules R4, R5).
 
-The report is written when everything has been read and before the task can end well. An attempt
-that finds a report has to read exactly what that one says, and writes nothing.
+The report is written after the last row and before the task can succeed. An attempt that finds a
+report must read exactly the ranges in the report, and writes nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SubtaskAttempt:
     def read(
         self, reader: SplitReader[Any], splits: Sequence[Any], events: Sequence[bytes]
     ) -> Iterator[Item]:
-        """The rows of the subtask; at their end the report is there."""
+        """The rows of the subtask; the report is written after the last row."""
         began = time.monotonic()
         reader.open(self._context)
         try:
@@ -93,7 +93,7 @@ class SubtaskAttempt:
         self._acknowledge(len(splits), reading.results, time.monotonic() - began)
 
     def _send(self, event: SourceEvent) -> None:
-        self._storage.events.check(event)  # refused here, where the author sees who sent it
+        self._storage.events.check(event)  # refused here, so that the traceback shows the sender
         self._sent.append(event)
 
     def _acknowledge(self, splits: int, results: Sequence[SplitResult[Any]], duration_s: float) -> None:
