@@ -59,7 +59,7 @@ class Difference:
 
     def neutral(self, case: Case) -> Case:
         """The case without what the difference comes from; the same one where nothing of it is there."""
-        if case.format not in self.readers:
+        if case.reader not in self.readers:
             return case
         if self.case_without is not None:
             return self.case_without(case)

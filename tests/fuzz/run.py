@@ -25,6 +25,8 @@ from .json_cases import json_case
 from .orc_cases import orc_case
 from .our_side import OurSide, RefusedError
 from .parquet_cases import parquet_case
+from .parsed_cases import parsed_case
+from .parsed_side import ParsedSide, ParsingSession
 from .shrinker import shrunk
 from .spark_side import SparkSide, Theirs
 from .story import story
@@ -40,6 +42,8 @@ MAKERS: Mapping[str, Maker] = {
     "orc": orc_case,
     "avro": avro_case,
     "arrow": arrow_case,
+    "parsed-csv": parsed_case(csv_case),
+    "parsed-json": parsed_case(json_case),
 }
 FORMATS = tuple(MAKERS)
 
@@ -93,7 +97,7 @@ class _UnderWay:
 
     case: Case
     folder: Path
-    ours: OurSide | Compared
+    ours: OurSide | ParsedSide | Compared
     theirs: Future[Theirs] | None
 
 
@@ -111,6 +115,7 @@ class Fuzz:
         self._sides = [SparkSide(spark) for _ in range(_READERS)]
         # For cases that are read while others are under way: a session has one time zone at a time.
         self._beside = SparkSide(spark)
+        self._parsing = ParsingSession(spark)
         self._shrinks = shrinks
         self._tell = tell
 
@@ -149,7 +154,7 @@ class Fuzz:
         folder = Path(tempfile.mkdtemp(prefix="flip27-fuzz-"))
         write_files(case, folder)
         try:
-            ours = OurSide(case, folder)
+            ours = ParsedSide(case, folder, self._parsing) if case.is_parsed else OurSide(case, folder)
         except RefusedError as error:
             return _UnderWay(case, folder, Compared(refused=str(error)), None)
         return _UnderWay(case, folder, ours, reader.submit(side.read, case, folder))
@@ -211,7 +216,7 @@ def _told_by_itself(case: Case, mismatch: Mismatch) -> str | None:
     for difference in DIFFERENCES:
         if (
             difference.is_told_by_itself
-            and case.format in difference.readers
+            and case.reader in difference.readers
             and difference.shows(case, mismatch)
         ):
             return difference.name
