@@ -98,7 +98,8 @@ def _csv_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataF
 def _json_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataFrame:
     options = parser.options
     line, text = _line(), fn.col(_TEXT)
-    unmarked = fn.when(line.startswith(_BOM), fn.substring(line, 2, _MOST_CHARACTERS)).otherwise(line)
+    is_marked = line.startswith(_BOM) & (line != _BOM)
+    unmarked = fn.when(is_marked, fn.substring(line, 2, _MOST_CHARACTERS)).otherwise(line)
     # from_json replaces bytes that are not UTF-8; to Spark's file reader their line is malformed.
     lines = stream.select(*others, line.alias(LINES), fn.when(fn.is_valid_utf8(line), unmarked).alias(_TEXT))
     line = _named(LINES)

@@ -115,6 +115,7 @@ class Case:
         stored: what Spark reads each column of the files to where nobody says otherwise, if they tell it.
         truth: the rows that have to come out, by the path of the file, where Spark has no reader for them.
         is_parsed: our side is ``flip27_source.parsed`` over the lines of the files.
+        settings_of_spark: settings of the session in which Spark's reader reads.
     """
 
     format: str
@@ -129,6 +130,7 @@ class Case:
     stored: Mapping[str, str] = field(default_factory=dict)
     truth: Callable[[Case, pa.Schema], Mapping[str, pa.Table]] | None = None
     is_parsed: bool = False
+    settings_of_spark: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reader(self) -> str:

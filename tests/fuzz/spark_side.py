@@ -61,6 +61,15 @@ class SparkSide:
     def read(self, case: Case, folder: Path) -> Theirs:
         """The rows of all files below ``folder``."""
         self._spark.conf.set("spark.sql.session.timeZone", case.zone)
+        for name, value in case.settings_of_spark.items():
+            self._spark.conf.set(name, value)
+        try:
+            return self._read(case, folder)
+        finally:
+            for name in case.settings_of_spark:
+                self._spark.conf.unset(name)
+
+    def _read(self, case: Case, folder: Path) -> Theirs:
         schema = self._schema(case, folder)
         if isinstance(schema, Failed) or not len(schema) or case.is_hidden_from_spark:
             return Theirs(schema, {})
