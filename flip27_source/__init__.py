@@ -22,6 +22,7 @@ from .events import Progress, ReturnSplit, SourceEvent
 from .options import Option, Options
 from .reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from .segment import Segment
+from .spark.parsed import parsed
 from .spark.registration import register
 from .split import SourceSplit, SplitSize
 
@@ -53,5 +54,6 @@ __all__ = [
     "SplitSize",
     "YieldsProgress",
     "__version__",
+    "parsed",
     "register",
 ]

@@ -24,6 +24,8 @@ from .folders import PARTITION
 ALL = ("json", "csv", "text", "parquet", "orc", "avro", "arrow")
 
 _LONG_EXPONENT = re.compile(rb"[eE]([+-]?)[0-9]{5,}")
+_HALF_CHARACTERS = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{900,}")
 _ZONES_OF_OLD_RULES = re.compile(rb"(?:CET|MET|EET|WET|EST5EDT|CST6CDT|MST7MDT|PST8PDT)")
 _TINY = 5
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
@@ -59,7 +61,7 @@ class Difference:
 
     def neutral(self, case: Case) -> Case:
         """The case without what the difference comes from; the same one where nothing of it is there."""
-        if case.format not in self.readers:
+        if case.reader not in self.readers:
             return case
         if self.case_without is not None:
             return self.case_without(case)
@@ -82,6 +84,10 @@ def _without_binary(case: Case) -> Case:
         return case
     columns = tuple((name, kind.replace("binary", "string")) for name, kind in case.columns)
     return replace(case, columns=columns)
+
+
+def _with_texts_made_anew(case: Case) -> Case:
+    return replace(case, settings_of_spark={"spark.sql.json.enableExactStringParsing": "false"})
 
 
 def _without_broken_lines(case: Case, data: bytes) -> bytes:
@@ -178,7 +184,7 @@ DIFFERENCES: Sequence[Difference] = (
     ),
     Difference(
         name="broken JSON",
-        readers=("json",),
+        readers=("json", "parsed json"),
         spark="keeps those fields of a line that its parser had read when the line turned out not to be JSON",
         here="the row is malformed as well; fewer or other fields of it may be kept",
         why="which ones depends on where Spark's parser goes on in a broken line, which nobody can rely on",
@@ -186,8 +192,28 @@ DIFFERENCES: Sequence[Difference] = (
         without=_without_broken_lines,
     ),
     Difference(
+        name="texts of other values",
+        readers=("parsed json",),
+        spark='gives a number, list or object in a string column as it is written: `1.50`, `{"x": 1}`',
+        here='gives it as `from_json` writes it: `1.5`, `{"x":1}`; a number with a point or an exponent has '
+        "the digits of a double",
+        why="`from_json` parses characters, not bytes; `reader=json` has the text, and a column of type "
+        "variant or decimal the digits",
+        shows=lambda _, mismatch: "string" in mismatch.column_type,
+        case_without=_with_texts_made_anew,
+    ),
+    Difference(
+        name="lines that only bytes break",
+        readers=("parsed json",),
+        spark="calls a line malformed that has half a surrogate pair in the name of a field, such as "
+        "`\\ud800`, or a number of more than 1,000 digits in a field that is not read",
+        here="the line is read",
+        why="`from_json` parses characters, not bytes; the columns that are asked for are good",
+        without=lambda _, data: _LONG_NUMBER.sub(b"1", _HALF_CHARACTERS.sub(b"\\\\u0101", data)),
+    ),
+    Difference(
         name="broken base64",
-        readers=("json",),
+        readers=("json", "parsed json"),
         spark="loses its place in a line in which base64 breaks off, so what comes behind it is null too",
         here="the row is malformed as well; more fields of it are kept",
         why="those fields are good",
