@@ -1,8 +1,8 @@
 """Segments: immutable bulk state, named by content, shared by checkpoint documents.
 
-An author puts a :class:`Segment` anywhere in a state value. Whoever stores the state finds the
-segments in it, writes each one once, and keeps only its name in the document; on restore the
-bytes are fetched when ``data`` is first asked for. Pure: the fetching is handed in.
+An author puts a :class:`Segment` anywhere in a state value. The storage finds the segments in a
+state, writes each one once, and stores only its name in the document; after a restore the bytes
+are loaded when ``data`` is first used. Pure: the caller passes the function that loads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DIGEST_BYTES = 16
 
 
 def content_digest(data: bytes) -> str:
-    """SHA-256 of ``data``, cut to 128 bits, in hex: the name under which content is stored."""
+    """SHA-256 of ``data``, truncated to 128 bits, in hex: the name of stored content."""
     return hashlib.sha256(data).hexdigest()[: 2 * _DIGEST_BYTES]
 
 
@@ -40,7 +40,7 @@ class Segment:
 
     Attributes:
         name: ``<digest>.<kind>.<json|bin>``; equal names mean equal bytes.
-        size: number of bytes; None when that is not known without fetching them.
+        size: number of bytes; None if it is not known without loading them.
     """
 
     # Not a dataclass: msgspec would store its fields in place of its name.
@@ -67,33 +67,33 @@ class Segment:
 
     @classmethod
     def of(cls, kind: str, data: bytes) -> Segment:
-        """A segment of new bytes. ``kind`` is a short lower-case word, kept in the name."""
+        """A segment with new bytes. ``kind`` is a short lower-case word that becomes part of the name."""
         _check_kind(kind)
         return cls(f"{content_digest(data)}.{kind}.bin", data=data)
 
     @classmethod
     def of_values(cls, kind: str, values: Sequence[Any]) -> Segment:
-        """A segment that holds ``values`` as JSON; read back with :meth:`values`.
+        """A segment that stores ``values`` as JSON; :meth:`values` decodes them.
 
         Raises:
-            ContractError: one of them holds NaN or infinity, which would come back as None.
+            ContractError: a value contains NaN or infinity, which would be decoded as None.
         """
         segment = cls._of_values(kind, values)
-        # JSON says null for both; most values hold neither, and to look for that is cheap.
+        # JSON encodes NaN, infinity and None as null; most values contain no null, and this test is cheap.
         if b"null" in segment.data:
             _check_finite(values)
         return segment
 
     @classmethod
     def _of_values(cls, kind: str, values: Sequence[Any]) -> Segment:
-        """The same for values that are known to come back."""
+        """Like :meth:`of_values`, for values that are known to be storable."""
         _check_kind(kind)
         data = msgspec.json.encode(values, order="deterministic")
         return cls(f"{content_digest(data)}.{kind}.json", data=data)
 
     @property
     def holds_json(self) -> bool:
-        """True for segments made by :meth:`of_values`."""
+        """Whether :meth:`of_values` made the segment."""
         return self.name.endswith(".json")
 
     @property
@@ -106,7 +106,7 @@ class Segment:
             data = load(self.name)
             if content_digest(data) != self.name.partition(".")[0]:
                 raise CorruptStateError(
-                    f"segment {self.name} does not hold the bytes that its name promises",
+                    f"the content of segment {self.name} does not match the digest in its name",
                     remedy="restore the file from a backup of the state location, or restart "
                     "from an older checkpoint or a savepoint",
                 )
@@ -156,14 +156,14 @@ def _check_finite(values: Sequence[Any]) -> None:
     found = non_finite(values)
     if found is not None:
         raise ContractError(
-            f"the values of a segment cannot be stored as JSON: {found}, and comes back as None",
-            remedy="leave such numbers out, or store them as text",
+            f"the values of a segment cannot be stored as JSON: {found}, which would be decoded as None",
+            remedy="omit such numbers, or store them as text",
         )
 
 
 def _check_kind(kind: str) -> None:
     if re.fullmatch(r"[a-z0-9-]{1,32}", kind) is None:
         raise ContractError(
-            f"{kind!r} cannot be the kind of a segment: it becomes a part of a file name",
+            f"{kind!r} is not a valid kind of a segment: the kind becomes part of a file name",
             remedy="use 1 to 32 of the characters a-z, 0-9 and -",
         )

@@ -67,7 +67,7 @@ def test_bytes_that_cannot_be_fetched_again_are_not_forgotten() -> None:
 
 def test_other_bytes_than_the_name_promises_are_refused() -> None:
     segment = Segment(Segment.of("seen", b"data").name, load=lambda _: b"tada")
-    with pytest.raises(CorruptStateError, match="does not hold the bytes that its name promises"):
+    with pytest.raises(CorruptStateError, match="does not match the digest in its name"):
         _ = segment.data
 
 
