@@ -19,7 +19,7 @@ from .enumerator import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from .errors import ContractError, DiscoveryError, Flip27Error, StateError
+from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES
@@ -233,7 +233,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         return split
 
     def _discovered(self, found: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
-        if isinstance(error, ContractError | StateError):
+        if isinstance(error, ContractError | DataLossError | StateError):
             raise error
         if found is None:
             known = error if isinstance(error, Flip27Error) else None

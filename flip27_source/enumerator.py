@@ -99,7 +99,7 @@ class MetricGroup:
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
     """What an enumerator can do (FLIP-27 SplitEnumeratorContext).
 
-    Every method is called on the coordinator's thread only.
+    Every method is called on the coordinator's thread only, but for :meth:`report_data_loss`.
     """
 
     @property
@@ -178,6 +178,23 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         That is after the checkpoint that is being completed, where this is called from a
         ``notify_...`` method or ``handle_source_event``; otherwise after the next one. The action
         is stored in the state until it is done: it is performed at least once.
+        """
+
+    @abstractmethod
+    def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
+        """Data is gone before it was read: retention passed a position, a table was removed or made anew.
+
+        With ``onDataLoss=report`` the loss is counted, listed in the state and logged, and the method
+        returns: go on with the data that is there. It may be called from any thread (by ``discover`` too),
+        and more than once for the same loss, which is known by its text and its split.
+
+        Args:
+            what: what is gone, the same text each time: "offsets 17 to 403 of orders-0 have expired".
+            split_id: the split that has lost data, where there is one.
+            remedy: what the user can do about it, where that is known.
+
+        Raises:
+            DataLossError: ``onDataLoss`` is ``fail``, which is the default: let it stop the query.
         """
 
 

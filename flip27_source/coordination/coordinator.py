@@ -8,6 +8,7 @@ instance made from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any, Generic
 
@@ -37,6 +38,8 @@ from .packing import BatchBudget, Limits, Plan
 from .report_delivery import Folding
 from .shares import fair_ranges
 from .subtask_reports import AcknowledgeResult, SubtaskReport
+
+_log = logging.getLogger("flip27_source")
 
 _CALL_OF = {
     AcknowledgeResult.SUCCESS: CheckpointCall.ACKNOWLEDGE,
@@ -102,9 +105,11 @@ class SourceCoordinator(Generic[SplitT]):
     @property
     def gauges(self) -> dict[str, int | float]:
         """The numbers that the enumerator publishes, and our own of what went wrong."""
+        self._settle_losses()
         own = {
             "quarantinedSplits": len(self._ledger.quarantined),
             "ignoredSplits": self._ledger.ignored_count,
+            "dataLosses": self._ledger.losses.count,
             "actionsGivenUp": self._actions.given_up,
         }
         return {**self._context.metrics.gauges, **{name: value for name, value in own.items() if value}}
@@ -211,6 +216,8 @@ class SourceCoordinator(Generic[SplitT]):
         folding = Folding(pending, self._ledger, self.enumerator, self.settings)
         folding.fold_splits(resend=self._resend, cuts_splits=self._cuts_splits)
         self._rest(folding.caught_up, pending.snapshot.metadata.timestamp_ms)
+        for loss in (loss for report in folding.reports for loss in report.losses):
+            self._ledger.losses.add(loss)
         self._ledger.completed(checkpoint_id)
         for subtask_id in self._gateways:
             self._open(subtask_id, checkpoint_id)
@@ -250,6 +257,14 @@ class SourceCoordinator(Generic[SplitT]):
     def add_action(self, action: Any) -> None:
         """To be performed once what is known now is durable and complete."""
         self._actions.add(action, self._last_id + 1 if self._completing is None else self._completing)
+
+    def report_data_loss(self, what: str, split_id: str | None) -> None:
+        """Data was gone before it was read. May be called from any thread."""
+        self._ledger.losses.report(what, split_id)
+
+    def _settle_losses(self) -> None:
+        for loss in self._ledger.losses.settle(self._last_id + 1):
+            _log.warning("data was lost before it was read: %s", loss)
 
     def _sent_to(self, subtask_id: int) -> None:
         if len(self._gateways[subtask_id]):
@@ -413,6 +428,7 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _snapshot(self, metadata: CheckpointMetadata, plan: Plan[SplitT]) -> Snapshot[SplitT]:
         state = self.enumerator.snapshot_state(metadata.checkpoint_id)
+        self._settle_losses()
         gateways = self._gateways.values()
         ledger = self._ledger.state(
             waiting=tuple(
@@ -446,5 +462,6 @@ class SourceCoordinator(Generic[SplitT]):
             waiting_splits=len(ledger.waiting),
             quarantined_splits=len(ledger.quarantined),
             ignored_splits=ledger.ignored_count,
+            data_losses=ledger.loss_count,
             gauges=dict(self._context.metrics.gauges),
         )

@@ -76,6 +76,9 @@ RETRIED_SUBTASKS = _of_source(
 ACTIONS_GIVEN_UP = _of_source(
     "flip27_actions_given_up", "{action}", "Side effects after a batch that have failed for good."
 )
+DATA_LOSSES = _of_source(
+    "flip27_data_losses", "{loss}", "How often data was gone before it was read, since the source began."
+)
 ENUMERATOR_GAUGE = _of_source(
     "flip27_enumerator_gauge", "1", "What the enumerator publishes of its own, by its name.", "name"
 )
@@ -106,6 +109,7 @@ CATALOG: tuple[Metric, ...] = (
     SLOWEST_SUBTASK,
     RETRIED_SUBTASKS,
     ACTIONS_GIVEN_UP,
+    DATA_LOSSES,
     ENUMERATOR_GAUGE,
     CHECKPOINTS,
     ROWS,

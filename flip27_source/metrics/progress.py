@@ -27,6 +27,7 @@ STATUSES = {
 _OWN = {
     *STATUSES.values(), "checkpoint", "splits", "files", "rows", "bytes", "actionsGivenUp",
     "filesLate", "filesTooOld", "filesOverwritten",
+    "dataLosses",
     "lastRows", "lastBytes", "lastSlowestSubtaskMs", "lastRetriedSubtasks",
 }  # fmt: skip
 """Numbers that have a meaning here; any other is a gauge of the enumerator's author."""
@@ -43,6 +44,7 @@ class SourceProgress:
         splits, files, bytes: planned for the batch; 0 unless ``is_new``.
         by_status: splits by where they are; the keys are those of ``STATUSES``.
         late_files, too_old_files, overwritten_files: since the source began; 0 where nobody counts them.
+        data_losses: how often data was gone before it was read, since the source began.
         slowest_subtask_s, retried_subtasks: of the newest batch whose tasks reported; None without reports.
         max_event_time: the largest one reported.
         gauges: what the enumerator publishes beside these.
@@ -60,6 +62,7 @@ class SourceProgress:
     too_old_files: float = 0
     overwritten_files: float = 0
     actions_given_up: float = 0
+    data_losses: float = 0
     slowest_subtask_s: float | None = None
     retried_subtasks: float | None = None
     max_event_time: dt.datetime | None = None
@@ -133,6 +136,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         too_old_files=numbers.get("filesTooOld", 0),
         overwritten_files=numbers.get("filesOverwritten", 0),
         actions_given_up=numbers.get("actionsGivenUp", 0),
+        data_losses=numbers.get("dataLosses", 0),
         slowest_subtask_s=None if slowest_ms is None else slowest_ms / 1000,
         retried_subtasks=numbers.get("lastRetriedSubtasks"),
         max_event_time=_time(told.get("lastMaxEventTime")),

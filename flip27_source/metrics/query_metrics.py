@@ -168,6 +168,7 @@ def _of_source(source: _Source, labels: tuple[str, str], now: dt.datetime) -> It
         catalog.SLOWEST_SUBTASK: newest.slowest_subtask_s,
         catalog.RETRIED_SUBTASKS: newest.retried_subtasks,
         catalog.ACTIONS_GIVEN_UP: newest.actions_given_up,
+        catalog.DATA_LOSSES: newest.data_losses,
         catalog.CHECKPOINTS: source.checkpoints,
         catalog.ROWS: source.rows,
         catalog.FILES: source.files,

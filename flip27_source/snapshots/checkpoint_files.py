@@ -329,6 +329,7 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
         "finishedSplits": metrics.finished_splits,
         "quarantinedSplits": metrics.quarantined_splits,
         "ignoredSplits": metrics.ignored_splits,
+        "dataLosses": metrics.data_losses,
     }
     known = {name: value for name, value in numbers.items() if value or name == "splits"}
     # Few and short: the offset stays under 4 KiB whatever an enumerator publishes. Spark's JSON
