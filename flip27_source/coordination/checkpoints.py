@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
+from ..enumerator import UNKNOWN_BACKLOG, Backlog
 from ..events import SourceEvent
 from ..split import SplitT
 from .actions import PendingAction
@@ -54,6 +55,7 @@ class CheckpointSummary:
         quarantined_splits: splits that cannot be read and were set aside.
         ignored_splits: splits that cannot be read and were left out.
         data_losses: how often data was gone before it was read.
+        backlog: what waits behind it.
         gauges: what the enumerator published.
     """
 
@@ -67,6 +69,7 @@ class CheckpointSummary:
     quarantined_splits: int = 0
     ignored_splits: int = 0
     data_losses: int = 0
+    backlog: Backlog = UNKNOWN_BACKLOG
     gauges: dict[str, int | float] = field(default_factory=dict)
 
 

@@ -12,11 +12,12 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Generic
 
-from ..enumerator import Boundedness, BoundedRange, Budget, SplitEnumerator
+from ..enumerator import Backlog, Boundedness, BoundedRange, Budget, SplitEnumerator
 from ..errors import ContractError, ProtocolError
 from ..events import SourceEvent
 from ..split import SplitT, size_of
 from .actions import PendingActions
+from .backlog_numbers import backlog_numbers
 from .batch import Batch
 from .checkpoint_states import CheckpointCall, CheckpointState, transition
 from .checkpoints import (
@@ -91,6 +92,7 @@ class SourceCoordinator(Generic[SplitT]):
         self.enumerator = enumerator_type(self._context, settings.options, state)
         self._started = False
         self._completing: int | None = None
+        self._backlog: Backlog | None = None
 
     @property
     def last_checkpoint_id(self) -> int:
@@ -103,7 +105,7 @@ class SourceCoordinator(Generic[SplitT]):
         return self._pending
 
     @property
-    def gauges(self) -> dict[str, int | float]:
+    def gauges(self) -> dict[str, int | float | str]:
         """The numbers that the enumerator publishes, and our own of what went wrong."""
         self._settle_losses()
         own = {
@@ -112,7 +114,10 @@ class SourceCoordinator(Generic[SplitT]):
             "dataLosses": self._ledger.losses.count,
             "actionsGivenUp": self._actions.given_up,
         }
-        return {**self._context.metrics.gauges, **{name: value for name, value in own.items() if value}}
+        known = {name: value for name, value in own.items() if value}
+        if self._backlog is None:
+            self._backlog = self._waiting_backlog()
+        return {**self._context.metrics.gauges, **known, **backlog_numbers(self._backlog)}
 
     def start(self) -> None:
         """Start the enumerator and register the subtasks as its readers."""
@@ -126,6 +131,7 @@ class SourceCoordinator(Generic[SplitT]):
     def handle_result(self, handler: Handler, result: Any, error: BaseException | None) -> None:
         """Asynchronous work ended: give its outcome to the handler that waits for it."""
         self._check_started()
+        self._backlog = None
         handler(result, error)
 
     def checkpoint(self, metadata: CheckpointMetadata, limits: Limits) -> PendingCheckpoint[SplitT] | None:
@@ -451,7 +457,20 @@ class SourceCoordinator(Generic[SplitT]):
             actions=self._actions.pending,
         )
 
+    def _waiting_backlog(self) -> Backlog:
+        """What is in no batch yet: what the enumerator knows of, and what limits have put off."""
+        told = self.enumerator.backlog(self._ledger.live)
+        if not isinstance(told, Backlog):
+            raise ContractError(
+                f"backlog of {type(self.enumerator).__qualname__} returned a {type(told).__name__}",
+                remedy="return Backlog(splits=..., rows=..., bytes=..., oldest_event_time=...); rows and "
+                "bytes are None where they are not known",
+            )
+        waiting = [split for subtask_id in self._ready for split in self._outbox(subtask_id).waiting()]
+        return told + Backlog.of(map(size_of, waiting)) if waiting else told
+
     def _summary(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointSummary:
+        self._backlog = self._waiting_backlog()
         return CheckpointSummary(
             splits=budget.splits,
             files=budget.files,
@@ -463,5 +482,6 @@ class SourceCoordinator(Generic[SplitT]):
             quarantined_splits=len(ledger.quarantined),
             ignored_splits=ledger.ignored_count,
             data_losses=ledger.loss_count,
+            backlog=self._backlog,
             gauges=dict(self._context.metrics.gauges),
         )

@@ -59,6 +59,15 @@ EVENT_TIME_LAG = _of_source(
     "flip27_event_time_lag_seconds", "s", "Time since the largest event time that tasks have reported."
 )
 BACKLOG = _of_source("flip27_backlog_splits", "{split}", "Splits that are found and in no batch yet.")
+BACKLOG_ROWS = _of_source(
+    "flip27_backlog_rows", "{row}", "Rows that are found and in no batch yet, where the source tells them."
+)
+BACKLOG_BYTES = _of_source(
+    "flip27_backlog_bytes", "By", "Bytes that are found and in no batch yet, where the source tells them."
+)
+BACKLOG_AGE = _of_source(
+    "flip27_backlog_seconds", "s", "Time since the event time of the oldest record that waits."
+)
 SPLITS = _of_source("flip27_splits", "{split}", "Splits by where they are.", "status")
 LATE_FILES = _of_source("flip27_late_files", "{file}", "Files that came late, since the source began.")
 TOO_OLD_FILES = _of_source(
@@ -102,6 +111,9 @@ CATALOG: tuple[Metric, ...] = (
     LAG,
     EVENT_TIME_LAG,
     BACKLOG,
+    BACKLOG_ROWS,
+    BACKLOG_BYTES,
+    BACKLOG_AGE,
     SPLITS,
     LATE_FILES,
     TOO_OLD_FILES,
