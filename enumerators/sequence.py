@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from flip27_source.enumerator import (
+    Backlog,
     Boundedness,
     BoundedRange,
     Budget,
@@ -110,6 +111,10 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
     def snapshot_state(self, checkpoint_id: int) -> list[SequenceSplit]:
         """The splits that nobody has yet."""
         return list(self._unassigned)
+
+    def backlog(self, live: Sequence[SequenceSplit]) -> Backlog:
+        """All numbers that are left, unless they never end."""
+        return Backlog.of(split.size for split in (*self._unassigned, *live))
 
     def bound_split(self, split: SequenceSplit, budget: Budget) -> BoundedRange[SequenceSplit] | None:
         """The next numbers of the split, as many as one batch may have."""

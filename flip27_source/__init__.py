@@ -6,6 +6,7 @@ What authors of sources import is here; nothing here imports pyspark until it is
 from ._version import __version__
 from .discovery import DiscoveringEnumerator, Discovery
 from .enumerator import (
+    Backlog,
     Boundedness,
     BoundedRange,
     Budget,
@@ -27,6 +28,7 @@ from .spark.registration import register
 from .split import SourceSplit, SplitSize
 
 __all__ = [
+    "Backlog",
     "BoundedRange",
     "Boundedness",
     "Budget",

@@ -99,6 +99,22 @@ class SplitReadError(Flip27Error):
     ignored_by: ClassVar[str | None] = None
 
 
+_REPORT_LOSS = (
+    "set onDataLoss=report to go on with the data that is there; the loss is then counted and listed"
+)
+
+
+class DataLossError(SplitReadError):
+    """Data is gone before it was read: retention removed it, its table or topic was removed or made anew, or
+    its file vanished. Raised by ``read`` for a split of which nothing is left.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None) -> None:
+        if remedy is None or "onDataLoss" not in remedy:
+            remedy = _REPORT_LOSS if remedy is None else f"{remedy}; or {_REPORT_LOSS}"
+        super().__init__(what, remedy=remedy)
+
+
 class AttemptError(Flip27Error):
     """Another attempt of the same subtask reported first, and this attempt did not read the same rows."""
 
@@ -156,4 +172,4 @@ def is_final(error: BaseException) -> bool:
     return isinstance(error, _FINAL) or not isinstance(error, Exception)
 
 
-_FINAL = (ContractError, CorruptStateError, MissingStateError, IncompatibleStateError)
+_FINAL = (ContractError, DataLossError, CorruptStateError, MissingStateError, IncompatibleStateError)

@@ -141,6 +141,14 @@ ON_SPLIT_ERROR: Option[str] = Option(
     "state, with its error (quarantine); or skip the split, count it (ignoredSplits) and list it in the "
     "state (ignore). Either all rows of a split are delivered or none.",
 )
+ON_DATA_LOSS: Option[str] = Option(
+    name="onDataLoss",
+    parse=one_of("fail", "report"),
+    default="fail",
+    doc="What to do when data is gone before it was read (retention removed it, a table or topic was removed "
+    "or made anew, a file vanished): fail the query; or go on with what is there, and count the loss "
+    "(dataLosses), list it in the state and log it (report). report needs a stateLocation.",
+)
 MAX_SPLIT_ATTEMPTS: Option[int] = Option(
     name="maxSplitAttempts",
     parse=integer(minimum=1),
@@ -263,6 +271,7 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     ON_MISSING_REPORT,
     EVENT_TIME_COLUMN,
     ON_SPLIT_ERROR,
+    ON_DATA_LOSS,
     MAX_SPLIT_ATTEMPTS,
     MAX_QUARANTINED_SPLITS,
     SAVEPOINT,

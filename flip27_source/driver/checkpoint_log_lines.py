@@ -67,7 +67,9 @@ class CheckpointLogLines:
             # Sizes that are not known before the splits are read add up to 0.
             "rows": summary.rows or None,
             "bytes": summary.bytes or None,
-            "backlog": summary.waiting_splits + summary.gauges.get("pendingSplits", 0),
+            "backlog": max(
+                summary.backlog.splits, summary.waiting_splits + summary.gauges.get("pendingSplits", 0)
+            ),
             "discovery_age_ms": self._discovery_age_ms(),
             "planning_ms": round(self._planning_s * 1000),
             "write_ms": round(writing_s * 1000),

@@ -339,8 +339,8 @@ def _target(ground: _Ground, to_checkpoint: int | None, to_time: dt.datetime | N
     if names:
         oldest = dt.datetime.fromtimestamp(_made_ms(ground.history, names[0]) / 1000, dt.UTC)
         retained = (
-            f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained, the oldest made "
-            f"at {oldest.isoformat(timespec='seconds')}"
+            f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained, the oldest "
+            f"made at {oldest.isoformat(timespec='seconds')}"
         )
     raise EditError(
         f"the source cannot be rewound to {what}",

@@ -17,11 +17,13 @@ from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import (
     AttemptError,
+    DataLossError,
     QuarantineError,
     kept_text,
 )
 from ..snapshots.failure_counts import FailureLog, FailureRecord
 from .held_rows import bytes_of
+from .loss_reports import LossReports
 from .split_read import Item, Reading
 
 _log = logging.getLogger("flip27_source")
@@ -36,14 +38,22 @@ class Quarantine:
     Args:
         log: failures of other attempts; None if nothing is stored: then every split that is too
             large to be held back is read twice.
+        losses: takes those of splits that are left out because their data is gone.
     """
 
     def __init__(
-        self, policy: SplitErrorPolicy, log: FailureLog | None, *, subtask_id: int, attempt_number: int
+        self,
+        policy: SplitErrorPolicy,
+        log: FailureLog | None,
+        losses: LossReports,
+        *,
+        subtask_id: int,
+        attempt_number: int,
     ) -> None:
         self._policy = policy
         self._log = log
         self._subtask_id = subtask_id
+        self._losses = losses
         self._attempt_number = attempt_number
         self._set_aside = 0
 
@@ -114,6 +124,10 @@ class Quarantine:
             _log.warning("split %s cannot be read and is skipped: %s", split_id, kept_text(error))
         else:
             self._check_limit(split_id, error)
+        if self._policy.is_reported_loss(error):
+            self._losses.report(
+                error.what if isinstance(error, DataLossError) else kept_text(error), split_id
+            )
         return SplitResult(split_id=split_id, status=outcome, error=kept_text(error), attempts=attempts)
 
     def _check_limit(self, split_id: str, error: Exception) -> None:

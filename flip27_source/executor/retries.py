@@ -24,6 +24,7 @@ from ..snapshots.report_files import ReportPlace, ReportStorage, check_same_rang
 from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
+from .loss_reports import LossReports
 from .meter import Meter
 from .quarantine import Quarantine
 from .split_read import Item
@@ -54,6 +55,8 @@ class SubtaskAttempt:
         self._sent: list[SourceEvent] = []
         self._meter = Meter(source.options[EVENT_TIME_COLUMN])
         results = () if self._first is None else self._first.results
+        policy = SplitErrorPolicy.of(source)
+        self._losses = LossReports(policy, context.checkpoint_id)
         self._context = replace(
             context,
             end_positions={
@@ -62,13 +65,14 @@ class SubtaskAttempt:
                 if item.status in (SplitStatus.LIVE, SplitStatus.FINISHED)
             },
             event_sender=self._send,
+            loss_reporter=self._losses.report,
         )
-        policy = SplitErrorPolicy.of(source)
         self._quarantine = None
         if not policy.fails_always:
             self._quarantine = Quarantine(
                 policy,
                 FailureLog(store, place.lineage, place.name),
+                self._losses,
                 subtask_id=place.subtask_id,
                 attempt_number=context.attempt_number,
             )
@@ -102,6 +106,7 @@ class SubtaskAttempt:
             subtask_id=self._context.subtask_id,
             results=tuple(results),
             events=tuple(self._sent),
+            losses=tuple(self._losses.losses),
             metrics=CheckpointMetrics(
                 rows=self._meter.rows,
                 bytes=self._meter.bytes,

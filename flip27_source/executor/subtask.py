@@ -21,6 +21,7 @@ from ..snapshots.event_codec import EventCodec
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import Store
 from ..source import Source
+from .loss_reports import LossReports
 from .quarantine import Quarantine
 from .split_read import Item, conformed, unmarked
 from .subtask_splits import SplitsOfSubtask
@@ -62,6 +63,8 @@ def _read(
         yield from subtask.read(reader, splits, planned.events)
         return
     # Without reports events of readers reach nobody; they are only checked.
+    losses = LossReports(SplitErrorPolicy.of(source), context.checkpoint_id)
+    context = replace(context, loss_reporter=losses.report)
     reader.open(replace(context, event_sender=EventCodec(source.enumerator_type).check))
     try:
         for event in planned.events:
@@ -79,7 +82,11 @@ def _all(
         policy = replace(policy, on_error="fail")
     if not policy.fails_always and not isinstance(reader, YieldsProgress):
         quarantine = Quarantine(
-            policy, None, subtask_id=context.subtask_id, attempt_number=context.attempt_number
+            policy,
+            None,
+            LossReports(policy, context.checkpoint_id),
+            subtask_id=context.subtask_id,
+            attempt_number=context.attempt_number,
         )
         yield from SplitsOfSubtask(reader, context, quarantine).rows(splits)
     elif isinstance(reader, ReadsTogether):

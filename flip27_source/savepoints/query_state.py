@@ -91,7 +91,8 @@ def surely_complete(store: Store, lineage: str) -> CheckpointName:
             return document.parent
     raise MissingStateError(
         f"no checkpoint of {lineage} is known to be complete",
-        remedy="give the query's Spark checkpoint location (--checkpoint-location), which names complete checkpoints",
+        remedy="give the query's Spark checkpoint location (--checkpoint-location), which names "
+        "complete checkpoints",
     )
 
 
@@ -141,7 +142,8 @@ def _only_lineage(store: Store, state: str) -> str:
         return found[0]
     raise StateLocationError(
         f"{redacted(state)} contains {len(found)} lineages: {', '.join(found) or 'none'}",
-        remedy="choose one by its lineage (--lineage), or give the query's Spark checkpoint (--checkpoint-location)"
+        remedy="choose one by its lineage (--lineage), or give the query's Spark checkpoint "
+        "(--checkpoint-location)"
         if found
         else "give the stateLocation of the query",
     )

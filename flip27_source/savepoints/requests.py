@@ -263,10 +263,10 @@ class _Asking:
                 f"readable (flip27 savepoint list): {_below(self._to, savepoint_folder(name))}",
             )
         raise StateLocationError(
-            f"the savepoint was not taken within {timeout_s:g} s: {self._driver} is alive but reached no batch "
-            "boundary; the request was withdrawn, and nothing was created",
-            remedy="set a timeout longer than the trigger's interval (--timeout); or copy the newest complete "
-            "checkpoint at once (--copy)",
+            f"the savepoint was not taken within {timeout_s:g} s: {self._driver} is alive but reached no "
+            "batch boundary; the request was withdrawn, and nothing was created",
+            remedy="set a timeout longer than the trigger's interval (--timeout); or copy the newest "
+            "complete checkpoint at once (--copy)",
         )
 
     def _standing(self) -> str:

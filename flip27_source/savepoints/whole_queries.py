@@ -71,7 +71,7 @@ def copy_query(
     else:
         raise MissingStateError(
             f"files of batch {batch.batch_id} in {redacted(batch.checkpoint)} vanished during the copy",
-            remedy="try again, or raise spark.sql.streaming.minBatchesToRetain: the query's batches are short",
+            remedy="try again, or raise spark.sql.streaming.minBatchesToRetain: its batches are short",
         )
     beside = open_store(f"{directory}/{SOURCES}", storage_options)
     for lineage, name in others:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ..coordination.backlog_numbers import backlog_numbers
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import (
@@ -250,7 +251,7 @@ class CheckpointStorage:
         self.in_use.keep_only(self._durable | document.segments)
         self._durable, self._durable_in = document.segments, offset.lineage
 
-    def _inline(self, encoded: EncodedDocument, summary: dict[str, int | float]) -> Offset:
+    def _inline(self, encoded: EncodedDocument, summary: dict[str, Any]) -> Offset:
         if len(encoded.data) > self._inline_limit_bytes:
             raise StateLocationError(
                 f"the state of source {self._source.uid} has {len(encoded.data)} bytes; without a "
@@ -317,7 +318,7 @@ class InUse:
         return name in self._names
 
 
-def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
+def _summary(pending: PendingCheckpoint[Any]) -> dict[str, Any]:
     metrics = pending.summary
     numbers: dict[str, int | float] = {
         "splits": metrics.splits,
@@ -329,9 +330,11 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
         "finishedSplits": metrics.finished_splits,
         "quarantinedSplits": metrics.quarantined_splits,
         "ignoredSplits": metrics.ignored_splits,
+        "dataLosses": metrics.data_losses,
     }
     known = {name: value for name, value in numbers.items() if value or name == "splits"}
     # At most 20 gauges with short names keep the offset under 4 KiB. Spark's JSON writes a character
     # that is not ASCII as six or twelve.
     gauges = sorted(pending.summary.gauges.items())[:20]
-    return known | {ascii(name)[1:-1][:60]: value for name, value in gauges}
+    published = {ascii(name)[1:-1][:60]: value for name, value in gauges}
+    return known | published | backlog_numbers(metrics.backlog)

@@ -39,6 +39,7 @@ from .documents import (
     StoredAssignment,
     StoredDocument,
     StoredLedger,
+    StoredLoss,
     StoredQuarantined,
     StoredSegment,
     StoredState,
@@ -122,6 +123,8 @@ class SnapshotCodec:
             quarantined=[_stored(item, encode) for item in snapshot.ledger.quarantined],
             ignored=[_stored(item, encode) for item in snapshot.ledger.ignored],
             ignored_count=snapshot.ledger.ignored_count,
+            losses=[StoredLoss.of(loss) for loss in snapshot.ledger.losses],
+            loss_count=snapshot.ledger.loss_count,
         )
         state = msgspec.Raw(self._states.encode(snapshot.enumerator_state, collected))
         actions = encode_actions(self._enumerator_type, snapshot.actions)
@@ -189,6 +192,8 @@ class SnapshotCodec:
             quarantined=tuple(_set_aside(item, split) for item in raw.ledger.quarantined),
             ignored=tuple(_set_aside(item, split) for item in raw.ledger.ignored),
             ignored_count=raw.ledger.ignored_count,
+            losses=tuple(item.loss() for item in raw.ledger.losses),
+            loss_count=raw.ledger.loss_count,
             finished=raw.ledger.finished,
         )
         metadata = CheckpointMetadata(

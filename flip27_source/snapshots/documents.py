@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..coordination.data_losses import DataLoss
 from ..coordination.edit_values import AppliedEdit
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
@@ -79,6 +80,19 @@ class StoredQuarantined(msgspec.Struct, frozen=True):
     error: str
 
 
+class StoredLoss(msgspec.Struct, frozen=True, omit_defaults=True):
+    what: str
+    split: str | None = None
+    checkpoint: int = 0
+
+    @classmethod
+    def of(cls, loss: DataLoss) -> StoredLoss:
+        return cls(what=loss.what, split=loss.split_id, checkpoint=loss.checkpoint_id)
+
+    def loss(self) -> DataLoss:
+        return DataLoss(checkpoint_id=self.checkpoint, split_id=self.split, what=self.what)
+
+
 class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     finished: int
     live: list[msgspec.Raw]
@@ -88,6 +102,8 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     quarantined: list[StoredQuarantined] = []
     ignored: list[StoredQuarantined] = []
     ignored_count: int = 0
+    losses: list[StoredLoss] = []
+    loss_count: int = 0
 
 
 class StoredAssignment(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -28,11 +28,16 @@ _HEADER_LINES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkBatch:
-    """One checkpoint of a source in Spark's checkpoint: its batch, and whether the batch is committed."""
+    """One checkpoint of a source in Spark's checkpoint: its batch, and whether the batch is committed.
+
+    Attributes:
+        summary: the numbers in its offset.
+    """
 
     batch_id: int
     name: CheckpointName
     committed: bool
+    summary: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +132,7 @@ def _of_spark_checkpoint(
                 data = msgspec.json.encode(offset.inline)
                 name = CheckpointName(offset.checkpoint_id, content_digest(data))
                 inline.setdefault(lineage, []).append((name, data))
-            batch = SparkBatch(batch_id=batch_id, name=name, committed=committed)
+            batch = SparkBatch(batch_id=batch_id, name=name, committed=committed, summary=offset.summary)
             batches.setdefault(lineage, []).append(batch)
     if not batches:
         raise StateLocationError(

@@ -31,7 +31,7 @@ class Offset:
     inline: Mapping[str, Any] | None = None
     lineage: str | None = None
     name: CheckpointName | None = None
-    summary: Mapping[str, int | float] = field(default_factory=dict, compare=False)
+    summary: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def is_initial(self) -> bool:

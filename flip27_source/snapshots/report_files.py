@@ -17,6 +17,7 @@ from ..enumerator import SplitEnumerator
 from ..errors import AttemptError, CorruptStateError, MissingStateError
 from . import file_names
 from .codec import SnapshotCodec
+from .documents import StoredLoss
 from .event_codec import EventCodec
 from .file_names import CheckpointName
 from .sealed import decode_sealed, seal
@@ -45,6 +46,7 @@ class StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     split_version: int
     results: list[StoredResult] = []
     events: list[msgspec.Raw] = []
+    losses: list[StoredLoss] = []
     metrics: CheckpointMetrics = CheckpointMetrics()
 
 
@@ -131,6 +133,7 @@ class ReportStorage:
                 for item in report.results
             ],
             events=[self.events.encode(event) for event in report.events],
+            losses=[StoredLoss.of(loss) for loss in report.losses],
             metrics=report.metrics,
         )
         return seal("report", stored)
@@ -147,6 +150,7 @@ class ReportStorage:
             subtask_id=stored.subtask,
             results=results,
             events=tuple(self.events.decode(event) for event in stored.events),
+            losses=tuple(loss.loss() for loss in stored.losses),
             metrics=stored.metrics,
         )
 

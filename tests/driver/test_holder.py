@@ -628,4 +628,12 @@ def test_every_split_is_read_exactly_once_wherever_the_driver_dies_R1_R2_R3_R8(
 def test_the_names_of_gauges_are_in_the_summary_of_the_offset_as_they_were_given() -> None:
     source = lists_source("gauges", lambda position: ["a"] if position is None else [])
     offset = bounded(source, MemoryStore()).latest_offset(INITIAL, ALL)
-    assert offset["summary"] == {"files": 1, "finishedSplits": 1, "pendingSplits": 0, "splits": 1}
+    assert offset["summary"] == {
+        "backlogBytes": 0,
+        "backlogRows": 0,
+        "backlogSplits": 0,
+        "files": 1,
+        "finishedSplits": 1,
+        "pendingSplits": 0,
+        "splits": 1,
+    }
