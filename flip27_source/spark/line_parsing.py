@@ -43,7 +43,9 @@ def parsed_lines(stream: DataFrame, schema: StructType | str, options: LineOptio
     others = [_named(name) for name in stream.columns if name != LINES]
     parse = _csv_rows if options.format == "csv" else _json_rows
     rows = parse(stream, others, _Parser(wanted, corrupt, options))
-    return _by_mode(rows, options).select(*_columns(wanted, corrupt), *others)
+    if options.mode == "DROPMALFORMED":
+        rows = rows.where(fn.col(_MALFORMED).isNull())
+    return rows.select(*_columns(wanted, corrupt), *others)
 
 
 class _Parser:
@@ -62,6 +64,17 @@ class _Parser:
             return fn.from_csv(text, self._schema.toDDL(), self._spark_options)
         return fn.from_json(text, self._schema, self._spark_options)
 
+    def good(self, is_good: Column, text: Column, line: Column) -> Column:
+        """The text of a good line; null, or an error, for one that the parser would misread."""
+        if self.options.mode != "FAILFAST":
+            return fn.when(is_good, text)
+        message = fn.concat(
+            fn.lit(f"a line is malformed {self.options.format}, and mode is FAILFAST: "),
+            fn.substring(line, 1, _SHOWN),
+            fn.lit("\n  What to do: set mode to PERMISSIVE or DROPMALFORMED, or mend the file"),
+        )
+        return fn.when(is_good, text).otherwise(fn.raise_error(message))
+
     def rows_of_array(self, text: Column, line: Column) -> Column:
         """The rows of a line of JSON that holds an array.
 
@@ -74,11 +87,11 @@ class _Parser:
         )
         held = fn.from_json(fn.concat(fn.lit(f'{{"{_ARRAY}":'), text, fn.lit("\n}")), holder, permissive)
         has_null = fn.exists(rows, lambda row: row.isNull())
-        return (
-            fn.when(held[_MALFORMED].isNull() & ~has_null, rows)
-            .when(~has_null, fn.transform(rows, lambda row: row.withField(_MALFORMED, line)))
-            .otherwise(fn.array(self.row(text)))
-        )
+        found = fn.when(held[_MALFORMED].isNull() & ~has_null, rows)
+        if self.options.mode != "FAILFAST":
+            found = found.when(~has_null, fn.transform(rows, lambda row: row.withField(_MALFORMED, line)))
+        # As a single row an array is malformed.
+        return found.otherwise(fn.array(self.row(text)))
 
 
 def _csv_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataFrame:
@@ -89,7 +102,7 @@ def _csv_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataF
     if options.comment:
         is_line &= ~text.startswith(options.comment)
     lines = stream.select(*others, _decoded(options.encoding).alias(_TEXT)).where(is_line)
-    row = parser.row(fn.when(~text.contains(_NO_CHARACTER), text))
+    row = parser.row(parser.good(~text.contains(_NO_CHARACTER), text, text))
     rows = lines.select(*others, text, _exploded(fn.array(row)))
     malformed = fn.coalesce(_row(_MALFORMED), fn.when(fn.col(_ROW).isNull(), text))
     return rows.withColumn(_MALFORMED, malformed)
@@ -101,7 +114,8 @@ def _json_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> Data
     is_marked = line.startswith(_BOM) & (line != _BOM)
     unmarked = fn.when(is_marked, fn.substring(line, 2, _MOST_CHARACTERS)).otherwise(line)
     # from_json replaces bytes that are not UTF-8; to Spark's file reader their line is malformed.
-    lines = stream.select(*others, line.alias(LINES), fn.when(fn.is_valid_utf8(line), unmarked).alias(_TEXT))
+    good = parser.good(fn.is_valid_utf8(line), unmarked, line)
+    lines = stream.select(*others, line.alias(LINES), good.alias(_TEXT))
     line = _named(LINES)
     rows = fn.array(parser.row(text))
     if options.variant_column is None:
@@ -126,21 +140,6 @@ def _decoded(encoding: str) -> Column:
         return line
     latin = fn.decode(line.cast("binary"), "ISO-8859-1")
     return fn.regexp_replace(latin, r"[\x{80}-\x{ff}]", "\ufffd") if encoding == "US-ASCII" else latin
-
-
-def _by_mode(rows: DataFrame, options: LineOptions) -> DataFrame:
-    malformed = fn.col(_MALFORMED)
-    match options.mode:
-        case "DROPMALFORMED":
-            return rows.where(malformed.isNull())
-        case "FAILFAST":
-            message = fn.concat(
-                fn.lit(f"a line is malformed {options.format}, and mode is FAILFAST: "),
-                fn.substring(malformed, 1, _SHOWN),
-                fn.lit("\n  What to do: set mode to PERMISSIVE or DROPMALFORMED, or mend the file"),
-            )
-            return rows.where(fn.when(malformed.isNull(), True).otherwise(fn.raise_error(message)))
-    return rows
 
 
 def _columns(wanted: StructType, corrupt: str) -> list[Column]:

@@ -100,6 +100,21 @@ def _without_broken_lines(case: Case, data: bytes) -> bytes:
     return b"".join(line for line in lines if _is_json(line.rstrip(b"\r\n"), dialect))
 
 
+def _without_tails(case: Case, data: bytes) -> bytes:
+    """Without what stands behind an array in its line."""
+    lines = []
+    for line in _LINE.findall(data):
+        text = line.decode("utf-8", "surrogateescape")
+        if text.lstrip().startswith("["):
+            try:
+                _, end = json.JSONDecoder().raw_decode(text.lstrip())
+            except (ValueError, RecursionError):
+                end = len(text)
+            text = text[: len(text) - len(text.lstrip()) + end] + text[len(text.rstrip("\r\n")) :]
+        lines.append(text.encode("utf-8", "surrogateescape"))
+    return b"".join(lines)
+
+
 def _is_json(line: bytes, dialect: object) -> bool:
     try:
         json.loads(line)
@@ -210,6 +225,43 @@ DIFFERENCES: Sequence[Difference] = (
         here="the line is read",
         why="`from_json` parses characters, not bytes; the columns that are asked for are good",
         without=lambda _, data: _LONG_NUMBER.sub(b"1", _HALF_CHARACTERS.sub(b"\\\\u0101", data)),
+    ),
+    Difference(
+        name="bytes that are not UTF-8",
+        readers=("parsed json",),
+        spark="reads some bytes that are not UTF-8 (a character in more bytes than it takes), and lines of "
+        "UTF-16",
+        here="a line that is not UTF-8 is malformed",
+        why="there is no other encoding for JSON here",
+        without=lambda _, data: data.decode("utf-8", "replace").replace("\0", "").encode(),
+    ),
+    Difference(
+        name="text behind an array",
+        readers=("parsed json",),
+        spark="passes over what stands behind an array in its line, as in `[{}] x`",
+        here="its rows are malformed; behind an object it is passed over as well",
+        why="`from_json` does not tell whether an array is good; something is put behind it to find out",
+        without=_without_tails,
+    ),
+    Difference(
+        name="the noncharacter U+FFFF",
+        readers=("parsed csv",),
+        spark="takes U+FFFF for a character",
+        here="a line that holds it is malformed",
+        why="`from_csv` would take it for the end of the line, and leave out the rest",
+        without=lambda _, data: data.replace("\uffff".encode(), b"?"),
+    ),
+    Difference(
+        name="trailing blanks",
+        readers=("parsed csv",),
+        spark="fails for some blank fields with `ignoreTrailingWhiteSpace` alone: an index out of bounds",
+        here="fails for other ones",
+        why="an error of Spark's parser; set `ignoreLeadingWhiteSpace` too",
+        shows=lambda case, mismatch: (
+            case.options.get("ignoreTrailingWhiteSpace") == "true"
+            and "ignoreLeadingWhiteSpace" not in case.options
+            and "StringIndexOutOfBounds" in f"{mismatch.theirs} {mismatch.ours}"
+        ),
     ),
     Difference(
         name="broken base64",
