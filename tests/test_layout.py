@@ -378,3 +378,20 @@ def test_no_file_names_a_machine_path_or_a_package_registry() -> None:
             f"{name}: {match[0]}" for pattern in (MACHINE_PATH, REGISTRY) for match in pattern.finditer(text)
         ]
     assert hits == []
+
+
+def test_no_test_is_parametrized_in_an_order_that_differs_between_processes() -> None:
+    """Tests that run side by side are collected once in each process, and have to be the same there."""
+    found = []
+    for file in sorted((TOP / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("parametrize"):
+                found += [f"{file.name}:{at.lineno}" for at in ast.walk(node) if _has_no_order(at)]
+    assert found == []
+
+
+def _has_no_order(node: ast.AST) -> bool:
+    """Whether it spreads a set, or lists a folder, without sorting it."""
+    spread = node.value if isinstance(node, ast.Starred) else node
+    is_set = isinstance(spread, ast.Set | ast.SetComp) and isinstance(node, ast.Starred)
+    return is_set or (isinstance(node, ast.Starred) and "iterdir" in ast.unparse(spread)[:60])

@@ -308,7 +308,7 @@ def _rewind(
     if (to_checkpoint is None) == (to_time is None):
         raise EditError(
             "a rewind needs a target: either a checkpoint or a time",
-            remedy="give a checkpoint (--checkpoint) or a time (--until)",
+            remedy="give a checkpoint (--to-checkpoint) or a time (--to-time)",
         )
     target = _target(ground, to_checkpoint, to_time)
     after = Predicate(lowest=target.checkpoint_id + 1)
