@@ -20,7 +20,7 @@ class Process:
 
     Attributes:
         is_driver: whether the query ends with it.
-        epoch: the newest one in which it said that it drives; None where it never did.
+        signs_of_life: the files with which it says that it lives, whether they were made or not.
         is_dead: killed, or stopped for good: its calls have no effect any more.
     """
 
@@ -28,7 +28,7 @@ class Process:
         self.name = name
         self.is_driver = is_driver
         self.is_dead = False
-        self.epoch: int | None = None
+        self.signs_of_life: set[str] = set()
         self._disturber = disturber
 
     def __repr__(self) -> str:

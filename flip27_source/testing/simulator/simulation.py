@@ -150,8 +150,8 @@ class Simulation(Machine):
         self.outcome.steps += 1
         if not self.is_calm:
             self._trouble(process, call, path)
-        if call in ("link", "create") and f"/{file_names.DRIVERS}/" in path:
-            process.epoch = file_names.parse_driver(os.path.basename(path)) or process.epoch
+        if call in ("link", "create") and path.endswith(".alive"):
+            process.signs_of_life.add(os.path.basename(path))
 
     def _trouble(self, process: Process, call: str, path: str) -> None:
         luck = self.random.random()
@@ -263,8 +263,8 @@ class Simulation(Machine):
         try:
             driver.holder.close()
             self._let_threads_end()
-            if self.is_calm and not self.is_read_only and driver.process.epoch is not None:
-                self._check_nobody_lives_in(driver.process.epoch)
+            if self.is_calm and not self.is_read_only and driver.process.signs_of_life:
+                self._check_none_is_left(driver.process.signs_of_life)
         except Killed:
             pass
         except Flip27Error as error:
@@ -442,14 +442,13 @@ class Simulation(Machine):
                 what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
                 raise DefectFound(what) from error
 
-    def _check_nobody_lives_in(self, epoch: int) -> None:
-        """The driver of an epoch was stopped: nothing says that it lives."""
+    def _check_none_is_left(self, signs_of_life: set[str]) -> None:
+        """The driver that gave these signs of life was stopped: none of them is there any more."""
         logged = [Offset.from_json(as_value(text)) for text in self.query.logs.offsets]
         for lineage in sorted({offset.lineage for offset in logged if offset.lineage is not None}):
-            listed = self._listed(f"{lineage}/{file_names.DRIVERS}")
-            alive = [name for name in listed if name.startswith(f"{epoch}.") and name.endswith(".alive")]
-            if alive:
-                raise DefectFound(f"the query has stopped, and {alive} says that it lives")
+            left = signs_of_life.intersection(self._listed(f"{lineage}/{file_names.DRIVERS}"))
+            if left:
+                raise DefectFound(f"the query has stopped, and {sorted(left)} says that it lives")
 
     def _listed(self, folder: str) -> list[str]:
         """The names in a folder of the state as they are, however old the listings are that others get."""
