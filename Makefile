@@ -52,6 +52,7 @@ types: setup-types ## Check types (mypy, strict)
 
 docs: setup-docs ## Build the documentation into site/ (open site/index.html)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+	@echo "Open site/index.html; to search, too: $(PY) -m http.server -d site"
 
 notebooks: setup-test ## Run the notebooks and keep what they show; make notebooks ARGS=quickstart runs one
 	@$(PY) -m scripts.notebooks $(ARGS)

@@ -1,9 +1,16 @@
-"""What setup.cfg cannot say: which packages there are, and where the two folders at the top go.
+"""What setup.cfg cannot say: which packages there are, where the two folders at the top go, links.
 
 ``enumerators/`` and ``readers/`` are real folders at the top of the repository and sub-packages of
 ``flip27_source`` in the wheel. The list is computed, so that a new sub-package is never left out.
+
+The long description is the README. It is read far from the repository, so its links are absolute: into the
+repository that ``url`` in setup.cfg names. As long as none is named, texts of links stay and pictures go.
 Everything else is in setup.cfg.
 """
+
+import configparser
+import re
+from pathlib import Path
 
 from setuptools import find_packages, setup
 
@@ -16,14 +23,53 @@ def with_sub_packages(*names: str) -> list[str]:
     return [pattern for name in names for pattern in (name, f"{name}.*")]
 
 
-# The links in flip27_source/ lead to the same folders. Only the real ones are taken: they are there in
-# an sdist and in a checkout without symbolic links, too.
-links = with_sub_packages(*(f"{PACKAGE}.{folder}" for folder in TOP_LEVEL_FOLDERS))
-own = find_packages(include=with_sub_packages(PACKAGE), exclude=links)
-linked = find_packages(include=with_sub_packages(*TOP_LEVEL_FOLDERS))
+def repository_url(setup_cfg: str) -> str | None:
+    """Where the project is published; None where setup.cfg does not say."""
+    config = configparser.ConfigParser(interpolation=None)
+    config.read_string(setup_cfg)
+    return config["metadata"].get("url")
 
-setup(
-    packages=own + [f"{PACKAGE}.{name}" for name in linked],
-    package_dir={f"{PACKAGE}.{name}": name.replace(".", "/") for name in linked},
-    py_modules=["pyspark_flip27", "pyspark_flip27_state"],
-)
+
+def long_description(readme: str, url: str | None) -> str:
+    """The README with links that work from anywhere."""
+
+    def link(found: re.Match[str]) -> str:
+        mark, text, target = found.groups()
+        if re.match(r"[a-z]+:|#", target):
+            return found[0]
+        if url is None:
+            return "" if mark else text
+        return f"{mark}[{text}]({url}/{'raw' if mark else 'blob'}/main/{target})"
+
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", link, readme)
+
+
+def project_urls(url: str | None) -> dict[str, str]:
+    """Where to find what, as package indexes show it."""
+    if url is None:
+        return {}
+    return {
+        "Documentation": f"{url}/blob/main/docs/index.md",
+        "Changelog": f"{url}/blob/main/CHANGELOG.md",
+        "Issues": f"{url}/issues",
+        "Source": url,
+    }
+
+
+if __name__ == "__main__":
+    # The links in flip27_source/ lead to the same folders. Only the real ones are taken: they are there in
+    # an sdist and in a checkout without symbolic links, too.
+    links = with_sub_packages(*(f"{PACKAGE}.{folder}" for folder in TOP_LEVEL_FOLDERS))
+    own = find_packages(include=with_sub_packages(PACKAGE), exclude=links)
+    linked = find_packages(include=with_sub_packages(*TOP_LEVEL_FOLDERS))
+
+    url = repository_url(Path("setup.cfg").read_text(encoding="utf-8"))
+
+    setup(
+        long_description=long_description(Path("README.md").read_text(encoding="utf-8"), url),
+        long_description_content_type="text/markdown",
+        project_urls=project_urls(url),
+        packages=own + [f"{PACKAGE}.{name}" for name in linked],
+        package_dir={f"{PACKAGE}.{name}": name.replace(".", "/") for name in linked},
+        py_modules=["pyspark_flip27", "pyspark_flip27_state"],
+    )

@@ -18,6 +18,7 @@ from flip27_source.cli.demo.processes import termination_raises
 from . import tuned
 from .cases import BY_NAME, CASES, Bench, run_cases
 from .data import DataCache
+from .progress import Progress
 from .report import Report, machine, now, render, save
 from .sizes import FULL, QUICK
 
@@ -65,7 +66,7 @@ def main(words: Sequence[str] | None = None) -> int:
         sizes=sizes,
         data=DataCache(arguments.data),
         conf=conf,
-        say=lambda line: console.print(line, style="dim", highlight=False),
+        say=Progress(console).say,
     )
     cases = [case for case in CASES if not arguments.only or case.name in arguments.only]
     with contextlib.ExitStack() as stack:

@@ -29,7 +29,7 @@ from .outcomes import (
 from .report_cost import SUBTASKS
 from .report_cost import measure as measure_report_cost
 from .rounds import KnownFilesSpec, Round, RoundSpec
-from .sessions import BenchmarkError, Pair, measure_known_files, open_pair
+from .sessions import BenchmarkError, Pair, QueryProcess, measure_known_files, open_pair
 from .sizes import Sizes
 
 UNIX_SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"}
@@ -83,8 +83,8 @@ def run_cases(bench: Bench, cases: Sequence[Case]) -> Iterator[Outcome]:
                 shared[key] = stack.enter_context(open_pair(conf))
             return shared[key]
 
-        for case in cases:
-            bench.say(case.name)
+        for number, case in enumerate(cases, start=1):
+            bench.say(f"{case.name}: case {number} of {len(cases)}")
             try:
                 with contextlib.ExitStack() as own:
                     yield from case.run(bench, pair_for(case, own))
@@ -123,17 +123,25 @@ def _alternate(
     spec_of_spark = spec_of_spark or spec
     spark_rounds = bench.sizes.rounds if spark_rounds is None else spark_rounds
     warmed: list[Round] = []
+
+    def run(what: str, side: QueryProcess, asked: RoundSpec) -> Round:
+        bench.say(f"  {what} ...")
+        done = side.run(asked)
+        bench.say(f"  {what}: {done.seconds:.1f} s")
+        return done
+
     for _ in range(bench.sizes.warm_ups):
-        bench.say("  warm-up")
-        warmed += [pair.spark.run(warm_up or spec_of_spark), pair.flip27.run(warm_up or spec)]
+        warmed += [
+            run("warm-up, Spark", pair.spark, warm_up or spec_of_spark),
+            run("warm-up, flip27", pair.flip27, warm_up or spec),
+        ]
     spark: list[Round] = []
     flip27: list[Round] = []
     for number in range(bench.sizes.rounds):
+        of = f"round {number + 1} of {bench.sizes.rounds}"
         if number < spark_rounds:
-            spark.append(pair.spark.run(spec_of_spark))
-            bench.say(f"  round {number + 1}, Spark: {spark[-1].seconds:.1f} s")
-        flip27.append(pair.flip27.run(spec))
-        bench.say(f"  round {number + 1}, flip27: {flip27[-1].seconds:.1f} s")
+            spark.append(run(f"{of}, Spark", pair.spark, spec_of_spark))
+        flip27.append(run(f"{of}, flip27", pair.flip27, spec))
     return Rounds(warm_up=tuple(warmed), spark=tuple(spark), flip27=tuple(flip27))
 
 
@@ -161,7 +169,7 @@ def _bulk(
 ) -> Callable[[Bench, Pair | None], list[Outcome]]:
     def run(bench: Bench, pair: Pair | None) -> list[Outcome]:
         sizes = bench.sizes
-        bench.say("  data")
+        bench.say("  the data, made once ...")
         file_bytes = sizes.bulk_bytes if one_file else sizes.file_bytes
         data = bench.data.bulk(reader, total_bytes=sizes.bulk_bytes, file_bytes=file_bytes)
         spec = msgspec.structs.replace(_spec(data, sizes.files_per_trigger), is_parsed=is_parsed)
@@ -176,7 +184,7 @@ def _bulk(
 def _known_tree(bench: Bench, pair: Pair | None) -> list[Outcome]:
     assert pair is not None
     sizes = bench.sizes
-    bench.say("  data")
+    bench.say("  the data, made once ...")
     tree = bench.data.tree(sizes.known_files)
     spec = msgspec.structs.replace(_spec(tree, sizes.known_files), options=known_tree.OPTIONS)
     with tempfile.TemporaryDirectory(prefix="flip27-bench-") as scratch:

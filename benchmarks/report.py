@@ -10,11 +10,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from .outcomes import Outcome, Spread, Target
 from .rounds import Memory
+
+_WIDE = 140
+"""Columns that the whole table needs."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,37 +73,53 @@ def now() -> str:
 
 
 def render(console: Console, outcomes: Sequence[Outcome], *, enforced: bool) -> None:
-    """Both tables."""
-    console.print(_results(outcomes, enforced=enforced))
+    """Both tables; on a narrow screen or none, medians alone, and what else there is to say below them."""
+    is_wide = console.width >= _WIDE
+    console.print(_results(outcomes, enforced=enforced, is_wide=is_wide))
+    if not is_wide:
+        for outcome in outcomes:
+            console.print(f"{outcome.case}: {_details(outcome)}", highlight=False, markup=False)
+        console.print()
     console.print(_memory(outcomes))
     for outcome in outcomes:
         if outcome.failure:
             console.print(f"{outcome.case} failed: {outcome.failure}", style="red", markup=False)
 
 
-def _results(outcomes: Sequence[Outcome], *, enforced: bool) -> Table:
-    table = Table(title="flip27 against Spark's own file source: median (least to most)")
-    for heading in ("case", "in", "Spark", "flip27", "result", "target", ""):
-        table.add_column(heading, justify="left" if heading in ("case", "in") else "right")
+def _results(outcomes: Sequence[Outcome], *, enforced: bool, is_wide: bool) -> Table:
+    shown = _spread if is_wide else _median
+    spread = " (least to most)" if is_wide else ""
+    table = Table(
+        title=f"flip27 against Spark's own file source: median{spread}",
+        box=box.HEAVY_HEAD if is_wide else box.SIMPLE_HEAD,
+        pad_edge=is_wide,
+    )
+    for heading in ("case", *(["in"] if is_wide else []), "Spark", "flip27", "result", "target", ""):
+        is_text = heading in ("case", "in")
+        # Only texts are folded: a number in two lines is none.
+        table.add_column(heading, justify="left" if is_text else "right", no_wrap=not is_text)
     for outcome in outcomes:
-        case = f"{outcome.case}\n[dim]{outcome.note}[/]" if outcome.note else outcome.case
-        table.add_row(
-            case,
-            outcome.what,
-            _spread(outcome.spark),
-            _spread(outcome.flip27),
-            _spread(outcome.result),
-            _target(outcome.target),
-            _verdict(outcome, enforced=enforced),
-        )
+        row = [shown(outcome.spark), shown(outcome.flip27), shown(outcome.result), _target(outcome.target)]
+        if is_wide:
+            note = f"\n[dim]{outcome.note}[/]" if outcome.note else ""
+            texts = [f"{outcome.case}{note}", outcome.what]
+        else:
+            texts = [", ".join(filter(None, (outcome.case, outcome.what)))]
+        table.add_row(*texts, *row, _verdict(outcome, enforced=enforced))
     return table
+
+
+def _details(outcome: Outcome) -> str:
+    sides = (("Spark", outcome.spark), ("flip27", outcome.flip27), ("result", outcome.result))
+    said = [f"{side} {_spread(spread)}" for side, spread in sides if spread is not None]
+    return "; ".join([*said, *([outcome.note] if outcome.note else [])])
 
 
 def _verdict(outcome: Outcome, *, enforced: bool) -> str:
     if outcome.failure:
         return "[bold red]failed"
     if not enforced:
-        return "[dim]too small to judge"
+        return "[dim]not judged"
     return "[green]reached" if outcome.reached else "[bold red]missed"
 
 
@@ -125,6 +145,10 @@ def _spread(spread: Spread | None) -> str:
         return "-"
     median, least, most = (_number(value) for value in (spread.median, spread.least, spread.most))
     return median if least == most else f"{median} ({least} to {most})"
+
+
+def _median(spread: Spread | None) -> str:
+    return "-" if spread is None else _number(spread.median)
 
 
 def _number(value: float) -> str:

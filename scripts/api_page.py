@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+import functools
 import inspect
 import re
 import sys
@@ -14,6 +17,8 @@ from flip27_source import edits, errors, metrics, savepoints, testing
 from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+
+_WIDTH = 100
 
 INTRODUCTION = """\
 # API
@@ -40,9 +45,9 @@ def page() -> str:
     sections = [INTRODUCTION]
     for name, (module, what) in MODULES.items():
         sections.append(f"## {name}\n\n{what}\n")
-        sections += [_entry(public, getattr(module, public)) for public in module.__all__]
+        sections += [entry(public, getattr(module, public)) for public in module.__all__]
     sections.append("## flip27_source.errors\n\nAll derive from Flip27Error.\n")
-    sections += [_entry(error.__name__, error) for error in error_classes()]
+    sections += [entry(error.__name__, error) for error in error_classes()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(sections)).rstrip() + "\n"
 
 
@@ -55,13 +60,14 @@ def error_classes() -> list[type[Exception]]:
     ]
 
 
-def _entry(name: str, value: Any) -> str:
+def entry(name: str, value: Any) -> str:
+    """The section of one public name."""
     if not (inspect.isclass(value) or inspect.isfunction(value)):
         return f"### {name}\n\n{_about(value)}\n"
     lines = [f"### {name}", "", f"```\n{_heading(name, value)}\n```", "", _text(inspect.getdoc(value) or "")]
     if inspect.isclass(value):
-        for method, function in _methods(value):
-            lines += ["", f"**`{method}{_signature(function)}`**", "", _text(inspect.getdoc(function) or "")]
+        for heading, function in _members(value):
+            lines += ["", heading, "", _text(inspect.getdoc(function) or "")]
     return "\n".join(lines) + "\n"
 
 
@@ -71,26 +77,94 @@ def _about(value: Any) -> str:
 
 def _heading(name: str, value: Any) -> str:
     if inspect.isfunction(value):
-        return f"{name}{_signature(value)}"
+        return _wrapped(name, inspect.signature(value))
     bases = [base.__name__ for base in value.__bases__ if base not in (object, Generic, Protocol)]
-    return f"class {name}({', '.join(bases)})" if bases else f"class {name}"
+    heading = f"class {name}({', '.join(bases)})" if bases else f"class {name}"
+    if issubclass(value, enum.Enum):
+        return "\n".join([heading, *(f"    {member.name} = {member.value!r}" for member in value)])
+    return f"{heading}\n\n{_wrapped(name, _constructor(value))}" if _is_made_by_users(value) else heading
 
 
-def _methods(owner: type) -> Iterator[tuple[str, Any]]:
-    """Public methods that the class itself defines and that say what they do."""
+def _is_made_by_users(value: type) -> bool:
+    """Whether a class can be called as it is: protocols and abstract classes are for subclasses."""
+    makes = "__init__" in vars(value) or dataclasses.is_dataclass(value)
+    return makes and not inspect.isabstract(value) and not getattr(value, "_is_protocol", False)
+
+
+def _constructor(value: type) -> inspect.Signature:
+    signature = inspect.signature(value.__init__)  # type: ignore[misc]
+    return signature.replace(return_annotation=inspect.Signature.empty)
+
+
+def _wrapped(name: str, signature: inspect.Signature) -> str:
+    """A signature in one line, or a line for each parameter."""
+    line = f"{name}{_shown(signature)}"
+    if len(line) <= _WIDTH:
+        return line
+    words = [_shown(inspect.Signature([parameter]))[1:-1] for parameter in _without_self(signature)]
+    kinds = [parameter.kind for parameter in _without_self(signature)]
+    # A signature of one keyword-only parameter begins with the star; only the first of them needs it.
+    words = [
+        word.removeprefix("*, ") if kinds[index] is inspect.Parameter.KEYWORD_ONLY else word
+        for index, word in enumerate(words)
+    ]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        words.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    result = _shown(signature).rpartition(")")[2]
+    return "\n".join([f"{name}(", *(f"    {word}," for word in words), f"){result}"])
+
+
+def _members(owner: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties that the class itself defines and that say what they do."""
     for name, value in vars(owner).items():
         function = inspect.unwrap(value.__func__ if isinstance(value, classmethod | staticmethod) else value)
-        if isinstance(function, property):
-            function = function.fget
+        is_property = isinstance(function, property | functools.cached_property)
+        if is_property:
+            function = function.fget if isinstance(function, property) else function.func
         if inspect.isfunction(function) and not name.startswith("_") and function.__doc__:
-            yield name, function
+            signature = inspect.signature(function)
+            kind = "classmethod " if isinstance(value, classmethod) else ""
+            if is_property:
+                kind, shown = "property ", f": {_annotation(signature.return_annotation)}"
+            else:
+                shown = _shown(signature)
+            yield f"{f'*{kind.strip()}* ' if kind else ''}**`{name}{shown}`**", function
 
 
-def _signature(function: Any) -> str:
+def _shown(signature: inspect.Signature) -> str:
     """The parameters as the source has them, without what would differ from one Python to the next."""
-    signature = inspect.signature(function)
-    parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+    parameters = [
+        parameter.replace(default=_Default(parameter.default))
+        if parameter.default is not inspect.Parameter.empty
+        else parameter
+        for parameter in _without_self(signature)
+    ]
     return str(signature.replace(parameters=parameters)).replace("'", "")
+
+
+def _without_self(signature: inspect.Signature) -> list[inspect.Parameter]:
+    return [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+
+
+def _annotation(given: Any) -> str:
+    return given if isinstance(given, str) else inspect.formatannotation(given)
+
+
+class _Default:
+    """A default value as the source has it; ``...`` for one that is private or made anew at each call."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        if isinstance(self._value, enum.Enum):
+            return f"{type(self._value).__name__}.{self._value.name}"
+        if isinstance(self._value, str):
+            return f'"{self._value}"'
+        if isinstance(self._value, int | float | bool | tuple | None):
+            return repr(self._value)
+        name: str = getattr(self._value, "__qualname__", "_")
+        return "..." if name.startswith("_") else name
 
 
 def _text(docstring: str) -> str:

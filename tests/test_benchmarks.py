@@ -15,7 +15,8 @@ from benchmarks import tuned
 from benchmarks.__main__ import parse
 from benchmarks.cases import BY_NAME, CASES, Bench, run_cases
 from benchmarks.data import DataCache
-from benchmarks.outcomes import Outcome, Rounds, Target, batch_time, faster
+from benchmarks.outcomes import Outcome, Rounds, Spread, Target, batch_time, faster
+from benchmarks.progress import Progress
 from benchmarks.report import Report, machine, now, render, save
 from benchmarks.rounds import CpuSeconds, Memory, Round
 from benchmarks.sizes import FULL, QUICK, Tiny
@@ -101,6 +102,55 @@ def test_the_table_names_every_case_and_its_target(outcomes: list[Outcome]) -> N
         assert outcome.case in screen.getvalue()
     assert "≥ 15 x" in screen.getvalue()
     assert "failed" not in screen.getvalue()
+
+
+def literal_outcomes() -> list[Outcome]:
+    """Of the longest names and the largest numbers that there are."""
+    wide = Spread(123_456.0, 98_765.0, 234_567.0)
+    of_spark = {"spark": wide, "flip27": wide, "result": wide, "rounds": (3, 3), "reached": True}
+    return [
+        Outcome(
+            case="100,000 one-row parquet files, 10,000 per trigger", what="seconds",
+            target=Target("at least", 1.6), note="1 round(s) of Spark; processor time: 2.00 x",
+            spark_memory=Memory(jvm=12_345, coordinator=12_345, worker=12_345), **of_spark,
+        ),
+        Outcome(
+            case="batches of 200 subtasks that report, S3 (moto)", what="ms added by reports",
+            target=Target("at most", 1_000, "ms"), failure="no store", **of_spark,
+        ),
+    ]  # fmt: skip
+
+
+def printed(outcomes: list[Outcome], width: int) -> str:
+    screen = io.StringIO()
+    render(Console(file=screen, width=width), outcomes, enforced=True)
+    return screen.getvalue()
+
+
+def test_without_a_terminal_the_tables_fit_80_columns_and_few_lines() -> None:
+    text = printed(literal_outcomes(), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    table = text.partition("case")[2].partition("100,000 one-row parquet files, 10,000 per trigger: ")[0]
+    assert len(table.splitlines()) <= 2 + 4 * 2  # the head, and four lines for each case
+    for number in ("123,456", "≥ 1.6 x", "≤ 1000 ms", "reached", "failed", "12,345"):
+        assert number in text
+    assert "processor time: 2.00 x" in " ".join(text.split())
+    assert "(98,765 to 234,567)" in " ".join(text.split())
+
+
+def test_a_wide_terminal_has_it_all_in_one_table() -> None:
+    assert "123,456 (98,765 to 234,567)" in printed(literal_outcomes(), 220)
+
+
+def test_progress_says_how_much_time_has_passed() -> None:
+    screen, clock = io.StringIO(), iter([100.0, 100.0, 3_861.5])
+    progress = Progress(Console(file=screen, width=20), lambda: next(clock))
+    progress.say("csv: case 6 of 14")
+    progress.say("  round 1 of 3, flip27 ...")
+    assert screen.getvalue().splitlines() == [
+        "0:00:00  csv: case 6 of 14",
+        "1:02:41    round 1 of 3, flip27 ...",
+    ]
 
 
 def a_round(*, rows: int = 10, seconds: float = 1.0, batch_ms: int = 100) -> Round:

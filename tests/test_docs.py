@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -74,9 +76,32 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -
     pages = [*site.glob("*.html"), *site.glob("notebooks/*.html")]
     fetched = r"<(?:script|link|img)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>|class=[\"']?mermaid"
     assert {page.name: found for page in pages if (found := re.findall(fetched, page.read_text()))} == {}
+    without_script = [page.name for page in pages if "search_from_disk.js" not in page.read_text()]
+    assert without_script == []
+    assert 'data-md-component="search-query"' in (site / "index.html").read_text()
     sources = [*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "notebooks").glob("*.ipynb")]
     assert {f"{source.stem}.html" for source in sources} <= {page.name for page in pages}
     for page in site.glob("notebooks/*.html"):
         pictures = re.findall(r'<img[^>]* src="([^"]+\.png)"', page.read_text())
         assert pictures, page.name
         assert [name for name in pictures if not (page.parent / name).exists()] == []
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="the script of the site runs in node here")
+@pytest.mark.parametrize(("protocol", "says_so"), [("file:", True), ("http:", False)])
+def test_the_search_of_a_page_from_the_disk_says_that_it_needs_a_server(protocol: str, says_so: bool) -> None:
+    script = (REPOSITORY / "docs" / "javascripts" / "search_from_disk.js").read_text()
+    page = """
+        const field = { placeholder: "Search", disabled: false };
+        const document = {
+          addEventListener: (name, listener) => name === "DOMContentLoaded" && listener(),
+          querySelector: (wanted) => wanted === '[data-md-component="search-query"]' ? field : null,
+        };
+    """
+    code = f"const location = {{ protocol: {json.dumps(protocol)} }};{page}{script}"
+    done = subprocess.run(
+        ["node", "--eval", f"{code}; console.log(JSON.stringify(field))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    field = json.loads(done.stdout)
+    assert (field["disabled"], "http.server" in field["placeholder"]) == (says_so, says_so)

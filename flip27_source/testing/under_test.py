@@ -12,6 +12,7 @@ from typing import Any, Self, TypeAlias
 import pyarrow as pa
 
 from ..enumerator import SplitEnumerator
+from ..errors import SchemaError
 from ..reader import SplitReader
 from ..schemas.source_schema import schema_of
 from ..source import Source
@@ -31,6 +32,14 @@ class SourceUnderTest:
     enumerator: type[SplitEnumerator[Any]] | None = None
     reader: type[SplitReader[Any]] | None = None
     schema: pa.Schema | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema, pa.Schema | None):
+            raise SchemaError(
+                f"the schema is {self.schema!r}, a {type(self.schema).__name__}: an Arrow schema is needed",
+                remedy='give schema=pa.schema([("id", pa.int64()), ("name", pa.string())]), as in '
+                "import pyarrow as pa",
+            )
 
     def resolve(self) -> Source:
         """The classes found and the options checked.

@@ -81,6 +81,12 @@ def test_run_ends_with_the_error_that_a_query_would_end_with() -> None:
         list(run(literal_source({"a": [1, FAIL, 2]})))
 
 
+def test_a_schema_as_spark_takes_it_is_refused_with_how_to_write_it(landing: Path) -> None:
+    with pytest.raises(SchemaError, match="the schema is 'id long', a str") as caught:
+        peek(files_of(landing), schema="id long")  # type: ignore[arg-type]
+    assert "schema=pa.schema(" in str(caught.value.remedy)
+
+
 def test_a_schema_that_is_not_given_is_found_out_and_recorded_nowhere(landing: Path, tmp_path: Path) -> None:
     rows = peek(files_of(landing, stateLocation=str(tmp_path / "state")))
     assert rows.schema.names == ["id", "name"]

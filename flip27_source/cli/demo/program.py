@@ -24,7 +24,7 @@ from .folder import DemoFolder
 from .processes import FINISH, ChildProcess, termination_raises
 from .verdict import Comparison, DeliveredRows, compare
 
-_POLL_S = 0.003
+_POLL_S = 0.01
 _DISPLAY_EVERY_S = 0.2
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class DemoSettings:
     files: int = 120
     rows_per_file: int = 1_000
     over_s: float = 12.0
-    files_per_batch: int = 10
+    files_per_batch: int = 15
     kills: int = 2
     parent: Path = Path("demo-output")
     timeout_s: float = 600.0
