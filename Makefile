@@ -1,5 +1,5 @@
-# Every target makes its own .venv first (scripts/setup.sh): nothing has to be installed by hand but
-# Python 3.11+ and Java 17+. Paths are relative, so that the checkout may lie in a folder with blanks.
+# Every target installs what it needs into .venv first (scripts/setup.sh): nothing has to be installed by
+# hand but Python 3.11+ and, where Spark runs, Java 17+. Paths are relative, so that the checkout may lie in a folder with blanks.
 
 PY := .venv/bin/python
 ARGS ?=
@@ -12,63 +12,72 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
+.PHONY: help setup demo test test-all test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
-setup: ## Make .venv ready (the other targets do it by themselves)
+setup: ## Install everything that the other targets need (each installs its own part by itself)
 	@bash scripts/setup.sh
 
-demo: setup ## Stream files through two crashes and count the rows: under two minutes
+setup-%:
+	@bash scripts/setup.sh $*
+
+demo: setup-demo ## Stream files through two crashes and count the rows: under a minute
 	@$(PY) -m flip27_source.cli.demo.program $(ARGS)
 
 # Two at a time: a Spark test mostly waits. Each process has a session of its own.
-test: setup ## Run the tests; make test ARGS="-k name -x" runs some of them
-	@$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+test: setup-test ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
-compat: setup ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
+test-all: test compat ## Run all tests, those on the oldest supported PySpark included
+	@$(PY) -m pytest -n 2 --dist loadfile -m slow
+
+test-fast: setup-test ## Run the tests that need no Spark
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow and not spark" $(ARGS)
+
+compat: setup-test ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
 	@bash scripts/compat.sh $(ARGS)
 
-lint: setup ## Check style (ruff)
+lint: setup-lint ## Check style (ruff)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 
-format: setup ## Format the code and mend what ruff can mend
+format: setup-lint ## Format the code and mend what ruff can mend
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-types: setup ## Check types (mypy, strict)
+types: setup-types ## Check types (mypy, strict)
 	@$(PY) -m mypy
 
-docs: setup ## Build the documentation into site/ (open site/index.html)
+docs: setup-docs ## Build the documentation into site/ (open site/index.html)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
-notebooks: setup ## Run the notebooks and keep what they show; make notebooks ARGS=quickstart runs one
+notebooks: setup-test ## Run the notebooks and keep what they show; make notebooks ARGS=quickstart runs one
 	@$(PY) -m scripts.notebooks $(ARGS)
 
-model: setup ## Explore the protocol's interleavings further than make test does: some twenty minutes
+model: setup-test ## Explore the protocol's interleavings further than make test does: some twenty minutes
 	@FLIP27_MODEL=long $(PY) -m pytest tests/model $(ARGS)
 
-simulate: setup ## Play simulated lives of queries with every fault, and count: make simulate ARGS="--seeds 10000"
+simulate: setup-test ## Play simulated lives of queries with every fault, and count: make simulate ARGS="--seeds 10000"
 	@$(PY) -m flip27_source.testing.simulator $(ARGS)
 
-soak: setup ## Kill real drivers, fill disks, take rights away, and count: make soak ARGS="--disasters 300"
+soak: setup-test ## Kill real drivers, fill disks, take rights away, and count: make soak ARGS="--disasters 300"
 	@$(PY) -m tests.soak $(ARGS)
 
-fuzz: setup ## Read random files here and with Spark: make fuzz ARGS="--format csv --cases 1000 --seed 7"
+fuzz: setup-test ## Read random files here and with Spark: make fuzz ARGS="--format csv --cases 1000 --seed 7"
 	@$(PY) -m tests.fuzz $(ARGS)
 
-growth: setup ## Measure whether the time of every reader option grows with its rows and no faster: forty minutes
+growth: setup-test ## Measure whether the time of every reader option grows with its rows and no faster: forty minutes
 	@$(PY) -m tests.growth $(ARGS)
 
-bench: setup ## Compare with Spark's own file source: most of an hour and 4 GB of disk
+bench: setup-test ## Compare with Spark's own file source: most of an hour and 4 GB of disk
 	@$(PY) -m benchmarks $(ARGS)
 
-bench-quick: setup ## The same, small: shows that it runs, says little about speed
+bench-quick: setup-test ## The same, small: shows that it runs, says little about speed
 	@$(PY) -m benchmarks --quick $(ARGS)
 
-wheel-test: setup ## Build wheel and sdist, install the wheel alone, and try it from elsewhere
+wheel-test: setup-wheel ## Build wheel and sdist, install the wheel alone, and try it from elsewhere
 	@$(PY) scripts/wheel_test.py
 
 clean: ## Remove .venv and everything that was built or cached

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from flip27_source.enumerator import (
+    Backlog,
     Boundedness,
     BoundedRange,
     Budget,
@@ -21,7 +20,6 @@ from flip27_source.enumerator import (
 )
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, integer, optional
-from flip27_source.reader import SplitReader
 from flip27_source.split import SplitSize
 
 START: Option[int] = Option(
@@ -52,8 +50,6 @@ ROWS_PER_SPLIT: Option[int] = Option(
     default=100_000,
     doc="Maximum of numbers from one split in one batch.",
 )
-
-_ROWS_PER_ARROW_BATCH = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +112,10 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
         """The splits that nobody has yet."""
         return list(self._unassigned)
 
+    def backlog(self, live: Sequence[SequenceSplit]) -> Backlog:
+        """All numbers that are left, unless they never end."""
+        return Backlog.of(split.size for split in (*self._unassigned, *live))
+
     def bound_split(self, split: SequenceSplit, budget: Budget) -> BoundedRange[SequenceSplit] | None:
         """The next numbers of the split, as many as one batch may have."""
         rows = self._rows_per_split if budget.rows is None else budget.rows
@@ -127,22 +127,6 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
             return None
         cut = split.next + rows * split.step
         return BoundedRange(read=replace(split, end=cut), rest=replace(split, next=cut))
-
-
-class SequenceReader(SplitReader[SequenceSplit]):
-    """Yields the numbers of a split in one column, ``id``."""
-
-    @classmethod
-    def default_schema(cls, options: Options) -> pa.Schema:
-        """``id long``, never null."""
-        return pa.schema([pa.field("id", pa.int64(), nullable=False)])
-
-    def read(self, split: SequenceSplit) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of up to 65,536 numbers."""
-        numbers = range(split.next, split.end if split.end is not None else split.next, split.step)
-        for first in range(0, len(numbers), _ROWS_PER_ARROW_BATCH):
-            part = pa.array(numbers[first : first + _ROWS_PER_ARROW_BATCH], pa.int64())
-            yield pa.RecordBatch.from_arrays([part], names=["id"])
 
 
 def _first_splits(options: Options) -> Iterator[SequenceSplit]:

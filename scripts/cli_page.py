@@ -9,12 +9,12 @@ from typing import Any
 
 import typer
 
-from flip27_source.cli.app import app
+from flip27_source.cli.app import whole_app
 from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 
-COMMON = ("--lineage", "--state-location", "--storage", "--json")
+COMMON = ("--lineage", "--storage", "--json")
 
 INTRODUCTION = """\
 # The command line
@@ -29,11 +29,14 @@ flip27 --install-completion        # Tab completes commands, options and values:
 The commands need neither Spark nor the classes of a source, but for `demo` and `check --spark`. They may be
 used beside a running query.
 
-- On a terminal they print tables, elsewhere lines of cells with tabs between them, the names of the columns
-  first.
-- `--json` prints one JSON value on standard output and nothing else there. Its fields are those named here,
-  and those of the views in [state.md](state.md); times are ISO 8601, in UTC. An error is
+- They print tables: drawn on a terminal, elsewhere as aligned columns, one line for each row, with at least
+  two blanks between cells and `-` where nothing is known. Times are in UTC, such as
+  `2026-01-03T10:00:00.250Z`.
+- `--json` is for programs: one JSON value on standard output and nothing else there. Its fields are those
+  named here, and those of the views in [state.md](state.md); times are ISO 8601, in UTC. An error is
   `{"error": {"kind", "what", "remedy"}}`.
+- An option has one meaning wherever it is: `--state` is a `stateLocation`, `--checkpoint-location` is where
+  Spark keeps the checkpoint of a query, `--checkpoint` is the number of a checkpoint of the source.
 - Notes, questions and errors go to standard error. An error says what to do.
 - No secret is printed: not the value of an option that names a credential, not the user and password in a
   URL, also where the error of a library has them. But `ps` and the history of a shell show what a command was
@@ -64,7 +67,7 @@ def page() -> str:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command, with the words that lead to it."""
-    yield from _below(typer.main.get_command(app), "flip27")
+    yield from _below(typer.main.get_command(whole_app()), "flip27")
 
 
 def _below(command: Any, words: str) -> Iterator[tuple[str, Any]]:

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes .venv ready for every other target: checks Java and Python, installs once, and again only when
-# what decides the install has changed. Run from the top of the checkout.
+# Makes .venv ready for a target of the Makefile: checks Python, and Java where Spark runs, and installs the
+# part that the target needs: once, and again only when what decides the install has changed.
+# Run from the top of the checkout:  scripts/setup.sh [PART]     without a part, all of them.
 set -eu
 
 readonly VENV=.venv
-readonly STAMP=$VENV/.flip27-install
+readonly PART=${1:-dev}
 readonly PYTHON_NEEDED=3.11
 readonly JAVA_NEEDED=17
 
@@ -64,6 +65,41 @@ wanted_stamp() {
     pwd -P
 }
 
+# A part has its own stamp; that of all parts will do for each.
+stamp_of() {
+    if [ "$1" = dev ]; then
+        printf '%s' "$VENV/.flip27-install"
+    else
+        printf '%s' "$VENV/.flip27-install-$1"
+    fi
+}
+
+is_installed() {
+    local part
+    for part in "$PART" dev; do
+        if [ "$(wanted_stamp)" = "$(cat "$(stamp_of "$part")" 2>/dev/null)" ]; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+runs_spark() {
+    case $PART in
+        docs | lint | types) return 1 ;;
+    esac
+}
+
+# The requirements of an extra in setup.cfg, for tools that need nothing of flip27-source itself.
+requirements_of() {
+    "$VENV/bin/python" - "$1" <<'END'
+import configparser, sys
+setup = configparser.ConfigParser()
+setup.read("setup.cfg", encoding="utf-8")
+print(*setup["options.extras_require"][sys.argv[1]].split())
+END
+}
+
 make_venv() {
     local python
     if python_is_new_enough "$VENV/bin/python"; then
@@ -77,14 +113,25 @@ make_venv() {
     fi
 }
 
+# Not quiet: pip says what it fetches and how far it is.
 install() {
-    echo "Installing flip27-source and its development tools into $VENV (once, a few minutes) ..."
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-    wanted_stamp >"$STAMP"
+    local requirements
+    case $PART in
+        demo) requirements="--editable .[spark,cli]" ;;
+        docs | lint) requirements=$(requirements_of "$PART") ;;
+        dev | test | types | wheel) requirements="--editable .[$PART]" ;;
+        *) fail "there is no part $PART: demo, docs, lint, test, types, wheel, or dev for all" ;;
+    esac
+    echo "Installing what this needs into $VENV, once ($requirements) ..."
+    # shellcheck disable=SC2086  # several words
+    "$VENV/bin/python" -m pip install --disable-pip-version-check $requirements
+    wanted_stamp >"$(stamp_of "$PART")"
 }
 
-check_java
+if runs_spark; then
+    check_java
+fi
 make_venv
-if [ "$(wanted_stamp)" != "$(cat "$STAMP" 2>/dev/null)" ]; then
+if ! is_installed; then
     install
 fi

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery
-from flip27_source.enumerator import Boundedness, PerformsActions, SplitEnumeratorContext
+from flip27_source.enumerator import Backlog, Boundedness, PerformsActions, SplitEnumeratorContext
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
 from flip27_source.enumerators.files.globs import any_name, name_test
@@ -156,6 +156,12 @@ class FilesEnumerator(
             return state
         self._start_is_unsaved = False
         return replace(state, position=replace(state.position, partly_read=self._finished.stored()))
+
+    @staticmethod
+    def _backlog_of(splits: Sequence[FileSplit]) -> Backlog:
+        ends = (split.length if split.end is None else split.end for split in splits)
+        size = sum(ends) - sum(split.start for split in splits)
+        return Backlog(splits=len(splits), rows=None if splits else 0, bytes=size)
 
     @classmethod
     def sample_splits(cls, options: Options, count: int) -> SplitSample[FileSplit]:

@@ -1,42 +1,95 @@
-"""The Typer app: the groups of commands, and how a command line becomes an exit code."""
+"""The Typer app: the commands, and how a command line becomes an exit code.
+
+A command's package is imported when its command is called: what it needs (pyarrow, fsspec, Spark) takes far
+longer to import than the list of commands takes to print.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
 
-from flip27_source import __version__
+from flip27_source._version import __version__
 
-from .check import command as check_command
-from .demo import command as demo_command
-from .edit import commands as edit_commands
-from .new import command as new_command
-from .savepoint import commands as savepoint_commands
-from .state import commands as state_commands
-from .watch import command as watch_command
+from .help_texts import Command, CommandGroup
 
-app = typer.Typer(
-    name="flip27",
-    help="State of flip27 sources: look at it, save it, change it; and whether a machine is ready for them.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,  # it may show local variables, and there are secrets in them
-)
-for one_command in (demo_command, new_command, check_command, watch_command):
-    app.add_typer(one_command.group)
-app.add_typer(state_commands.group, name="state")
-app.add_typer(savepoint_commands.group, name="savepoint")
-app.add_typer(edit_commands.group, name="edit")
+_COMPLETING = "_FLIP27_COMPLETE"
+"""Set by the shell that asks for completions of a line."""
+
+COMMANDS = {
+    "demo": "Stream files while the query is killed with SIGKILL, and count every row; "
+    "needs pyspark and Java.",
+    "new": "Make a project with an enumerator, a reader and tests that hold them to the laws; "
+    "it passes at once.",
+    "check": "Look for what would make a query fail: versions, Java, places, permissions, listing, schema.",
+    "watch": "Backlog, rows per second, lag, batches and subtasks of a source, live; Ctrl-C ends it.",
+}
+"""The commands, each in ``<name>/command.py``, and what the list of commands says of them."""
+
+GROUPS = {
+    "state": "Look at what sources have stored; writes nothing.",
+    "savepoint": "Savepoints: make, look at, verify and delete them.",
+    "edit": "Change the state of a source: skip, replay, rewind and more. A dry run without --execute.",
+}
+"""The groups of commands, each in ``<name>/commands.py``, and what the list of commands says of them."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; its exit code: 0 done, 1 refused or wrong, 2 wrong usage, 3 a check failed."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        app(args=arguments, prog_name="flip27")
+        app_for(words)(args=arguments, prog_name="flip27")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0
+
+
+def app_for(words: Sequence[str]) -> typer.Typer:
+    """The app as far as a command line needs it: all commands by name, and the one that is called."""
+    if _COMPLETING in os.environ:
+        return whole_app()
+    # No option of the app itself takes a value.
+    called = next((word for word in words if not word.startswith("-")), None)
+    return _app([] if called is None else [called])
+
+
+def whole_app() -> typer.Typer:
+    """The app with all its commands."""
+    return _app([*COMMANDS, *GROUPS])
+
+
+def _app(imported: Iterable[str]) -> typer.Typer:
+    app = typer.Typer(
+        cls=CommandGroup,
+        name="flip27",
+        help="State of flip27 sources: look at it, save it, change it; "
+        "and whether a machine is ready for them.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,  # it may show local variables, and there are secrets in them
+    )
+    app.callback()(_root)
+    for name, summary in COMMANDS.items():
+        if name in imported:
+            app.add_typer(importlib.import_module(f".{name}.command", __package__).group)
+        else:
+            app.command(name, help=summary, cls=Command)(_not_imported)
+    for name, summary in GROUPS.items():
+        if name in imported:
+            group = importlib.import_module(f".{name}.commands", __package__).group
+        else:
+            group = typer.Typer()
+            group.callback()(_not_imported)
+        app.add_typer(group, name=name, help=summary, cls=CommandGroup)
+    return app
+
+
+def _not_imported() -> None:
+    raise AssertionError("a command is called whose package app_for has not imported")
 
 
 def _version(wanted: bool) -> None:
@@ -45,7 +98,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")

@@ -17,6 +17,7 @@ from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
 
 from .answers import Answer
+from .help_texts import Command
 from .hiding import Hidden
 from .rendering import Rendering
 
@@ -44,9 +45,7 @@ Location = Annotated[
 ]
 StateLocation = Annotated[
     str | None,
-    typer.Option(
-        "--state-location", help="Where the state is, for a query's checkpoint that does not hold it."
-    ),
+    typer.Option("--state", help="The query's stateLocation, where LOCATION is a checkpoint without it."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 
@@ -75,7 +74,7 @@ def command(group: typer.Typer, name: str, *, example: str, answers: str) -> Cal
         run.__signature__ = inspect.Signature([*own, json])  # type: ignore[attr-defined]
         run.__annotations__ = {**hints, "as_json": AsJson}
         run.__doc__ = function.__doc__
-        group.command(name, epilog=f"Example: {example}\n\nJSON: {answers}")(run)
+        group.command(name, cls=Command, epilog=f"Example: {example}\n\nJSON: {answers}")(run)
         return function
 
     return add

@@ -11,6 +11,9 @@ _LIBRARIES = frozenset({"typer", "rich"})
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code (docs/cli.md)."""
     try:
+        # The help is printed without rich too; a command is not, so none begins without it.
+        import rich  # noqa: F401
+
         from .app import run
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]

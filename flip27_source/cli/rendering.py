@@ -1,14 +1,15 @@
-"""Rendering: the one place that prints. Rich tables on a terminal, tab-separated lines elsewhere, or JSON."""
+"""Rendering: the one place that prints: rich tables on a terminal, aligned columns elsewhere, or JSON."""
 
 from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -25,9 +26,12 @@ _STYLES = {
     **dict.fromkeys(("failed", "damaged", "quarantined"), "bold red"),
 }
 
-_NOT_FOLDED = 19
+_NOT_FOLDED = 20
 """Cells of up to so many characters stay on one line: times, numbers, statuses."""
 _PADDING = 3
+_GAP = "  "
+_NOTHING = "-"
+"""Where nothing is known; an empty cell would shift those after it for whoever splits at blanks."""
 
 
 def say_meanwhile(text: str) -> None:
@@ -84,8 +88,9 @@ class Rendering:
     def _table(self, table: Table) -> None:
         rows = [[self._hidden.in_text(cell_text(value)) for value in row] for row in table.rows]
         if not self._out.is_terminal:
-            for line in (table.columns, *rows):
-                _print(self._out, "\t".join(shown_path(cell) for cell in line))
+            lines = [[shown_path(cell) or _NOTHING for cell in line] for line in (table.columns, *rows)]
+            for line in _aligned(lines):
+                _print(self._out, line)
             return
         rows = [[_printable(cell) for cell in row] for row in rows]
         self._out.print(_drawn(table, rows, self._out.width), highlight=False)
@@ -96,12 +101,26 @@ def cell_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, dt.datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
+        return _time_text(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:,.1f}"
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _time_text(time: dt.datetime) -> str:
+    """ISO 8601 in UTC, to the millisecond: given back to an option, the text means the same time."""
+    precision = "milliseconds" if time.microsecond else "seconds"
+    return time.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of cells, each column as wide as its widest cell."""
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
+        yield _GAP.join(padded).rstrip()
 
 
 def _drawn(table: Table, rows: Sequence[Sequence[str]], width: int) -> RenderableType:

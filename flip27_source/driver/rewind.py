@@ -1,4 +1,4 @@
-"""Rewinding: the state that a source had after an older checkpoint, to go on from once more."""
+"""Rewinding: restores the state that a source had after an older checkpoint."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def state_after(
     make: Make,
     reports: DemandedReports | None,
 ) -> Snapshot[Any]:
-    """The state after the batch of a retained checkpoint: its reports folded in, and nobody told.
+    """The state after the batch of a retained checkpoint, with its reports; nothing is notified.
 
     Args:
-        offset, present: that checkpoint, and the one that the source stands at.
-        make: makes a coordinator of a snapshot.
+        offset: the offset of the retained checkpoint.
+        present: the current offset of the source.
+        make: makes a coordinator from a snapshot.
 
     Raises:
-        MissingStateError, MissingReportError: it is not there any more, or not whole.
-        CorruptStateError: it is not on the way to the present one.
+        MissingStateError, MissingReportError: the checkpoint no longer exists, or is not complete.
+        CorruptStateError: the checkpoint is not an ancestor of the current one.
     """
     list(storage.plans_between(offset, present))
     no_work = BackgroundRunner()

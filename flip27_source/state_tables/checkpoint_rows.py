@@ -65,6 +65,25 @@ def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
         }
 
 
+def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
+    """One row for each loss of data that the newest checkpoint lists, and those of the reports on it."""
+    line = history.line()
+    document = history.document(line.names[-1]) if line.names else None
+    if document is None:
+        return
+    name = line.names[-1]
+    reports = (history.report(name, subtask) for subtask in history.reports.get(name, ()))
+    reported = [loss for report in reports if report is not None for loss in report.losses]
+    for item in (*document.raw.ledger.losses, *reported):
+        if asked.checkpoint(item.checkpoint) and (item.split is None or asked.split(item.split)):
+            yield {
+                "lineage": history.lineage.name,
+                "checkpoint_id": item.checkpoint,
+                "split_id": item.split,
+                "what": item.what,
+            }
+
+
 def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     """One row: what the lineage belongs to, who drives it, how far it has come."""
     line = history.line()
@@ -127,6 +146,7 @@ def _checkpoint_row(
         "finished": raw.ledger.finished,
         "quarantined": len(raw.ledger.quarantined),
         "ignored": raw.ledger.ignored_count,
+        "data_losses": raw.ledger.loss_count,
         "actions": len(actions),
         "report_demand": raw.reports,
         "state": canonical_text(raw.enumerator.state),

@@ -85,6 +85,7 @@ class History:
         self.lineage = lineage
         self._held = dict(lineage.held)
         self._batches = {batch.name: batch.batch_id for batch in reversed(lineage.batches or ())}
+        self._summaries = {batch.name: batch.summary for batch in lineage.batches or ()}
         self._heads: dict[CheckpointName, CheckpointDocument] = {}
 
     def line(self) -> Ancestry:
@@ -152,6 +153,10 @@ class History:
     def batch_id(self, name: CheckpointName) -> int | None:
         """Spark's number of the batch of a checkpoint, where Spark's checkpoint was given."""
         return self._batches.get(name)
+
+    def summary(self, name: CheckpointName) -> Mapping[str, Any]:
+        """The summary in the offset of a checkpoint; empty unless Spark's checkpoint was given."""
+        return self._summaries.get(name, {})
 
     @cached_property
     def reports(self) -> Mapping[CheckpointName, tuple[int, ...]]:

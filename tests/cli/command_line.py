@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,8 @@ class Said:
 
     @property
     def lines(self) -> list[list[str]]:
-        """The cells of a table that was not printed on a terminal."""
-        return [line.split("\t") for line in self.out.splitlines()]
+        """The cells of a table that was not printed on a terminal; "-" where nothing is known."""
+        return [re.split(" {2,}", line) for line in self.out.splitlines()]
 
 
 class CommandLine:

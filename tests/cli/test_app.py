@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import re
@@ -20,7 +21,8 @@ from rich.console import Console
 
 from flip27_source import __version__, savepoints
 from flip27_source.cli.answers import Answer, Table
-from flip27_source.cli.app import app
+from flip27_source.cli.app import COMMANDS as SUMMARIES
+from flip27_source.cli.app import GROUPS, whole_app
 from flip27_source.cli.commands import pairs, storage_options
 from flip27_source.cli.hiding import Hidden
 from flip27_source.cli.rendering import Rendering, cell_text
@@ -39,7 +41,8 @@ def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
         yield from leaves(item, (*words, name))
 
 
-COMMANDS = dict(leaves(typer.main.get_command(app)))
+APP: Any = typer.main.get_command(whole_app())
+COMMANDS = dict(leaves(APP))
 
 
 def test_the_commands_are_there() -> None:
@@ -63,6 +66,51 @@ def test_every_command_has_json_and_says_what_it_and_its_options_do(
     said = flip27(*words, "--help")
     assert said.code == 0
     assert "Usage: flip27 " + " ".join(words) in said.out
+
+
+def test_the_list_of_commands_says_of_each_what_the_command_says_of_itself() -> None:
+    assert {name: APP.commands[name].help.partition("\n\n")[0].replace("\n", " ") for name in SUMMARIES} == (
+        SUMMARIES
+    )
+    assert {name: APP.commands[name].help for name in GROUPS} == GROUPS
+    assert [*APP.commands] == [*SUMMARIES, *GROUPS]
+
+
+HEAVY = ("pyarrow", "numpy", "fsspec", "pyspark", "pandas")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], []], ids=" ".join)
+def test_what_only_lists_the_commands_imports_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom flip27_source.cli.main import main\n"
+        f"code = main({words!r})\n"
+        f"sys.exit(', '.join(name for name in {HEAVY!r} if name in sys.modules) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1:] == [], done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words", [(), *{words[:-1] for words in COMMANDS if words[:-1]}, *COMMANDS], ids=" ".join
+)
+def test_help_shows_no_type_for_a_flag(words: tuple[str, ...], flip27: CommandLine) -> None:
+    said = flip27(*words, "--help").out
+    assert "--help" in said
+    assert "bool" not in said.lower()
+
+
+def test_an_option_has_one_metavar_wherever_it_is() -> None:
+    """A checkpoint's number, the location of Spark's checkpoint and the state location have a name each."""
+    kinds: dict[str, set[str]] = {}
+    for command in COMMANDS.values():
+        for parameter in command.params:
+            for name in parameter.opts:
+                kinds.setdefault(name, set()).add(parameter.metavar or "")
+    assert {name: found for name, found in kinds.items() if len(found) > 1} == {
+        "--checkpoint": {"N", "N|N..M|N..|..M"}
+    }
+    assert {"--state-location", "--to-checkpoint", "--to-time", "--from"} & kinds.keys() == set()
 
 
 def test_the_version_is_printed(flip27: CommandLine) -> None:
@@ -110,7 +158,7 @@ def test_the_shell_completes_commands_options_and_values(
 def test_the_completion_script_can_be_shown(flip27: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_FLIP27_COMPLETE", "source_zsh")
     assert "_FLIP27_COMPLETE" in flip27().out
-    options = [option for item in typer.main.get_command(app).params for option in item.opts]
+    options = [option for item in APP.params for option in item.opts]
     assert {"--install-completion", "--show-completion"} <= set(options)
 
 
@@ -165,11 +213,11 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
         ("savepoint", "request"): [*edited, "--to", "/nowhere"],
         ("savepoint", "withdraw"): ["0f3a5c1e", *edited],
         ("savepoint", "requests"): edited,
-        ("savepoint", "restore"): [saved, "--checkpoint", f"{remote}/fork"],
+        ("savepoint", "restore"): [saved, "--checkpoint-location", f"{remote}/fork"],
         ("edit", "skip"): [*changed, "--split", "a"],
         ("edit", "replay"): [*changed, "--split", "a"],
         ("edit", "forget"): [*changed, "--split", "a"],
-        ("edit", "rewind"): [*changed, "--to-checkpoint", "1"],
+        ("edit", "rewind"): [*changed, "--checkpoint", "1"],
         ("edit", "set-position"): [*changed, "--split", "a", "--position", "{}"],
         ("edit", "quarantine", "retry"): [*changed, "--split", "a"],
         ("edit", "quarantine", "drop"): [*changed, "--split", "a"],
@@ -280,10 +328,25 @@ def rendered(answer: Answer, **console: Any) -> str:
 
 
 def test_a_table_is_drawn_on_a_terminal_and_elsewhere_one_line_for_each_row() -> None:
-    assert rendered(TABLE) == "a_b\tc\nx\\ty\t1\\n2\n\t3\n"
+    assert rendered(TABLE) == "a_b   c\nx\\ty  1\\n2\n-     3\n"
     drawn = rendered(TABLE, force_terminal=True, color_system=None, width=40)
     assert "a b" in drawn
     assert "─" in drawn
+
+
+def test_columns_are_aligned_when_no_terminal_shows_them() -> None:
+    table = Table(
+        columns=("path", "rows", "at"),
+        rows=[
+            ("/landing/日本.json", None, dt.datetime(2026, 1, 3, 10, 0, 0, 250_000, tzinfo=dt.UTC)),
+            ("/a b", 12, dt.datetime(2026, 1, 3, 11, 0, tzinfo=dt.timezone(dt.timedelta(hours=1)))),
+        ],
+    )
+    assert rendered(Answer(data=None, shown=[table])).splitlines() == [
+        "path                rows  at",
+        "/landing/日本.json  -     2026-01-03T10:00:00.250Z",
+        "/a b                12    2026-01-03T10:00:00Z",
+    ]
 
 
 def test_what_a_file_name_holds_never_controls_the_terminal() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
+import sys
+import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from flip27_source import __version__
 from flip27_source.cli.check.findings import Finding, Status
 from flip27_source.cli.check.machine import (
     installed_version,
@@ -21,6 +26,7 @@ from flip27_source.cli.check.machine import (
     required_packages,
 )
 from flip27_source.cli.check.schema import arrow_schema
+from flip27_source.cli.check.spark_python import CHECK, spark_python
 from flip27_source.cli.check.storage import state_location
 from tests.cli.command_line import CommandLine, Said
 from tests.s3_server import S3Bucket
@@ -28,6 +34,12 @@ from tests.s3_server import S3Bucket
 JAVA_8 = 'java version "1.8.0_401"\nJava(TM) SE Runtime Environment'
 JAVA_17 = 'openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment'
 JAVA_25 = 'openjdk version "25" 2025-09-16'
+
+
+def answer(**differing: str) -> str:
+    """A line of a shell that prints what the Python of this process would answer."""
+    own = {"executable": "/opt/python", "python": platform.python_version(), "library": __version__}
+    return f"echo '{json.dumps(own | differing)}'"
 
 
 def statuses(said: Said) -> dict[str, str]:
@@ -68,7 +80,72 @@ def test_a_machine_that_runs_the_tests_is_ready(flip27: CommandLine) -> None:
     assert said.code == 0
     assert said.data["is_ready"] is True
     assert set(statuses(said).values()) == {"ok"}
-    assert {"python", "java", "format", "package pyspark", "package pyarrow"} <= statuses(said).keys()
+    assert {"python", "java", "format", "package pyspark", "package pyarrow", CHECK} <= statuses(said).keys()
+
+
+@pytest.fixture
+def empty_environment(tmp_path: Path) -> Path:
+    """A Python without any package: that of a machine whose virtual environment is not activated."""
+    venv.create(tmp_path / "bare", symlinks=True, with_pip=False)
+    return tmp_path / "bare" / "bin"
+
+
+def test_a_virtual_environment_that_is_not_activated_fails(
+    flip27: CommandLine, empty_environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark takes python3 from the PATH then, not the Python that runs this command."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("PATH", f"{empty_environment}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    said = flip27("check", "--json")
+    assert said.code == 3
+    (finding,) = [item for item in said.data["findings"] if item["status"] == "failed"]
+    assert finding["check"] == CHECK
+    assert finding["found"].startswith(
+        "python3 (first on the PATH, as PYSPARK_PYTHON is not set) cannot import"
+    )
+    assert "ModuleNotFoundError: No module named 'flip27_source'" in finding["found"]
+    assert finding["remedy"] == (
+        f"activate the virtual environment of this command, or set PYSPARK_PYTHON={sys.executable}"
+    )
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    assert statuses(flip27("check", "--json"))[CHECK] == "ok"
+
+
+def says(folder: Path, *lines: str) -> str:
+    """A command that answers as a Python would."""
+    file = folder / "a python"
+    file.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["echo no license >&2", "exit 7"], "cannot import flip27_source and pyarrow: no license"),
+        (["exit 7"], "cannot import flip27_source and pyarrow: it ended with 7"),
+        (["echo 17"], "cannot import flip27_source and pyarrow: it ended with 0"),
+        ([answer(library="0.0.1")], f"with flip27-source 0.0.1; here is {__version__}"),
+        ([answer(python="3.9.1")], "Python 3.9.1; here is 3."),
+        (["echo hello from sitecustomize", answer()], "it started in"),
+    ],
+)
+def test_the_python_of_the_workers_is_named_with_what_is_wrong_with_it(
+    lines: list[str], found: str, tmp_path: Path
+) -> None:
+    command = says(tmp_path, *lines)
+    finding = spark_python({**os.environ, "PYSPARK_PYTHON": command})
+    assert f"{command} (PYSPARK_PYTHON)" in finding.found
+    assert found in finding.found
+    assert (finding.status is Status.OK) == ("it started" in found)
+
+
+def test_a_python_that_is_not_there_fails(tmp_path: Path) -> None:
+    finding = spark_python({"PYSPARK_PYTHON": str(tmp_path / "nowhere")})
+    assert (finding.status, "cannot be started: No such file" in finding.found) == (Status.FAILED, True)
 
 
 def test_places_that_are_ready_are_said_to_be_and_left_as_they_were(

@@ -40,11 +40,11 @@ def test_execute_asks_for_it_and_the_query_does_it(flip27: CommandLine, feed: Ed
 def test_a_rewind_is_asked_for_and_done(flip27: CommandLine, tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batches()
-    words = ["edit", "rewind", "--state", source.state, "--to-checkpoint", "1", "--why", "bad deploy"]
+    words = ["edit", "rewind", "--state", source.state, "--checkpoint", "1", "--why", "bad deploy"]
     assert flip27(*words, "--who", "ops", "--execute").code == 0
     assert source.batches() == [["c", "d"]]
     edited = [line[-1] for line in flip27("state", "history", source.state).lines[1:]]
-    assert edited == ["rewind by ops: bad deploy (2 splits)", "", ""]
+    assert edited == ["rewind by ops: bad deploy (2 splits)", "-", "-"]
 
 
 def test_with_sparks_checkpoint_only_what_its_batches_name_is_known(
@@ -61,10 +61,43 @@ def test_with_sparks_checkpoint_only_what_its_batches_name_is_known(
     ]
 
 
+def test_an_edit_and_the_view_have_one_word_for_what_became_of_a_split(
+    flip27: CommandLine, tmp_path: Path
+) -> None:
+    query = three_batches(tmp_path)
+    query.land("e.txt")
+    query.batch(now_ms=9_000)
+    of_files = flip27("state", "files", query.checkpoint, "--json").data
+    said = flip27("edit", "replay", "--state", query.checkpoint, "--glob", "*", "--why", "lost", "--json")
+    assert {row["split_id"]: row["status"] for row in of_files} == {
+        change["split_id"]: change["now"] for change in said.data["changes"]
+    }
+
+
+def test_a_split_that_is_still_to_be_read_has_the_word_of_the_view(
+    flip27: CommandLine, tmp_path: Path
+) -> None:
+    source = files(tmp_path, "abcd")
+    source.batch()
+    said = flip27("edit", "skip", "--state", source.state, "--glob", "*", "--why", "bad")
+    assert [line[2] for line in said.lines[1:]] == ["waiting: held by the enumerator"] * 2
+
+
+def test_a_time_that_the_history_shows_can_be_given_back(flip27: CommandLine, tmp_path: Path) -> None:
+    source = files(tmp_path, "abcd")
+    source.batches()
+    columns, *rows = flip27("state", "history", source.state).lines
+    oldest = rows[-1][columns.index("created_at")]
+    assert oldest.endswith("Z")
+    said = flip27("edit", "rewind", "--state", source.state, "--until", oldest, "--why", "x", "--json")
+    assert said.code == 0
+    assert said.data["request"]["checkpoint"].startswith("1-")
+
+
 def test_what_waits_is_listed_and_withdrawn_once(flip27: CommandLine, feed: Edited) -> None:
     asked = feed.ask("replay", splits=["a"])
     listed = flip27("edit", "list", "--state", feed.state)
-    assert listed.lines[1] == [asked, "replay", "a", "tester", "a test", "", ""]
+    assert listed.lines[1] == [asked, "replay", "a", "tester", "a test", "-", "-"]
     assert flip27("edit", "withdraw", asked[:10], "--state", feed.state).code == 0
     again = flip27("edit", "withdraw", asked, "--state", feed.state)
     assert again.code == 1
@@ -96,7 +129,7 @@ def test_a_position_is_set_by_fields_of_the_split(flip27: CommandLine, tmp_path:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["replay", "--from", "yesterday"], "is no time"),
+        (["replay", "--since", "yesterday"], "is no time"),
         (["set-position", "--split", "a", "--position", "500"], "is no JSON object"),
     ],
 )

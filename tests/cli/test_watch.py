@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -41,6 +42,10 @@ FRAME = Frame(
 )
 
 
+def at(second: int) -> dt.datetime:
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=second)
+
+
 def recorded(width: int = 100) -> Console:
     return Console(file=io.StringIO(), width=width, record=True, color_system=None)
 
@@ -59,6 +64,12 @@ def test_a_frame_is_drawn_with_its_numbers_and_a_bar_for_each_subtask() -> None:
         f"subtask 1  {' ' * 24}  0/4 splits",
         "",
     ]
+
+
+def test_a_backlog_is_drawn_with_all_that_the_source_tells() -> None:
+    console = recorded(120)
+    console.print(drawn([replace(FRAME, backlog_rows=10_392, backlog_bytes=1_500_000, backlog_age_s=90.0)]))
+    assert "backlog      1,200 splits, 10,392 rows, 1.5 MB, since 90.0 s " in console.export_text()
 
 
 def test_many_subtasks_are_cut_off_and_counted() -> None:
@@ -83,13 +94,43 @@ def test_numbers_come_from_documents_and_reports_alone(tmp_path: Path) -> None:
     for number in (1, 3, 5):
         batches.now_ms = number * 1000
         batches.batch()
-    (frame,) = Watcher(place=Place(location=str(tmp_path))).frames(NOW)
+    (frame,) = Watcher(place=Place(location=str(tmp_path))).frames(at(7))
     assert (frame.checkpoint_id, frame.status, frame.batches) == (3, "pending", 3)
-    assert frame.lag_s == 5.0
+    assert frame.lag_s == 2.0
     assert frame.rows_per_s == 1.0  # two batches of two rows, in four seconds
     assert frame.live == 1
     (subtask,) = frame.subtasks
     assert (subtask.splits, subtask.done, subtask.rows) == (1, 1, 2)
+
+
+def test_rates_fall_while_a_batch_takes_longer_than_those_before_it(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdef")
+    batches = paged(tmp_path)
+    for number in (1, 3, 5):
+        batches.now_ms = number * 1000
+        batches.batch()
+    watcher = Watcher(place=Place(location=str(tmp_path)))
+    rates = [watcher.frames(at(second))[0].rows_per_s for second in (5, 7, 11, 403)]
+    assert rates == [1.0, 1.0, 0.5, 0.01]  # four rows, in 4, 4, 8 and 400 seconds
+
+
+def test_rates_of_an_idle_query_fall_and_count_its_last_batch(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.land("a.txt", "b.txt")
+    query.batch(now_ms=1_000)
+    query.land("c.txt")
+    query.batch(now_ms=3_000)
+    watcher = Watcher(place=Place(location=str(query.checkpoint)))
+    rates = [watcher.frames(at(second))[0].splits_per_s for second in (4, 7, 301)]
+    assert rates == [1.0, 0.5, 0.01]  # three files, in 3, 6 and 300 seconds
+
+
+def test_the_first_batch_has_no_rate_before_it_is_complete(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.land("a.txt")
+    query.batch(now_ms=1_000, committed=False)
+    (frame,) = Watcher(place=Place(location=str(query.checkpoint))).frames(NOW)
+    assert (frame.status, frame.splits_per_s) == ("pending", None)
 
 
 def test_a_batch_under_way_has_empty_bars_and_a_committed_one_full_ones(tmp_path: Path) -> None:

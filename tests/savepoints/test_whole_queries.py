@@ -157,7 +157,7 @@ def test_the_commands_do_the_same(query: Query, capsys: pytest.CaptureFixture[st
     to, fork = str(query.root / "saved"), str(query.root / "fork")
     assert main(["savepoint", "create", "--query", "--state", str(query.state), "--to", to]) == 0
     made = capsys.readouterr().out.strip()
-    assert main(["savepoint", "restore", made, "--checkpoint", fork]) == 0
+    assert main(["savepoint", "restore", made, "--checkpoint-location", fork]) == 0
     assert capsys.readouterr().out.strip() == fork
     assert (query.root / "fork" / "offsets" / "1").exists()
 

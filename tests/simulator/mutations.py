@@ -12,11 +12,11 @@ import pytest
 
 from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.driver.requests import Requests
-from flip27_source.enumerators.files import cleaning as file_cleaning
+from flip27_source.enumerators.files.enumerator import cleaning as file_cleaning
 from flip27_source.enumerators.files.listing import walk as listing
-from flip27_source.file_systems import durable_files
-from flip27_source.file_systems import paths as file_systems
 from flip27_source.file_systems.durable_files import DurableFiles
+from flip27_source.file_systems.paths import durable_files
+from flip27_source.file_systems.paths import paths as file_systems
 from flip27_source.readers.files import input as file_input
 from flip27_source.savepoints.requested_savepoints import RequestedSavepoints
 from flip27_source.snapshots import store as stores

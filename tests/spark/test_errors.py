@@ -98,9 +98,9 @@ def test_damaged_state_is_refused_and_nothing_is_lost_once_it_is_mended(
     whole, packed = document.read_bytes(), segment.read_bytes()
 
     document.write_bytes(whole[:-20])
-    assert "is not what its digest promises" in failure(spark, folders)
+    assert "does not match its digest" in failure(spark, folders)
     document.write_bytes(whole.replace(b'"kind":"checkpoint"', b'"kind":"checkpoinT"'))
-    assert "is not what its digest promises" in failure(spark, folders)
+    assert "does not match its digest" in failure(spark, folders)
     document.unlink()
     assert "is missing from the state location" in failure(spark, folders)
     document.write_bytes(whole)

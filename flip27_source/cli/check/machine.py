@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from .findings import Finding, failed, ok, warning
+from .spark_python import spark_python
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_PYSPARK = "4.2"
@@ -22,13 +23,14 @@ _INSTALL = "install it on the driver and on every node: pip install {}"
 
 
 def machine(*, java: bool) -> Iterator[Finding]:
-    """All checks of this machine; ``java``: a JVM is to run here."""
+    """All checks of this machine; ``java``: a JVM is to run here, and starts Python."""
     yield python_version("python", sys.version_info[:3])
     for name, oldest in {**required_packages(), "pyspark": OLDEST_PYSPARK}.items():
         yield package_version(f"package {name}", name, installed_version(name), oldest)
     yield format_is_found()
     if java:
         yield java_version(_java_output())
+        yield spark_python()
 
 
 def python_version(check: str, version: tuple[int, ...]) -> Finding:

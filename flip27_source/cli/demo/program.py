@@ -48,9 +48,9 @@ class DemoSettings:
         timeout_s: how long all of it may take.
     """
 
-    files: int = 300
-    rows_per_file: int = 500
-    over_s: float = 30.0
+    files: int = 120
+    rows_per_file: int = 1_000
+    over_s: float = 12.0
     files_per_batch: int = 10
     kills: int = 2
     parent: Path = Path("demo-output")

@@ -14,12 +14,12 @@ from flip27_source.coordination.edit_values import EditOperation
 
 from ..answers import Answer, Table
 from ..commands import REFUSED, Lineage, Storage, command, storage_options
+from ..help_texts import CommandGroup
 
-group = typer.Typer(
-    help="Change the state of a source: skip, replay, rewind and more. A dry run without --execute.",
-    no_args_is_help=True,
+group = typer.Typer(no_args_is_help=True)
+quarantine = typer.Typer(
+    cls=CommandGroup, help="Splits that were set aside: try again, or give up.", no_args_is_help=True
 )
-quarantine = typer.Typer(help="Splits that were set aside: try again, or give up.", no_args_is_help=True)
 group.add_typer(quarantine, name="quarantine")
 
 State = Annotated[
@@ -38,12 +38,14 @@ Glob = Annotated[str | None, typer.Option("--glob", help="Splits whose ids match
 Since = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="TIME", help="Splits that a checkpoint made then or later has read, ISO 8601."
+        "--since", metavar="TIME", help="Splits that a checkpoint made then or later has read, ISO 8601."
     ),
 ]
 Until = Annotated[
     str | None,
-    typer.Option("--to", metavar="TIME", help="The same for then or earlier; times without zone are local."),
+    typer.Option(
+        "--until", metavar="TIME", help="The same for then or earlier; times without a zone are local."
+    ),
 ]
 
 _SHOWN = 100
@@ -73,8 +75,8 @@ def _of_splits(operation: EditOperation, doc: str) -> Callable[..., Answer]:
             lineage=lineage,
             splits=splits or (),
             glob=glob,
-            since=_time(since, "--from"),
-            until=_time(until, "--to"),
+            since=_time(since, "--since"),
+            until=_time(until, "--until"),
             storage_options=storage_options(storage),
         )
         return _planned(plan, execute=execute)
@@ -92,7 +94,7 @@ command(
 command(
     group,
     "replay",
-    example="flip27 edit replay --state /ckpt/orders/flip27 --from 2026-01-03T10:00 --why 'sink lost rows'",
+    example="flip27 edit replay --state /ckpt/orders/flip27 --since 2026-01-03T10:00 --why 'sink lost rows'",
     answers=_ANSWERS,
 )(_of_splits(EditOperation.REPLAY, "Read splits of retained batches once more, as they were."))
 command(
@@ -127,18 +129,23 @@ command(
 @command(
     group,
     "rewind",
-    example="flip27 edit rewind --state /ckpt/orders/flip27 --to-time 2026-01-03T10:00 --why 'bad deploy'",
+    example="flip27 edit rewind --state /ckpt/orders/flip27 --until 2026-01-03T10:00 --why 'bad deploy'",
     answers=_ANSWERS,
 )
 def rewind(
     state: State,
     why: Why,
-    to_checkpoint: Annotated[
-        int | None, typer.Option("--to-checkpoint", help="The checkpoint to go back to, a retained one.")
+    checkpoint: Annotated[
+        int | None,
+        typer.Option("--checkpoint", metavar="N", help="Go back to this checkpoint, a retained one."),
     ] = None,
-    to_time: Annotated[
+    until: Annotated[
         str | None,
-        typer.Option("--to-time", metavar="TIME", help="The last checkpoint made until then, ISO 8601."),
+        typer.Option(
+            "--until",
+            metavar="TIME",
+            help="Go back to the last checkpoint made until then, ISO 8601; times without a zone are local.",
+        ),
     ] = None,
     who: Who = None,
     execute: Execute = False,
@@ -152,8 +159,8 @@ def rewind(
         why=why,
         who=who,
         lineage=lineage,
-        to_checkpoint=to_checkpoint,
-        to_time=_time(to_time, "--to-time"),
+        to_checkpoint=checkpoint,
+        to_time=_time(until, "--until"),
         storage_options=storage_options(storage),
     )
     return _planned(plan, execute=execute)

@@ -13,7 +13,7 @@ from ..answers import Answer, Table
 from ..commands import DONE, REFUSED, Lineage, Storage, command, storage_options
 from ..rendering import say_meanwhile
 
-group = typer.Typer(help="Savepoints: make, look at, verify and delete them.", no_args_is_help=True)
+group = typer.Typer(no_args_is_help=True)
 
 Savepoint = Annotated[
     str, typer.Argument(metavar="SAVEPOINT", help="The directory of a savepoint, or its _metadata file.")
@@ -23,7 +23,8 @@ To = Annotated[str, typer.Option("--to", help="Where the savepoint gets a direct
 Checkpoint = Annotated[
     str | None,
     typer.Option(
-        "--checkpoint", help="The query's checkpointLocation; found by itself where it holds the state."
+        "--checkpoint-location",
+        help="The query's checkpointLocation; found by itself where it holds the state.",
     ),
 ]
 _FAILED_SHOWN = 5
@@ -73,7 +74,7 @@ def create(
     if made.batch_id is not None:
         said += f", the state after batch {made.batch_id}"
     elif not made.requested:
-        said += ", the newest that is surely complete (give --checkpoint for the very last batch)"
+        said += ", the newest that is surely complete (give --checkpoint-location for the very last batch)"
     said += "; made by the running query" if made.requested else ""
     return Answer(data=made, shown=[made.directory], notes=[said])
 
@@ -152,13 +153,15 @@ def withdraw(
 @command(
     group,
     "restore",
-    example="flip27 savepoint restore /savepoints/savepoint-17-0f3a... --checkpoint /ckpt/orders-fork",
+    example="flip27 savepoint restore /savepoints/savepoint-17-0f3a... "
+    "--checkpoint-location /ckpt/orders-fork",
     answers="an object: checkpoint_location, state_location, batch_id (the fork goes on after that batch).",
 )
 def restore(
     savepoint: Savepoint,
     checkpoint: Annotated[
-        str, typer.Option("--checkpoint", help="A new directory: checkpointLocation of the fork.")
+        str,
+        typer.Option("--checkpoint-location", help="A new directory: checkpointLocation of the fork."),
     ],
     state: Annotated[
         str | None,

@@ -21,7 +21,7 @@ from ..commands import Lineage, Location, StateLocation, Storage, command, stora
 from .diff import changes, point_at
 from .rows import Place, Row, checkpoint_row, newest_complete, view_rows
 
-group = typer.Typer(help="Look at what sources have stored; writes nothing.", no_args_is_help=True)
+group = typer.Typer(no_args_is_help=True)
 
 
 class SplitStatus(enum.StrEnum):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -46,8 +47,11 @@ class Frame:
         lag_s: seconds since that was made.
         event_time_lag_s: seconds between the largest event time reported and now.
         backlog: splits that are found and not yet in a batch. live: splits that go on.
+        backlog_rows, backlog_bytes, backlog_age_s: what those hold, and the age of the oldest record, as the
+            source has told with the checkpoint; only where Spark's checkpoint was given.
         finished, quarantined: splits since the source began.
-        rows_per_s, splits_per_s: over the newest batches; rows only where tasks report.
+        rows_per_s, splits_per_s: over the newest batches, and falling while no new one begins; rows only
+            where tasks report.
         batches: checkpoints that are retained.
         subtasks: of the newest batch.
     """
@@ -61,6 +65,9 @@ class Frame:
     lag_s: float | None = None
     event_time_lag_s: float | None = None
     backlog: int = 0
+    backlog_rows: int | None = None
+    backlog_bytes: int | None = None
+    backlog_age_s: float | None = None
     live: int = 0
     finished: int = 0
     quarantined: int = 0
@@ -107,6 +114,10 @@ class Watcher:
         if document is None or not batches:
             return Frame(lineage=history.lineage.name, at=now)
         newest, row = names[-1], batches[-1].row
+        is_complete = line.status[newest] == COMPLETE
+        read = batches if is_complete else batches[:-1]
+        passed_s = _passed_s(batches, now, is_complete=is_complete)
+        told = history.summary(newest)
         return Frame(
             lineage=history.lineage.name,
             at=now,
@@ -116,14 +127,20 @@ class Watcher:
             created_at=batches[-1].created_at,
             lag_s=(now - batches[-1].created_at).total_seconds(),
             event_time_lag_s=_event_time_lag_s(batches, now),
-            backlog=row["waiting"] + self._queued(history, newest, document),
+            backlog=max(
+                _count_in(told, "backlogSplits") or 0,
+                row["waiting"] + self._queued(history, newest, document),
+            ),
+            backlog_rows=_count_in(told, "backlogRows"),
+            backlog_bytes=_count_in(told, "backlogBytes"),
+            backlog_age_s=_age_s(told.get("backlogOldestEventTime"), now),
             live=row["live"],
             finished=row["finished"],
             quarantined=row["quarantined"],
-            rows_per_s=_rows_per_s(batches),
-            splits_per_s=_per_s(batches, [batch.row["splits"] for batch in batches[:-1]]),
+            rows_per_s=_rate(_rows(read), passed_s),
+            splits_per_s=_rate(_splits(read), passed_s),
             batches=len(line.names),
-            subtasks=self._subtasks(history, newest, document, batches[-1], line.status[newest] == COMPLETE),
+            subtasks=self._subtasks(history, newest, document, batches[-1], is_complete),
         )
 
     def _batch(self, history: History, name: CheckpointName, newest: CheckpointName) -> _Batch | None:
@@ -176,18 +193,49 @@ class Watcher:
         return found
 
 
-def _rows_per_s(batches: Sequence[_Batch]) -> float | None:
-    """None where not every batch of the window has reports."""
-    if not all(batch.reports for batch in batches[:-1]):
+def _count_in(told: Mapping[str, Any], name: str) -> int | None:
+    value = told.get(name)
+    return value if isinstance(value, int) else None
+
+
+def _age_s(text: object, now: dt.datetime) -> float | None:
+    if not isinstance(text, str):
         return None
-    rows = [sum(report["rows"] for report in batch.reports.values()) for batch in batches[:-1]]
-    return _per_s(batches, rows)
+    try:
+        time = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (now - (time if time.tzinfo else time.replace(tzinfo=dt.UTC))).total_seconds()
 
 
-def _per_s(batches: Sequence[_Batch], amounts: Sequence[int]) -> float | None:
-    """What the batches before the newest read, by the time from the first of them to the newest."""
-    passed = (batches[-1].created_at - batches[0].created_at).total_seconds()
-    return sum(amounts) / passed if passed > 0 else None
+def _rows(read: Sequence[_Batch]) -> int | None:
+    """None where not every batch has reports, or none is read yet."""
+    if not read or not all(batch.reports for batch in read):
+        return None
+    rows: int = sum(report["rows"] for batch in read for report in batch.reports.values())
+    return rows
+
+
+def _splits(read: Sequence[_Batch]) -> int | None:
+    return sum(batch.row["splits"] for batch in read) if read else None
+
+
+def _passed_s(batches: Sequence[_Batch], now: dt.datetime, *, is_complete: bool) -> float:
+    """The time in which the batches of the window were read.
+
+    A newest batch that is complete counts, and the time since it began counts with it. One that is under way
+    does not count, and the time that it takes counts only as far as it takes longer than those before it did.
+    """
+    until_newest_s = (batches[-1].created_at - batches[0].created_at).total_seconds()
+    since_newest_s = (now - batches[-1].created_at).total_seconds()
+    if is_complete:
+        return until_newest_s + since_newest_s
+    usual_s = until_newest_s / max(1, len(batches) - 1)
+    return until_newest_s + max(0.0, since_newest_s - usual_s)
+
+
+def _rate(amount: int | None, passed_s: float) -> float | None:
+    return amount / passed_s if amount is not None and passed_s > 0 else None
 
 
 def _event_time_lag_s(batches: Sequence[_Batch], now: dt.datetime) -> float | None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flip27_source.readers.delimited import byte_proofs
 from flip27_source.readers.delimited.byte_proofs import is_line_count, lie_between, quotes_pair_up
 from flip27_source.readers.delimited.columns import TextColumns, text_columns
 from flip27_source.readers.delimited.dialect import NONE, Dialect
+from flip27_source.readers.delimited.reader import byte_proofs
 from flip27_source.readers.delimited.records import split_line
 from flip27_source.readers.files.line_blocks import as_array
 

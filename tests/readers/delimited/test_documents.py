@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.delimited import rows as delimited_rows
 from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.delimited.reader import rows as delimited_rows
 from tests.readers.schemas.test_inference import by_spark, found_out
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
 

@@ -1,0 +1,70 @@
+"""Whether the Python that Spark starts for its workers can run a source: it is started, as by Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from flip27_source import __version__
+
+from .findings import Finding, failed, ok
+
+CHECK = "spark's python"
+_DEADLINE_S = 120
+_LOOK = """\
+import json, platform, sys
+import flip27_source, pyarrow
+print(json.dumps({"executable": sys.executable, "python": platform.python_version(),
+                  "library": flip27_source.__version__}))
+"""
+
+
+def spark_python(environment: Mapping[str, str] = os.environ) -> Finding:
+    """Start the Python that Spark takes for workers, and have it import what a source needs.
+
+    Spark takes ``PYSPARK_PYTHON``, else the ``python3`` that is first on the PATH: not the Python of the
+    program that starts the query.
+    """
+    named = environment.get("PYSPARK_PYTHON")
+    command = named or "python3"
+    called = (
+        f"{command} (PYSPARK_PYTHON)"
+        if named
+        else "python3 (first on the PATH, as PYSPARK_PYTHON is not set)"
+    )
+    remedy = f"activate the virtual environment of this command, or set PYSPARK_PYTHON={sys.executable}"
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            [command, "-c", _LOOK],
+            capture_output=True, text=True, timeout=_DEADLINE_S, check=False, env=dict(environment),
+        )  # fmt: skip
+    except OSError as error:
+        return failed(CHECK, f"{called} cannot be started: {error.strerror}", remedy)
+    except subprocess.TimeoutExpired:
+        return failed(CHECK, f"{called} has not started in {_DEADLINE_S} s", remedy)
+    found = _answer(done.stdout)
+    if done.returncode or found is None:
+        why = (done.stderr.strip() or f"it ended with {done.returncode}").splitlines()[-1]
+        return failed(CHECK, f"{called} cannot import flip27_source and pyarrow: {why}", remedy)
+    where = f"{called} is {found['executable']}"
+    if found["library"] != __version__:
+        return failed(CHECK, f"{where} with flip27-source {found['library']}; here is {__version__}", remedy)
+    own = ".".join(map(str, sys.version_info[:2]))
+    if found["python"].split(".")[:2] != own.split("."):
+        return failed(CHECK, f"{where}, Python {found['python']}; here is {own}", remedy)
+    return ok(CHECK, f"{where}, Python {found['python']}; it started in {time.monotonic() - began:.1f} s")
+
+
+def _answer(printed: str) -> dict[str, Any] | None:
+    """The last line; site packages may print others."""
+    try:
+        found = json.loads(printed.strip().rpartition("\n")[2])
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
