@@ -48,9 +48,9 @@ class BinaryReader(FileReader):
             index = _SCHEMA.get_field_index(field.name)
             if index < 0 or _SCHEMA.field(index).type != field.type:
                 raise SchemaError(
-                    f"the binary reader has no column {field.name} of type {field.type}",
-                    remedy="leave the schema out, or use some of: "
-                    "path string, modificationTime timestamp, length long, content binary",
+                    f"the binary reader does not have a column {field.name} of type {field.type}",
+                    remedy="remove the schema, or use some of these columns: path string, modificationTime "
+                    "timestamp, length long, content binary",
                 )
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
@@ -81,13 +81,14 @@ class BinaryReader(FileReader):
     def _row(self, split: FileSplit, fetched: Fetched | None) -> dict[str, Any]:
         if split.start != 0 or split.end is not None:
             raise SplitReadError(
-                f"{split.path} is to be read from byte {split.start} to {split.end}, but only as a whole",
-                remedy="have the enumerator give files out whole for the binary reader",
+                f"{split.path} cannot be read from byte {split.start} to {split.end}: the binary reader "
+                "reads whole files",
+                remedy="let the enumerator assign whole files to the binary reader",
             )
         if split.length > _MOST_BYTES:
             raise SplitReadError(
-                f"{split.path} has {split.length} bytes; one value holds at most {_MOST_BYTES}",
-                remedy="leave the file out, or leave the column content out of the schema",
+                f"{split.path} has {split.length} bytes, but one value can contain at most {_MOST_BYTES}",
+                remedy="exclude the file, or remove the column content from the schema",
             )
         content = None
         if "content" in self.context.schema.names:

@@ -36,7 +36,7 @@ _BATCH_ROWS = 1 << 18
 
 def _separator(value: str) -> str:
     if not value:
-        raise ValueError("one character or more is expected")
+        raise ValueError("at least one character is expected")
     return value
 
 
@@ -48,7 +48,7 @@ LINE_SEP: Option[str | None] = Option(
     parse=optional(_separator),
     default=None,
     default_text="`\\r`, `\\r\\n` and `\\n`",
-    doc="What ends a line; files are not cut into ranges then.",
+    doc="The line separator; with this option files are not split into ranges.",
 )
 
 
@@ -76,8 +76,8 @@ class TextReader(FileReader, ReadsRanges):
         if schema.types != [pa.string()]:
             columns = ", ".join(f"{field.name} {field.type}" for field in schema)
             raise SchemaError(
-                f"the text reader gives one column of type string; the schema has: {columns}",
-                remedy='leave the schema out, or use .schema("value string")',
+                f"the text reader returns one column of type string, but the schema has: {columns}",
+                remedy='remove the schema, or use .schema("value string")',
             )
         options = self.context.options
         self._header, self._comment = header_options(options[WHOLE_TEXT], options)

@@ -84,7 +84,7 @@ def _is_file(source: Any, split: FileSplit) -> bool:
     start = bytes(source.read(len(_MAGIC)))
     source.seek(0)
     if start.startswith(_FEATHER_1):
-        raise damaged(split.path, "it is a Feather file of version 1; write it as version 2")
+        raise damaged(split.path, "it is a Feather file of version 1; write the file as version 2")
     return start == _MAGIC
 
 

@@ -109,10 +109,10 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
             except Exception as error:  # noqa: BLE001 - fastavro raises what its decoding runs into
                 told = f"{type(error).__name__}: {error}"
                 raise damaged(
-                    path, f"block at byte {block.position}, record {len(rows)} in it: {told}"
+                    path, f"block at byte {block.position}, record {len(rows)} of the block: {told}"
                 ) from None
             if data.tell() != len(block.data):
-                raise damaged(path, f"block at byte {block.position}: bytes follow its last record")
+                raise damaged(path, f"block at byte {block.position}: bytes follow the last record")
             return rows
 
         return decode
@@ -136,8 +136,8 @@ def _parsed(fastavro: Any, schema: Any, path: str) -> Any:
         raise damaged(path, f"its schema: {type(error).__name__}: {error}") from None
     if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):
         raise SchemaError(
-            f"{path} holds values of type {str(parsed)[:200]}, not records",
-            remedy="have it written with a record around the value",
+            f"{path} contains values of type {str(parsed)[:200]} instead of records",
+            remedy="write the file with a record around the value",
         )
     return parsed
 
@@ -152,7 +152,7 @@ def _type_of(avro_types: AvroTypes, name: str, schema: Any, path: str) -> pa.Dat
         return avro_types.arrow_type(schema)
     except MismatchError as mismatch:
         raise SchemaError(
-            f"{path}: column {name}: {mismatch}", remedy="leave the column out of the schema"
+            f"{path}: column {name}: {mismatch}", remedy="remove the column from the schema"
         ) from None
 
 

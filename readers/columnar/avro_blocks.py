@@ -66,7 +66,7 @@ def read_header(stream: BinaryIO, path: str) -> AvroHeader:
         CorruptFileError: there is none, or it is cut off.
     """
     if stream.read(len(_MAGIC)) != _MAGIC:
-        raise damaged(path, "byte 0: it does not begin as an Avro file does")
+        raise damaged(path, "byte 0: the file does not begin like an Avro file")
     try:
         meta: dict[str, bytes] = {}
         while count := _varint(stream):
@@ -81,7 +81,7 @@ def read_header(stream: BinaryIO, path: str) -> AvroHeader:
         raise damaged(path, f"its header, up to byte {stream.tell()}: {error!r}") from None
     codec = meta.get("avro.codec", b"null").decode(errors="replace")
     if codec not in _CODECS:
-        raise damaged(path, f"its codec is {codec!r}; known are {', '.join(_CODECS)}")
+        raise damaged(path, f"its codec {codec!r} is not supported; supported are {', '.join(_CODECS)}")
     return AvroHeader(schema=schema, codec=codec, sync=sync, end=stream.tell())
 
 
@@ -165,7 +165,7 @@ def _snappy(stored: bytes) -> bytes:
             break
     data = bytes(pa.decompress(stored[:-4], size, codec="snappy", asbytes=True))
     if zlib.crc32(data) != int.from_bytes(stored[-4:], "big"):
-        raise ValueError("its checksum is another one")
+        raise ValueError("its checksum does not match")
     return data
 
 

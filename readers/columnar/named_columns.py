@@ -52,8 +52,8 @@ class NamedColumns:
             names = by_name.get(field.name.lower(), [])
             if len(names) > 1:
                 raise SchemaError(
-                    f"{path}: column {field.name} is there more than once: {', '.join(names)}",
-                    remedy="leave the column out of the schema, or write the file with distinct names",
+                    f"{path}: column {field.name} occurs more than once: {', '.join(names)}",
+                    remedy="remove the column from the schema, or write the file with distinct names",
                 )
             found.append(names[0] if names else None)
         self.names = tuple(found)
@@ -92,7 +92,7 @@ class NamedColumns:
         """What a column becomes that the schema has no room for: an error."""
         raise SchemaError(
             f"{self.path}: column {field.name}: {mismatch}",
-            remedy="give the column a type in the schema that holds what the files hold",
+            remedy="give the column a type that can represent the values of the files",
         ) from None
 
 

@@ -126,8 +126,8 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
             and _has_timestamp(wanted, zoned=True)
         ):
             raise MismatchError(
-                f"timestamps inside {wanted} are stored without a time zone and are only read with "
-                "timeZone=UTC, or as timestamp_ntz"
+                f"timestamps inside {wanted} are stored without a time zone, and can only be read with "
+                "timeZone=UTC or as timestamp_ntz"
             )
         return column
 
@@ -154,8 +154,8 @@ def _stripe(file: Any, number: int, names: list[str], path: str) -> pa.RecordBat
             raise
         # The file is whole: not damage, which a policy may pass over.
         raise SplitReadError(
-            f"{path}: Arrow reads no timestamps of ORC before 1677 and after 2262: {error}",
-            remedy="leave the column out of the schema, or write the file as Parquet",
+            f"{path}: Arrow cannot read ORC timestamps before 1677 or after 2262: {error}",
+            remedy="remove the column from the schema, or write the file as Parquet",
         ) from None
 
 
@@ -183,7 +183,9 @@ def _refuse_old_calendar(column: pa.Array) -> None:
     if types.is_date(kind) or types.is_timestamp(kind):
         limit = _GREGORIAN_SINCE if types.is_date(kind) else _ZONES_SINCE
         if pc.less(pc.min(column), pa.scalar(limit, kind)).as_py():
-            raise MismatchError(f"it holds dates before {limit.year} in the calendar of Hive, not read here")
+            raise MismatchError(
+                f"it contains dates before {limit.year} in the calendar of Hive, which is not supported"
+            )
     elif types.is_struct(kind):
         for child in column.flatten():
             _refuse_old_calendar(child)

@@ -136,8 +136,8 @@ def _parquet_file(path: str, source: Any, **how: Any) -> pq.ParquetFile:
     except pa.ArrowException as error:
         # The footer is whole: not damage, which a policy may pass over.
         raise SplitReadError(
-            f"{path}: Arrow does not read the schema in its footer: {error}",
-            remedy="write the file with another schema or by another library; or move it out of the "
+            f"{path}: Arrow cannot read the schema in its footer: {error}",
+            remedy="write the file with another schema or with another library, or move it out of the "
             "source's path",
         ) from None
 
@@ -175,9 +175,9 @@ def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iter
     except pa.ArrowInvalid as error:
         if "child array invalid" not in str(error):
             raise
-        raise _rows_lost(columns.path, f"Arrow reads no row of row group {group}: {error}") from None
+        raise _rows_lost(columns.path, f"Arrow returns no row of row group {group}: {error}") from None
     if found != row_group.num_rows:
-        told = f"Arrow reads {found} of the {row_group.num_rows} rows of row group {group}"
+        told = f"Arrow returns {found} of the {row_group.num_rows} rows of row group {group}"
         raise _rows_lost(columns.path, told)
 
 
@@ -185,6 +185,6 @@ def _rows_lost(path: str, told: str) -> SplitReadError:
     """Behind an empty page Arrow loses rows; the file is whole, so no policy passes over it."""
     return SplitReadError(
         f"{path}: {told}",
-        remedy="write the file anew with larger pages, or by another library; or move it out of the "
+        remedy="write the file again with larger pages or with another library, or move it out of the "
         "source's path",
     )

@@ -50,7 +50,7 @@ Conversions: TypeAlias = tuple[Conversion, ...]
 def nulls(rows: int, field: pa.Field) -> pa.Array:
     """A column that the file does not have."""
     if not field.nullable and rows:
-        raise MismatchError("it is not in the file, and the schema says NOT NULL")
+        raise MismatchError("it is missing in the file, but NOT NULL in the schema")
     return pa.nulls(rows, field.type)
 
 
@@ -64,7 +64,7 @@ def converted(column: pa.Array, field: pa.Field, conversions: Conversions) -> pa
         MismatchError: there is no such conversion, a value does not fit, or a null is where none may be.
     """
     if not field.nullable and column.null_count:
-        raise MismatchError("it holds a null, and the schema says NOT NULL")
+        raise MismatchError("it contains a null, but is NOT NULL in the schema")
     if _same(column.type, field.type):
         return column
     try:
@@ -79,7 +79,8 @@ def refuse_old_calendar(column: pa.Array) -> None:
         earliest = pc.min(column.cast(pa.timestamp("us", "UTC"))).as_py()
         if earliest is not None and earliest < _PROLEPTIC_SINCE:
             raise MismatchError(
-                "it holds dates before 1900 in the calendar of Spark 2 (rebase mode LEGACY), not read here"
+                "it contains dates before 1900 in the calendar of Spark 2 (rebase mode LEGACY), which is "
+                "not supported"
             )
 
 
@@ -108,7 +109,7 @@ def _converted(column: pa.Array, wanted: pa.DataType, conversions: Conversions) 
 
 
 def _no_conversion(stored: pa.DataType, wanted: pa.DataType) -> MismatchError:
-    return MismatchError(f"the file holds {stored}, which does not become {wanted} as in the schema")
+    return MismatchError(f"the file contains {stored}, which cannot be converted to {wanted} of the schema")
 
 
 def _bits_of_sign_and_value(stored: pa.DataType) -> int:
@@ -168,7 +169,7 @@ def _struct(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> 
     for field in wanted:
         indexes = stored.get(field.name.lower(), [])
         if len(indexes) > 1:
-            raise MismatchError(f"field {field.name} is there more than once, with another case")
+            raise MismatchError(f"field {field.name} occurs more than once, in different case")
         child = column.field(indexes[0]) if indexes else pa.nulls(len(column))
         children.append(_child(child, field, conversions))
     return pa.Array.from_buffers(wanted, len(column), column.buffers()[:1], children=children)

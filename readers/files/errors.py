@@ -14,8 +14,8 @@ IGNORE_CORRUPT_FILES: Option[bool] = Option(
     name="ignoreCorruptFiles",
     parse=boolean,
     default=False,
-    doc="A file that is cut off, damaged or of another format has no rows, is counted (ignoredSplits) and "
-    "listed in the state; by default it stops the query.",
+    doc="A file that is truncated, damaged or has another format returns no rows, is counted "
+    "(ignoredSplits) and listed in the state. By default it stops the query.",
 )
 
 

@@ -29,7 +29,8 @@ INCLUDE_METADATA = Option(
     name="includeMetadata",
     parse=boolean,
     default=False,
-    doc="The column _metadata of the schema tells of each row's file: file_path, file_name, file_size, "
+    doc="Fill the column _metadata of the schema with data about each row's file: file_path, file_name, "
+    "file_size, "
     "file_block_start, file_block_length, file_modification_time, as in Spark.",
 )
 BASE_PATH: Option[str | None] = Option(
@@ -133,8 +134,8 @@ class FileColumns:
                 continue
             if field.name in values:
                 raise SplitReadError(
-                    f"{split.path}: two directories name a value of the partition column {field.name}",
-                    remedy="set basePath to the directory below which the partitions are",
+                    f"{split.path}: two directory names contain a value of the partition column {field.name}",
+                    remedy="set basePath to the directory that contains the partitions",
                 )
             values[field.name] = _partition_value(raw, field, self._zone, split.path)
         return values
@@ -186,15 +187,18 @@ def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scal
     if raw == HIVE_NULL:
         if not field.nullable:
             raise SchemaError(
-                f"{path}: the partition column {field.name} is null there, and the schema says NOT NULL",
-                remedy="leave NOT NULL out of the schema",
+                f"{path}: the partition column {field.name} is null for this file, but NOT NULL in the "
+                "schema",
+                remedy="remove NOT NULL from the schema",
             )
         return pa.scalar(None, field.type)
     value = _typed(_unescaped(raw), field, zone)
     if not raw or not value.is_valid:
         raise SplitReadError(
-            f"{path}: {raw!r} in the name of the directory is no {field.type} for the column {field.name}",
-            remedy="give the column a type in the schema that holds it, such as string, or rename it",
+            f"{path}: the directory name contains {raw!r}, which is not a valid {field.type} for the column "
+            f"{field.name}",
+            remedy="give the column a type that can represent the value, such as string, or rename the "
+            "directory",
         )
     return value
 
@@ -211,8 +215,8 @@ def _check_metadata(schema: pa.Schema) -> None:
     at = schema.get_field_index(METADATA)
     if at < 0:
         raise SchemaError(
-            f"option includeMetadata is true and the schema has no column {METADATA}",
-            remedy=f"add it to the schema, with all of its fields or some: {_METADATA_DDL}",
+            f"option includeMetadata is true, but the schema has no column {METADATA}",
+            remedy=f"add the column to the schema, with some or all of its fields: {_METADATA_DDL}",
         )
     kind = schema.field(at).type
     fields: Iterable[pa.Field] = kind if types.is_struct(kind) else [pa.field(str(kind), kind)]
@@ -221,7 +225,7 @@ def _check_metadata(schema: pa.Schema) -> None:
         if known < 0 or METADATA_TYPE.field(known).type != field.type:
             raise SchemaError(
                 f"the column {METADATA} has no field {field.name} of type {field.type}",
-                remedy=f"declare it with all of its fields or some: {_METADATA_DDL}",
+                remedy=f"declare the column with some or all of its fields: {_METADATA_DDL}",
             )
 
 

@@ -35,9 +35,7 @@ from flip27_source.readers.files.errors import CorruptFileError, FileMissingErro
 from flip27_source.readers.files.web_files import downloaded, gives_parts
 
 _STORAGE = "storage."
-_SPLIT_REMEDY = (
-    "check that the file is what it should be; move it out of the source's path to go on without it"
-)
+_SPLIT_REMEDY = "check the file; to continue without it, move it out of the source's path"
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z")
 """Compressed files that would be taken for text: refused, where Spark reads some of them as rubbish."""
@@ -64,7 +62,7 @@ def refuse_unknown_compression(path: str) -> None:
     """Raise SplitReadError for a file that is compressed, by its name, in a way that is not read here."""
     if path.lower().endswith(_NOT_DECOMPRESSED):
         raise SplitReadError(
-            f"{path} is compressed in a way that flip27 does not read",
+            f"{path} has a compression that flip27 does not support",
             remedy="compress with gzip, bzip2 or zstd (.gz, .bz2, .zst), or move it out of the source's path",
         )
 
@@ -214,9 +212,9 @@ def check_length(split: FileSplit, length: int) -> None:
     if 0 <= split.length != length:
         raise SplitReadError(
             f"{split.path} had {split.length} bytes when it was discovered and has {length} now",
-            remedy="write files elsewhere and move them into the source's path when they are complete, "
-            "and never change them there; a quarantined one that was mended is read once it is dropped and "
-            "forgotten (flip27 edit)",
+            remedy="write files elsewhere and move them into the source's path when they are complete, and "
+            "never change them there; a repaired file that is quarantined is read after it was dropped "
+            "and forgotten (flip27 edit)",
         )
 
 
@@ -243,7 +241,7 @@ def reading(path: str, options: Options) -> Iterator[None]:
     except PermissionError:
         raise SplitReadError(
             f"{path} cannot be read: permission denied",
-            remedy="give the user that runs the Spark executors the right to read it",
+            remedy="give the user of the Spark executors permission to read the file",
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise damaged(path, str(error)) from None
@@ -267,8 +265,8 @@ def reading(path: str, options: Options) -> Iterator[None]:
 def _not_given(path: str, error: Exception, options: Options) -> SplitReadError:
     if says_gone(error, path):
         return FileMissingError(
-            f"{path} is not there any more",
-            remedy="files must stay until their batch is complete: do not move or delete them before that",
+            f"{path} no longer exists",
+            remedy="do not move or delete files before their batch is complete",
         )
     # The libraries of object stores have their own errors, and put credentials into some of them.
     told = without_secrets(answer_text(error), options)
@@ -280,7 +278,7 @@ def _not_given(path: str, error: Exception, options: Options) -> SplitReadError:
 def damaged(path: str, how: str) -> CorruptFileError:
     """The error for a file whose content is not what its format asks for."""
     return CorruptFileError(
-        f"{path} is cut off or damaged: {how}", remedy=f"write the file again; {_SPLIT_REMEDY}"
+        f"{path} is truncated or damaged: {how}", remedy=f"write the file again; {_SPLIT_REMEDY}"
     )
 
 
@@ -325,7 +323,7 @@ class _Owning:
         except (EOFError, zlib.error, gzip.BadGzipFile, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            where = f"within its first {self._raw.tell()} bytes, as they are stored"
+            where = f"within its first {self._raw.tell()} stored bytes"
             raise damaged(self._path, f"{error} ({where})") from None
 
     def close(self) -> None:

@@ -45,7 +45,8 @@ MAX_LINE_BYTES: Option[int] = Option(
     parse=size_bytes,
     default=256 << 20,
     default_text="256m",
-    doc="A longer line cannot be read: its file fails, or is quarantined, with the position of the line.",
+    doc="The maximal length of a line. The file of a longer line fails, or is quarantined, with the "
+    "position of the line.",
 )
 
 _BOM = b"\xef\xbb\xbf"
@@ -225,8 +226,9 @@ def _block(pieces: list[bytes], parts: list[LinePart]) -> LineBlock:
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     if len(data) > _MOST_BYTES:
         raise SplitReadError(
-            f"{parts[-1].split.path} has a line of about {len(data)} bytes; a block holds {_MOST_BYTES}",
-            remedy="check that its lines end as they should",
+            f"{parts[-1].split.path} has a line of about {len(data)} bytes, but a block can contain "
+            f"{_MOST_BYTES}",
+            remedy="check the line ends of the file",
         )
     return LineBlock(data, tuple(parts))
 
@@ -250,8 +252,8 @@ def _aligned_chunks(
     whole = split.start == 0 and split.end is None
     if compressed and not whole:
         raise SplitReadError(
-            f"{split.path} is compressed and cannot be read from byte {split.start} to {split.end}",
-            remedy="have the enumerator give compressed files out whole",
+            f"{split.path} is compressed, so it cannot be read from byte {split.start} to {split.end}",
+            remedy="let the enumerator assign compressed files whole",
         )
     if whole and not compressed and 0 <= split.length <= block_bytes:
         content = read_whole(split, options) if fetched is None else fetched.result()
@@ -307,7 +309,7 @@ def _check_lines(split: FileSplit, position: int, raw: bytes, max_line_bytes: in
 def _too_long(split: FileSplit, position: int, max_line_bytes: int) -> CorruptFileError:
     return CorruptFileError(
         f"{split.path}, byte {position}: the line is longer than {max_line_bytes} bytes",
-        remedy="check that its lines end as they should; where they do, raise maxLineBytes",
+        remedy="check the line ends of the file; if they are correct, raise maxLineBytes",
     )
 
 

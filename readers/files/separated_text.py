@@ -102,20 +102,21 @@ def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[by
 def _check_whole(split: FileSplit) -> None:
     if split.start != 0 or split.end is not None:
         raise SplitReadError(
-            f"{split.path} is to be read from byte {split.start} to {split.end}, but only as a whole",
-            remedy="have the enumerator give files out whole for wholetext and lineSep",
+            f"{split.path} cannot be read from byte {split.start} to {split.end}: with wholetext or lineSep "
+            "only whole files can",
+            remedy="let the enumerator assign whole files for wholetext and lineSep",
         )
 
 
 def _too_large(split: FileSplit) -> SplitReadError:
     return SplitReadError(
-        f"{split.path} has more than {_MOST_BYTES} bytes, which is what one value holds",
-        remedy="leave the file out, or read its lines",
+        f"{split.path} has more than {_MOST_BYTES} bytes, the maximum for one value",
+        remedy="exclude the file, or read its lines",
     )
 
 
 def _too_long(split: FileSplit, position: int, longest: int) -> CorruptFileError:
     return CorruptFileError(
         f"{split.path}, byte {position}: the line is longer than {longest} bytes",
-        remedy="check that lineSep is what ends its lines; where it is, raise maxLineBytes",
+        remedy="check that lineSep ends the lines of the file; if it does, raise maxLineBytes",
     )

@@ -25,7 +25,7 @@ def default_only(name: str, default: str, instead: str, *also: str) -> Option[An
         name=name,
         parse=parse,
         default=default,
-        doc=f"{_MARK}, of which only the default is supported; {instead}.",
+        doc=f"{_MARK}, but only its default is supported; {instead}.",
     )
 
 
@@ -35,7 +35,7 @@ def without_effect(name: str) -> Option[Any]:
         name=name,
         parse=str,
         default=None,
-        doc=f"{_MARK}, without effect: a schema is inferred from samplingFiles files.",
+        doc=f"{_MARK}, without effect: schemas are inferred from samplingFiles files.",
     )
 
 
@@ -86,13 +86,13 @@ SPARK_PARQUET: tuple[Option[Any], ...] = (
 SPARK_ORC: tuple[Option[Any], ...] = (without_effect("mergeSchema"),)
 
 SPARK_AVRO: tuple[Option[Any], ...] = (
-    default_only("avroSchema", "", "columns go by name to those of the schema"),
-    default_only("avroSchemaUrl", "", "columns go by name to those of the schema"),
+    default_only("avroSchema", "", "columns are matched to the schema by name"),
+    default_only("avroSchemaUrl", "", "columns are matched to the schema by name"),
     default_only("positionalFieldMatching", "false", "columns go by name"),
     default_only("ignoreExtension", "true", "use pathGlobFilter"),
     default_only("mode", "FAILFAST", "set onSplitError=quarantine"),
     default_only("datetimeRebaseMode", "EXCEPTION", _LEAVE_OUT),
-    default_only("recursiveFieldMaxDepth", "-1", "leave such columns out of the schema"),
+    default_only("recursiveFieldMaxDepth", "-1", "remove such columns from the schema"),
     default_only("enableStableIdentifiersForUnionType", "false", "members are called member0, member1, ..."),
     default_only("stableIdentifierPrefixForUnionType", "member_", _LEAVE_OUT),
 )

@@ -48,7 +48,9 @@ def downloaded(fs: Any, name: str, size: int | None, *, patience_s: float = 300.
         file = closing.enter_context(tempfile.TemporaryFile(prefix="flip27-"))
         with fs.open(name, "rb", block_size=0, size=1, timeout=timeout) as whole:
             if is_encoded(whole.r.headers.get("Content-Encoding", "")):
-                raise UnknownCodingError("the server compresses the file, which was not asked for")
+                raise UnknownCodingError(
+                    "the server compresses the file, although the request does not allow it"
+                )
             left = largest
             while piece := whole.read(min(_PIECE_BYTES, left + 1)):
                 left -= len(piece)

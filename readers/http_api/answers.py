@@ -56,7 +56,7 @@ def records_of(response: Response, path: Path) -> list[bytes]:
     try:
         found = _at(response.body, path)
         if found is None:
-            raise _no_records(response, path, "has nothing there")
+            raise _no_records(response, path, "the member is missing")
         if found == b"null":
             return []  # how some servers write an empty list
         records = [bytes(raw) for raw in _LIST.decode(found)]
@@ -67,8 +67,8 @@ def records_of(response: Response, path: Path) -> list[bytes]:
     for number, record in enumerate(records):
         if record[:1] != b"{":
             raise SplitReadError(
-                f"{response.place}: record {number} of the page is no JSON object: {_shown(record)}",
-                remedy=f"check {RECORDS_PATH.name}: it has to lead to a list of objects",
+                f"{response.place}: record {number} of the page is not a JSON object: {_shown(record)}",
+                remedy=f"check {RECORDS_PATH.name}: it has to point to a list of objects",
             )
     return records
 
@@ -90,8 +90,8 @@ def cursor_of(response: Response, path: Path) -> str | int | None:
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise SplitReadError(
-        f"{response.place}: the value at {'.'.join(path)} is no cursor: {_shown(found or b'')}",
-        remedy="name the member that holds the next cursor or link, a text or a whole number",
+        f"{response.place}: the value at {'.'.join(path)} is not a cursor: {_shown(found or b'')}",
+        remedy="name the member with the next cursor or link, which must be a string or an integer",
     )
 
 
@@ -141,7 +141,7 @@ def value_of(record: bytes, path: Path, option: str, place: str) -> bytes:
     if found is None or found == b"null":
         raise SplitReadError(
             f"{place}: a record has no {'.'.join(path)}: {_shown(record)}",
-            remedy=f"check option {option}: every record needs a value there",
+            remedy=f"check option {option}: every record needs a value in this field",
         )
     return found
 
@@ -164,8 +164,8 @@ def time_of(record: bytes, path: Path, place: str) -> tuple[float | datetime, Po
         except ValueError:
             pass
     raise SplitReadError(
-        f"{place}: the value {_shown(raw)} at {'.'.join(path)} is no time",
-        remedy="name a field by option sinceField that holds a number, or a time such as 2026-01-31T12:00Z",
+        f"{place}: the value {_shown(raw)} at {'.'.join(path)} is not a time",
+        remedy="set option sinceField to a field with numbers, or with times such as 2026-01-31T12:00Z",
     )
 
 
@@ -178,9 +178,9 @@ def changed_records(place: str, what: str) -> SplitReadError:
     """The error for records that are not those of the last time."""
     return SplitReadError(
         f"{place}: {what}",
-        remedy="records that were read must stay where they are, in one order (oldest first, by a sort "
-        f"parameter in the path). To go on all the same, set {CHECK_RECORDS.name} to false: rows may then "
-        "be missing or come twice",
+        remedy="records that were read must keep their positions, in one order (oldest first, by a sort "
+        f"parameter in the path). To continue anyway, set {CHECK_RECORDS.name} to false: rows may then "
+        "be missing or arrive twice",
     )
 
 
@@ -188,9 +188,9 @@ def repeated(place: str, what: str) -> Doubtful:
     """The doubt about a page that was had before."""
     return Doubtful(
         f"{place}: {what}",
-        remedy="the server repeats itself; nothing was lost or read twice. If this is how it ends, tell its "
-        f"end in another way (see {AT_END.name}, cursorPath, emptyPageEnds); if pages may be alike, set "
-        f"{CHECK_RECORDS.name} to false",
+        remedy="the server repeats a page; no record was lost or read twice. If the API marks its end like "
+        f"this, detect the end in another way (see {AT_END.name}, cursorPath, emptyPageEnds); if pages "
+        f"may be equal, set {CHECK_RECORDS.name} to false",
     )
 
 
@@ -213,15 +213,15 @@ def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
     has = f"; the answer has {names}" if names else ""
     return SplitReadError(
         f"{response.place}: no list of records {where}: {why}{has}",
-        remedy=f"set {RECORDS_PATH.name} to where the list is, such as data.items; without it the whole "
-        "answer has to be a list",
+        remedy=f"set {RECORDS_PATH.name} to the position of the list, such as data.items; without this "
+        "option the whole answer has to be a list",
     )
 
 
 def _no_json(response: Response, error: Exception) -> Exception:
     why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    what = f"{response.place}: the answer is no JSON: {why}: {_shown(response.body)}"
-    remedy = "check the path: the server has to answer with JSON"
+    what = f"{response.place}: the answer is not JSON: {why}: {_shown(response.body)}"
+    remedy = "check the path: the server has to return JSON"
     if response.framed:
         return SplitReadError(what, remedy=remedy)
     # Without a length, a body that was cut off looks whole.

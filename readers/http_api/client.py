@@ -36,11 +36,11 @@ _SHOWN_CHARS = 200
 _LONGEST_POSITION = 8192
 _QUOTATION_ENDS = ("'...", '"...')
 _REMEDIES: dict[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "check the credential: authEnv or authToken, and how it is sent: authHeader, "
-    "authScheme, authParam",
-    HTTPStatus.FORBIDDEN: "check what the credential (authEnv, authToken) may read",
+    HTTPStatus.UNAUTHORIZED: "check the credential (authEnv or authToken) and how it is sent (authHeader, "
+    "authScheme, authParam)",
+    HTTPStatus.FORBIDDEN: "check the permissions of the credential (authEnv, authToken)",
     HTTPStatus.NOT_FOUND: "check the path and endpoints",
-    HTTPStatus.GONE: "the server no longer knows this position: start a query with a new checkpoint",
+    HTTPStatus.GONE: "the server no longer has this position: start a query with a new checkpoint",
 }
 
 
@@ -76,8 +76,8 @@ class _Failure:
 
     why: str
     remedy: str = (
-        "see whether the server is up; more and longer tries: httpRetries, maxBackoff, requestTimeout. A "
-        "restarted query goes on where it stopped"
+        "check that the server is up; for more or longer attempts raise httpRetries, maxBackoff or "
+        "requestTimeout. A restarted query continues where it stopped"
     )
     retry_after_s: float | None = None
 
@@ -136,9 +136,10 @@ class HttpClient:
         self.requests_in_a_row += 1
         if self.requests_in_a_row > self._most_requests:
             raise SplitReadError(
-                f"GET {self.shown(url)} is not made: {self._most_requests} requests in a row gave no rows, "
-                "and the API names yet another page",
-                remedy="see why it leads from one empty page to the next; nothing was lost or read twice",
+                f"GET {self.shown(url)} is not sent: {self._most_requests} requests in a row returned no "
+                "rows, and the API links to another page",
+                remedy="check why the API links from one empty page to the next; no record was lost or read "
+                "twice",
             )
         failures = 0
         while True:
@@ -187,14 +188,14 @@ class HttpClient:
         except ValueError as error:
             raise SplitReadError(
                 f"{response.place}: the link to the next page is not followed, {error}: {self.shown(link)}",
-                remedy="have the API give links as http or https URLs, absolute or relative, with everything "
-                "else escaped",
+                remedy="the API has to return http or https URLs, absolute or relative, with all other "
+                "characters escaped",
             ) from None
         if not self.same_server(url, home):
             raise SplitReadError(
                 f"{response.place}: the link to the next page leads to another server, {self.shown(url)}",
-                remedy="give the path with the scheme, host and port that the API uses in its links: the "
-                "credential is only sent there",
+                remedy="set the path with the scheme, host and port of the API's links: the credential is "
+                "only sent to that server",
             )
         if self._credential.param is not None:
             url = with_params(url, {self._credential.param: None})
@@ -204,8 +205,8 @@ class HttpClient:
             raise SplitReadError(
                 f"{response.place}: the link to the next page has the parameter {named}, which looks like a "
                 "credential and would be stored",
-                remedy="use pagination cursor, page or since, if the API has it; or, if that parameter is "
-                "your own credential, give it by authParam under this name",
+                remedy="use pagination cursor, page or since, if the API supports it; or, if the parameter "
+                "is your own credential, set authParam to its name",
             )
         return url
 
@@ -215,18 +216,19 @@ class HttpClient:
         written = (position, unquote(position), unquote_plus(position))
         if any(secret in text for secret in self._credentials for text in written):
             raise SplitReadError(
-                f"{place}: the link or cursor to the next page holds the credential, which is never stored",
-                remedy="give the credential in a header (authHeader), or by authParam under the name that "
-                "the server uses in its links",
+                f"{place}: the link or cursor to the next page contains the credential, which is never "
+                "stored",
+                remedy="send the credential in a header (authHeader), or set authParam to the name that the "
+                "server uses in its links",
             )
 
     @staticmethod
     def _refuse_long(position: str, place: str) -> None:
         if len(position) > _LONGEST_POSITION:
             raise SplitReadError(
-                f"{place}: the link or cursor to the next page has {len(position)} characters; at most "
-                f"{_LONGEST_POSITION} are stored",
-                remedy="check cursorPath or linkPath: it has to lead to the cursor or link alone",
+                f"{place}: the link or cursor to the next page has {len(position)} characters, but at most "
+                f"{_LONGEST_POSITION} can be stored",
+                remedy="check cursorPath or linkPath: it has to point to the cursor or link alone",
             )
 
     def close(self) -> None:
@@ -281,12 +283,12 @@ class HttpClient:
         remedy = _REMEDIES.get(status)
         if 300 <= status < 400:
             target = self.shown(answer.headers.get("Location", "nowhere"))
-            remedy = f"redirects are not followed with credentials: give the URL that it leads to, {target}"
+            remedy = f"redirects are not followed with credentials: set the target as the URL, {target}"
         raise SplitReadError(
             f"GET {response.place} failed: {said}",
             remedy=remedy
-            or "check the path, endpoints and parameters; a position that the server has "
-            "forgotten needs a query with a new checkpoint",
+            or "check the path, endpoints and parameters; if the server no longer has the position, start a "
+            "query with a new checkpoint",
         )
 
     def _retry_after_s(self, value: str | None) -> float | None:

@@ -146,7 +146,7 @@ class Connections:
         return self._known_settings[origin]
 
     def _late(self) -> Unanswered:
-        return Unanswered(f"no whole answer within {self._timeout_s:g} seconds (requestTimeout)")
+        return Unanswered(f"no complete answer within {self._timeout_s:g} seconds (requestTimeout)")
 
     def _taken(self, answer: Any) -> Answer:
         raw = answer.raw
@@ -182,8 +182,8 @@ class Connections:
     def _too_large(self, what: str) -> Refused:
         return Refused(
             f"the answer {what} more than the {self._max_body_bytes} bytes of maxResponseBytes",
-            "ask for smaller pages (pageSizeParam and pageSize, or a parameter in the path); or raise "
-            "maxResponseBytes, if the executors have the memory for several times as much",
+            "request smaller pages (pageSizeParam and pageSize, or a parameter in the path); or raise "
+            "maxResponseBytes, if the executors have several times that much memory",
         )
 
 
@@ -324,7 +324,7 @@ def _origin(request: Any) -> Origin:
     # As requests itself does once it has prepared the URL.
     parts = urlsplit(request.url)
     if parts.scheme not in _PORTS or parts.hostname is None:
-        raise ValueError("http:// or https:// and a host are expected")
+        raise ValueError("a URL with http:// or https:// and a host is expected")
     return parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme]
 
 
@@ -349,13 +349,13 @@ def _unpacked(answer: Any, pieces: Iterator[bytes]) -> Iterator[bytes]:
         headers = answer.headers
         yield from decoded(pieces, headers.get("Content-Encoding", ""), headers.get("Transfer-Encoding", ""))
     except UnknownCodingError as error:
-        raise Refused(str(error), "have the server answer with gzip or without compression") from None
+        raise Refused(str(error), "let the server answer with gzip or without compression") from None
     except CutOffError as error:
         raise Unanswered(str(error)) from None
 
 
 def _not_made(error: Exception) -> Refused:
-    return Refused(f"it cannot be made: {_told(error)}", "check the path, endpoints and headers")
+    return Refused(f"it cannot be sent: {_told(error)}", "check the path, endpoints and headers")
 
 
 def _broken(error: BaseException) -> Unanswered:

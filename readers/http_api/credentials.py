@@ -53,15 +53,15 @@ def _token(options: Options) -> str:
     if token is None and name is not None:
         raise OptionError(
             f"the environment variable {name} of option authEnv is not set on this executor",
-            remedy="set it for the Python workers of all executors (spark.executorEnv.* in the "
-            "configuration of Spark, or the environment that Spark is started in)",
+            remedy="set the variable for the Python workers of all executors (spark.executorEnv.* in the "
+            "configuration of Spark, or the environment in which Spark is started)",
         )
     token = (token or "").strip()
     if not _fits_header(token):
         raise OptionError(
-            f"the token of option {'authToken' if name is None else 'authEnv'} (not shown) has characters "
-            "that cannot be sent",
-            remedy="check for line breaks and characters beyond Latin-1 in it",
+            f"the token of option {'authToken' if name is None else 'authEnv'} (not shown) contains "
+            "characters that cannot be sent",
+            remedy="check the token for line breaks and characters outside Latin-1",
         )
     return token
 
@@ -71,7 +71,7 @@ def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
         if not _fits_header(value) or value != value.strip() or not name.strip():
             raise OptionError(
                 f"the header {name!r} of option headers has a value (not shown) that cannot be sent",
-                remedy="check for line breaks, blanks at its ends, and characters beyond Latin-1 in it",
+                remedy="check the value for line breaks, blanks at its ends, and characters outside Latin-1",
             )
     return headers
 

@@ -33,15 +33,15 @@ def _header_map(value: str) -> dict[str, str]:
     try:
         return msgspec.json.decode(value, type=dict[str, str])
     except msgspec.MsgspecError:
-        raise ValueError('a JSON object of texts is expected, such as {"Accept-Language": "en"}') from None
+        raise ValueError('a JSON object of strings is expected, such as {"Accept-Language": "en"}') from None
 
 
 RECORDS_PATH: Option[Path] = Option(
     name="recordsPath",
     parse=_path,
     default=(),
-    default_text="the whole answer is the list",
-    doc="Where the list of records is in an answer: names joined by dots, such as data.items.",
+    default_text="not set: the whole answer is the list",
+    doc="Position of the list of records in an answer: names joined by dots, such as data.items.",
 )
 PAGINATION: Option[str] = Option(
     name="pagination",
@@ -55,17 +55,18 @@ AT_END: Option[str] = Option(
     name="atEnd",
     parse=one_of("poll", "finish"),
     default="poll",
-    doc="What becomes of an endpoint that has no more records: poll asks again later, finish ends it for "
-    "good once a batch after the last records finds no more.",
+    doc="What happens to an endpoint that has no more records: poll requests it again later; finish ends it "
+    "for good after a batch that finds no new records.",
 )
 CURSOR_PATH: Option[Path | None] = Option(
     name="cursorPath",
     parse=optional(_path),
     default=None,
-    doc="Where the next cursor is in an answer, such as meta.next. Missing, null, false or empty: last page.",
+    doc="Position of the next cursor in an answer, such as meta.next. If it is missing, null, false or "
+    "empty, the page is the last one.",
 )
 CURSOR_PARAM: Option[str] = Option(
-    name="cursorParam", parse=text, default="cursor", doc="Parameter of the URL that takes the cursor."
+    name="cursorParam", parse=text, default="cursor", doc="URL parameter for the cursor."
 )
 START_CURSOR: Option[str | None] = Option(
     name="startCursor",
@@ -79,19 +80,20 @@ LINK_PATH: Option[Path | None] = Option(
     parse=optional(_path),
     default=None,
     default_text="the Link header",
-    doc="Where the URL of the next page is in an answer, such as links.next.",
+    doc="Position of the URL of the next page in an answer, such as links.next.",
 )
 EMPTY_PAGE_ENDS: Option[bool] = Option(
     name="emptyPageEnds",
     parse=boolean,
     default=False,
-    doc="A page without records is the end for now, although it names a next one: for APIs that always do.",
+    doc="A page without records is the end for now, even if it links to a next page: for APIs whose pages "
+    "always do.",
 )
 PAGE_PARAM: Option[str] = Option(
     name="pageParam",
     parse=text,
     default="page",
-    doc="Parameter of the URL that takes the page's number.",
+    doc="URL parameter for the number of the page.",
 )
 FIRST_PAGE: Option[int] = Option(
     name="firstPage",
@@ -104,33 +106,34 @@ PAGE_SIZE_PARAM: Option[str | None] = Option(
     name="pageSizeParam",
     parse=optional(text),
     default=None,
-    doc="Parameter of the URL that takes the records per page; needs pageSize.",
+    doc="URL parameter for the number of records per page; needs pageSize.",
 )
 PAGE_SIZE: Option[int | None] = Option(
     name="pageSize",
     parse=optional(integer(minimum=1)),
     default=None,
-    doc="Records per page. Needed by since, which notices by it that a page is too small for all records of "
-    "one time; pages by number need fewer requests with it.",
+    doc="Records per page. Needed by since, to detect that a page is too small for all records with the "
+    "same time; pages by number need fewer requests with it.",
 )
 SINCE_PARAM: Option[str] = Option(
     name="sinceParam",
     parse=text,
     default="since",
-    doc="Parameter of the URL that takes the time; the API has to give the records of that very time too.",
+    doc="URL parameter for the time; the API has to return records with exactly that time too.",
 )
 SINCE_FIELD: Option[Path | None] = Option(
     name="sinceField",
     parse=optional(_path),
     default=None,
-    doc="Where the time is in a record, such as updated_at; records have to come in its order, oldest first.",
+    doc="Position of the time in a record, such as updated_at; the API has to return records in the order "
+    "of this time, oldest first.",
     first_start_only=True,
 )
 START_SINCE: Option[str | None] = Option(
     name="startSince",
     parse=optional(text),
     default=None,
-    default_text="none: the first request has no sinceParam",
+    default_text="not set: the first request has no sinceParam",
     doc="Time of the first request, as the API writes it.",
     first_start_only=True,
 )
@@ -138,30 +141,30 @@ ID_FIELD: Option[Path | None] = Option(
     name="idField",
     parse=optional(_path),
     default=None,
-    default_text="a record is known by all it holds",
-    doc="Where the id is in a record, by which it is known again when other fields of it change.",
+    default_text="not set: a record is identified by its whole content",
+    doc="Position of the id in a record, which identifies the record when its other fields change.",
     first_start_only=True,
 )
 CHECK_RECORDS: Option[bool] = Option(
     name="checkRecords",
     parse=boolean,
     default=True,
-    doc="Check that the records around the place where reading goes on are those that were read before; "
-    "false goes on at the same number of records, whatever they are.",
+    doc="Check that the records around the position where reading continues are the records that were read "
+    "before; false: continue after the same number of records without a check.",
 )
 HEADERS: Option[dict[str, str]] = Option(
     name="headers",
     parse=_header_map,
     default={},
     default_text="none",
-    doc="Headers of each request, as a JSON object of texts. Never stored or shown.",
+    doc="Headers of each request, as a JSON object of strings. Never stored or shown.",
     secret=True,
 )
 AUTH_ENV: Option[str | None] = Option(
     name="authEnv",
     parse=optional(text),
     default=None,
-    doc="Environment variable of the executors that holds the token or password.",
+    doc="Environment variable of the executors that contains the token or password.",
 )
 AUTH_TOKEN: Option[str | None] = Option(
     name="authToken",
@@ -171,7 +174,7 @@ AUTH_TOKEN: Option[str | None] = Option(
     secret=True,
 )
 AUTH_HEADER: Option[str] = Option(
-    name="authHeader", parse=text, default="Authorization", doc="Header that takes the token."
+    name="authHeader", parse=text, default="Authorization", doc="Header for the token."
 )
 AUTH_SCHEME: Option[str | None] = Option(
     name="authScheme",
@@ -184,21 +187,21 @@ AUTH_PARAM: Option[str | None] = Option(
     name="authParam",
     parse=optional(text),
     default=None,
-    doc="Parameter of the URL that takes the token, instead of a header.",
+    doc="URL parameter for the token, instead of a header.",
 )
 HTTP_RETRIES: Option[int] = Option(
     name="httpRetries",
     parse=integer(minimum=0),
     default=5,
-    doc="How often a request is tried again after status 408, 429 or 5xx, a broken connection, a body that "
-    "is cut off, or a page that is not the one asked for.",
+    doc="How often a request is retried after status 408, 429 or 5xx, a broken connection, a truncated "
+    "body, or a wrong page.",
 )
 MAX_BACKOFF: Option[float] = Option(
     name="maxBackoff",
     parse=duration_s,
     default=60.0,
     default_text="1 minute",
-    doc="Longest pause before a request is tried again, also where Retry-After asks for more; without it "
+    doc="Longest pause before a request is retried, even if Retry-After asks for more; without Retry-After, "
     "pauses grow from 1 second.",
 )
 REQUEST_TIMEOUT: Option[float] = Option(
@@ -206,14 +209,14 @@ REQUEST_TIMEOUT: Option[float] = Option(
     parse=duration_s,
     default=60.0,
     default_text="1 minute",
-    doc="Longest time that a request may take: from the connection to the last byte of the answer.",
+    doc="Longest duration of a request, from the connection to the last byte of the answer.",
 )
 MAX_RESPONSE_BYTES: Option[int] = Option(
     name="maxResponseBytes",
     parse=size_bytes,
     default=128 * 1024 * 1024,
     default_text="128m",
-    doc="Largest answer, as it is sent and as it is once it is unpacked. A larger one fails the task.",
+    doc="Largest answer, both as sent and after decompression. A larger answer fails the task.",
 )
 
 HTTP_OPTIONS: tuple[Option[Any], ...] = (
@@ -265,22 +268,23 @@ def check_http_options(options: Options) -> None:
         for option in own:
             if pagination != chosen and options.is_set(option):
                 raise OptionError(
-                    f"option {option.name} is for pagination {pagination}, and pagination is {chosen}",
-                    remedy=f'add .option("pagination", "{pagination}"), or leave {option.name} out',
+                    f"option {option.name} is for pagination {pagination}, but pagination is {chosen}",
+                    remedy=f'add .option("pagination", "{pagination}"), or remove {option.name}',
                 )
     if chosen == "cursor":
-        options.require(CURSOR_PATH, why="pagination cursor takes the next cursor from each answer")
+        options.require(CURSOR_PATH, why="pagination cursor reads the next cursor from each answer")
     if chosen == "since":
-        options.require(SINCE_FIELD, why="pagination since goes on from the time of the last record")
-        options.require(PAGE_SIZE, why="a page that is full of records of one time has to be noticed")
+        options.require(SINCE_FIELD, why="pagination since continues from the time of the last record")
+        options.require(PAGE_SIZE, why="a page that is full of records with the same time has to be detected")
     if options[PAGE_SIZE_PARAM] is not None:
-        options.require(PAGE_SIZE, why="pageSizeParam asks for that many records")
+        options.require(PAGE_SIZE, why="pageSizeParam requests that many records")
     if options[AUTH_ENV] is not None and options[AUTH_TOKEN] is not None:
         raise OptionError(
-            "options authEnv and authToken are both set", remedy="leave one of them out: they are the same"
+            "options authEnv and authToken are both set", remedy="remove one of them: both set the same token"
         )
     if options[AUTH_PARAM] is not None and (options.is_set(AUTH_HEADER) or options.is_set(AUTH_SCHEME)):
         raise OptionError(
-            "option authParam puts the token into the URL, and authHeader or authScheme into a header",
-            remedy="leave one of them out",
+            "option authParam puts the token into the URL, but authHeader or authScheme puts it into a "
+            "header",
+            remedy="remove one of the options",
         )

@@ -65,7 +65,7 @@ class PageWalk(Walk):
             page = self._fetched(split, number) if pages else start
             first = self._place_after(page, split, rest + 1)
         if first is None:
-            raise changed_records(page.place, "the record that was read last is not where it was")
+            raise changed_records(page.place, "the last record that was read is not at its previous position")
         return number, page, first
 
     def _fetched(self, split: HttpSplit, number: int, known: set[bytes] | None = None) -> Page:
@@ -76,7 +76,7 @@ class PageWalk(Walk):
                 return Page([], None, response.place)
             records = records_of(response, self._records_path)
             if self._checks and known and records and self._identity.page_digest(records) in known:
-                raise repeated(response.place, "the page has the records of a page before it")
+                raise repeated(response.place, "the page has the records of an earlier page")
             return Page(records, None, response.place)
 
         url = with_params(split.split_id, {**self._size_params, self._param: number})

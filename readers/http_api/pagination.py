@@ -82,14 +82,18 @@ class Walk(ABC):
             records = step.records[:left]
             left -= len(records)
             if left == 0 and not self._is_last(records, end, step.place):
-                raise changed_records(step.place, "the batch is read again, and ends with another record now")
+                raise changed_records(
+                    step.place, "the batch is read again, but it now ends with another record"
+                )
             if records:
                 yield replace(step, records=records)
             if left == 0:
                 return
         if self._checks:
             place = self._client.shown(split.split_id)
-            raise changed_records(place, f"the batch is read again, and its last {left} records are gone")
+            raise changed_records(
+                place, f"the batch is read again, but its last {left} records no longer exist"
+            )
 
     def steps_to_the_end(self, split: HttpSplit) -> Iterator[Step]:
         """Like ``steps``, where the end matters: it is the end when two looks in a row find nothing.
@@ -146,7 +150,9 @@ class ChainWalk(Walk):
             ends = page.following is None or (self._empty_page_ends and not page.records)
             ends = ends or page.following == split.at
             if first is None and (ends or split.taken <= len(page.records)):
-                raise changed_records(page.place, "the record that was read last is not where it was")
+                raise changed_records(
+                    page.place, "the last record that was read is not at its previous position"
+                )
             records = [] if first is None else page.records[first:]
             if ends:
                 if records:
@@ -165,7 +171,7 @@ class ChainWalk(Walk):
             # A page that names itself and has nothing new is how some servers say that it is the last.
             is_last = following == split.at and len(records) <= split.taken
             if following is not None and following in known and not is_last:
-                raise repeated(response.place, "the answer leads back to a page that was read before")
+                raise repeated(response.place, "the answer links back to a page that was read before")
             return Page(records, following, response.place)
 
         return self._client.get(self._url(split), accept, home=split.split_id)

@@ -134,9 +134,9 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         if not any(client.same_server(split.split_id, url) for url in endpoints_of(options)):
             raise SplitReadError(
                 f"the state has the endpoint {client.shown(split.split_id)}, whose server no option names: "
-                "no request is made to it",
-                remedy="set path or endpoints to it, if it is yours; a savepoint whose API has moved needs "
-                "pathRewrite",
+                "no request is sent to that server",
+                remedy="if the server is yours, set path or endpoints to the endpoint; a savepoint of an "
+                "API that has moved needs pathRewrite",
             )
 
     def _is_given_up(self, split: HttpSplit) -> bool:

@@ -78,9 +78,9 @@ class RecordConverter:
         if found is not None:
             name, row = found
             raise SplitReadError(
-                f"{place}: the column {name} is NOT NULL and record {first + row} of the page has no value "
+                f"{place}: the column {name} is NOT NULL, but record {first + row} of the page has no value "
                 "for it",
-                remedy="declare the column without NOT NULL",
+                remedy="remove NOT NULL from the column",
             )
         return batch
 
@@ -93,7 +93,7 @@ def _corrupt_index(schema: pa.Schema, name: str) -> int | None:
     if not pt.is_string(field.type) or not field.nullable:
         raise SchemaError(
             f"the column {name} for malformed records is {field.type}{'' if field.nullable else ' NOT NULL'}",
-            remedy=f"declare {name} as a string that can be null, or name another column by "
+            remedy=f"declare {name} as a nullable string, or name another column with "
             f"{CORRUPT_RECORD_COLUMN.name}",
         )
     return index

@@ -47,9 +47,9 @@ class SinceWalk(Walk):
     def __init__(self, options: Options, client: HttpClient) -> None:
         super().__init__(options, client)
         self._param = options[SINCE_PARAM]
-        self._field = options.require(SINCE_FIELD, why="pagination since goes on from the last record")
+        self._field = options.require(SINCE_FIELD, why="pagination since continues after the last record")
         self._start = options[START_SINCE]
-        self._size = options.require(PAGE_SIZE, why="a full page has to be noticed")
+        self._size = options.require(PAGE_SIZE, why="a full page has to be detected")
 
     def steps(self, split: HttpSplit) -> Iterator[Step]:
         """A position is the newest time that was read, and which of its records were."""
@@ -90,7 +90,7 @@ class SinceWalk(Walk):
         if left and self._checks:
             difference = f"{left} fewer" if left > 0 else "more"
             raise changed_records(
-                page.place, f"the batch is read again, and there are {difference} records than before"
+                page.place, f"the batch is read again, but there are {difference} records than before"
             )
 
     def _is_past(self, newest: _Dated, limit: Time, left: int, place: str) -> bool:
@@ -120,9 +120,10 @@ class SinceWalk(Walk):
             new = self._new(page, split)
             if not new and (page.has_link or len(records) >= self._size):
                 raise Doubtful(
-                    f"{page.place}: the page is full and has nothing new, so there is no way to what follows",
-                    "more records may be of one time than a page holds: ask for larger pages (pageSizeParam "
-                    "and pageSize); or use pagination cursor or link, if the API has it",
+                    f"{page.place}: the page is full but has no new record, so the following records cannot "
+                    "be reached",
+                    "more records may have the same time than fit on a page: request larger pages "
+                    "(pageSizeParam and pageSize), or use pagination cursor or link, if the API supports it",
                 )
             return page, new
 
@@ -140,9 +141,9 @@ class SinceWalk(Walk):
             dated = _Dated(record, time, written, number)
             if before is not None and self._is_before(dated, before.time, page.place):
                 raise SplitReadError(
-                    f"{page.place}: record {number} of the page is of {written!r}, older than the one before "
-                    f"it, of {before.written!r}",
-                    remedy="have the API sort by sinceField, oldest first, by a parameter in the path",
+                    f"{page.place}: record {number} of the page has the time {written!r}, which is older "
+                    f"than {before.written!r} of the record before it",
+                    remedy="let the API sort by sinceField, oldest first, with a parameter in the path",
                 )
             before = dated
             if reached is not None:
@@ -161,5 +162,5 @@ class SinceWalk(Walk):
             raise SplitReadError(
                 f"{place}: record {dated.number} of the page has the time {dated.written!r}, which cannot be "
                 f"compared with {time}",
-                remedy="name a field by option sinceField whose values are all numbers, or all times",
+                remedy="set option sinceField to a field whose values are all numbers or all times",
             ) from None

@@ -67,7 +67,7 @@ def converter(
     parser = _number_parser(kind)
     if parser is None:
         raise SchemaError(
-            f"column {field.name}: a CSV file cannot hold {kind}",
+            f"column {field.name}: a CSV file cannot contain {kind}",
             remedy="read the column as string and convert it afterwards (from_json, from_csv)",
         )
     return parser

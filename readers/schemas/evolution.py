@@ -61,8 +61,8 @@ class SchemaEvolution:
         at = schema.get_field_index(name)
         if at < 0 or not types.is_string(schema.field(at).type) or not schema.field(at).nullable:
             raise SchemaError(
-                f"the column {name} is for rescued data, and the schema has no such string column",
-                remedy=f"add it to the schema: {name} string; or name another by rescuedDataColumn",
+                f"the column {name} is for rescued data, but the schema has no string column with this name",
+                remedy=f"add {name} string to the schema, or name another column with rescuedDataColumn",
             )
         return cls(schema=schema.remove(at), mode=mode, rescued_at=at, elsewhere=(*elsewhere, name))
 
@@ -100,9 +100,9 @@ class SchemaEvolution:
         """The error for new columns."""
         columns = columns_text(new)
         return NewColumnsError(
-            f"{place}: there are columns that the schema does not have: {columns}",
+            f"{place}: the schema does not have these columns: {columns}",
             columns=columns,
-            remedy="give a schema that has them, or move the file out of the source's path; no row of "
+            remedy="give a schema with these columns, or move the file out of the source's path; no row of "
             "the batch was delivered",
         )
 

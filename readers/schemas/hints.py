@@ -45,6 +45,6 @@ def _with(kind: pa.DataType, path: list[str], hint: pa.Field) -> pa.DataType:
         key = _with(kind.key_type, rest, hint) if step == "key" else kind.key_type
         return pa.map_(key, _with(kind.item_type, rest, hint) if step == "value" else kind.item_type)
     raise SchemaError(
-        f"schemaHints name {hint.name}, and what {step} is to be a part of is {kind}",
-        remedy="give the type of the whole column, as in tags array<struct<name: string>>",
+        f"option schemaHints contains {hint.name}, but {step} cannot be a part of {kind}",
+        remedy="give the type of the whole column, such as tags array<struct<name: string>>",
     )

@@ -96,6 +96,6 @@ def of_spark(path: str, stored: pa.Schema) -> pa.Schema:
             fields.append(pa.field(field.name, spark_type(field.type)))
         except NoCommonTypeError as error:
             raise SchemaError(
-                f"{path}: column {field.name}: {error}", remedy="give the schema, without this column"
+                f"{path}: column {field.name}: {error}", remedy="give a schema without this column"
             ) from None
     return pa.schema(fields)

@@ -124,7 +124,7 @@ def _widened(one: pa.Field, other: pa.Field, paths: tuple[str, str]) -> pa.DataT
     except NoCommonTypeError:
         raise SchemaError(
             f"column {one.name} is {one.type} in {paths[0]} and {other.type} in {paths[1]}",
-            remedy=f'give its type by .option("schemaHints", "{one.name} string"), or the whole schema',
+            remedy=f'set its type with .option("schemaHints", "{one.name} string"), or the whole schema',
         ) from None
 
 

@@ -13,32 +13,32 @@ SAMPLING_FILES: Option[int] = Option(
     name="samplingFiles",
     parse=integer(minimum=1),
     default=10,
-    doc="Where no schema is given: into how many files to look for it, spread evenly over all paths in "
-    "their order, first and last included.",
+    doc="If no schema is given: the number of files from which it is inferred, spread evenly over all paths "
+    "in their order, including the first and the last.",
 )
 SCHEMA_HINTS: Option[pa.Schema | None] = Option(
     name="schemaHints",
     parse=optional(parse_columns),
     default=None,
-    doc="Where no schema is given: columns that are known, as in id bigint, tags array<string>. They go "
-    "before what is found in the files, and are added where nothing is.",
+    doc="If no schema is given: known columns, such as id bigint, tags array<string>. They override the "
+    "inferred types, and add columns that the files do not have.",
 )
 SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
     name="schemaEvolutionMode",
     parse=optional(one_of("none", "rescue", "failOnNewColumns", "addNewColumns")),
     default=None,
-    default_text="addNewColumns where the schema is inferred, none where it is given",
-    doc="What to do when a file has columns that the schema does not have. addNewColumns: record the wider "
-    "schema, then fail; the query goes on with it when it is restarted. failOnNewColumns: fail until the "
-    "schema is changed. rescue: keep them in rescuedDataColumn. none: do not read them.",
+    default_text="addNewColumns if the schema is inferred, none if it is given",
+    doc="What to do if a file has columns that the schema does not have. addNewColumns: record the wider "
+    "schema, then fail; a restarted query continues with it. failOnNewColumns: fail until the schema is "
+    "changed. rescue: keep the columns in rescuedDataColumn. none: do not read them.",
 )
 RESCUED_DATA_COLUMN: Option[str | None] = Option(
     name="rescuedDataColumn",
     parse=optional(text),
     default=None,
-    doc="Name of a string column for what the other columns cannot hold: a JSON object of the fields of a "
-    "row that are not in the schema or do not fit its types, and of _file_path. Null where nothing is left "
-    "over.",
+    doc="Name of a string column for data that other columns cannot represent: a JSON object with "
+    "_file_path and the fields of a row that are not in the schema or do not fit its types. Null if "
+    "there are no such fields.",
 )
 
 INFERENCE_OPTIONS: tuple[Option[Any], ...] = (SAMPLING_FILES, SCHEMA_HINTS, SCHEMA_EVOLUTION_MODE)

@@ -70,8 +70,8 @@ def test_a_file_that_vanished_is_left_out_counted_and_listed(
     batches.restart()
     with caplog.at_level(logging.WARNING, "flip27_source"):
         assert whole_batch(batches) == ["4"]
-    told = f"split {tmp_path}/b.txt could not be read and was skipped: FileMissingError: {tmp_path}/b.txt is"
-    assert f"checkpoint 1: {told} not there any more" in caplog.text
+    told = f"split {tmp_path}/b.txt could not be read and was skipped: FileMissingError: {tmp_path}/b.txt"
+    assert f"checkpoint 1: {told} no longer exists" in caplog.text
     ledger = batches.snapshot().ledger
     assert (ledger.ignored_count, [item.split.path for item in ledger.ignored]) == (
         1,
@@ -99,7 +99,7 @@ def test_what_was_left_out_is_in_the_views_of_splits_and_files(tmp_path: Path) -
     whole_batch(batches)
     (row,) = [row for row in rows_of_view("splits", batches) if row["status"] == "ignored"]
     assert (row["split_id"], row["attempts"]) == (f"{tmp_path}/b.txt", 3)
-    assert "is not there any more" in row["error"]
+    assert "no longer exists" in row["error"]
     assert [row["ignored"] for row in rows_of_view("checkpoints", batches)] == [0, 1]
 
 
@@ -144,8 +144,8 @@ def test_a_damaged_file_is_left_out_with_all_of_its_rows_and_its_position(tmp_pa
     batches.restart()
     assert whole_batch(batches) == ["4"]
     (ignored,) = batches.snapshot().ledger.ignored
-    assert f"{tmp_path}/b.gz is cut off or damaged" in ignored.error
-    assert f"within its first {size} bytes" in ignored.error
+    assert f"{tmp_path}/b.gz is truncated or damaged" in ignored.error
+    assert f"within its first {size} stored bytes" in ignored.error
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_an_option_for_another_error_does_not_help(tmp_path: Path) -> None:
     cut_off(tmp_path / "damaged.gz")
     batches = files_at(tmp_path, ignoreMissingFiles="true")
     batches.trigger()
-    with pytest.raises(SplitReadError, match=r"damaged.gz is cut off or damaged"):
+    with pytest.raises(SplitReadError, match=r"damaged.gz is truncated or damaged"):
         lines(batches)
 
 
@@ -189,7 +189,7 @@ def test_a_large_damaged_file_fails_its_task_once_and_is_left_out_then(
     land(tmp_path, good="2")
     batches = files_at(tmp_path, ignoreCorruptFiles="true")
     batches.trigger()
-    with pytest.raises(SplitReadError, match="cut off or damaged"):
+    with pytest.raises(SplitReadError, match="truncated or damaged"):
         lines(batches)
     assert lines(batches, attempt=1) == ["2"]
 

@@ -69,7 +69,7 @@ def test_rows_of_many_short_lines_come_in_batches_that_suit_spark(tmp_path: Path
 
 @pytest.mark.parametrize("schema", ["value int", "a string, b string"])
 def test_another_schema_than_one_string_is_refused(schema: str) -> None:
-    with pytest.raises(SchemaError, match="the text reader gives one column of type string"):
+    with pytest.raises(SchemaError, match="the text reader returns one column of type string"):
         read_batches(TextReader(), [], arrow_schema(schema))
 
 
@@ -165,7 +165,7 @@ def test_files_with_other_lines_are_not_cut_into_ranges(tmp_path: Path, option: 
     assert not TextReader.can_read_ranges("a.txt", options)
     assert TextReader.can_read_ranges("a.txt", Options.parse({}, TextReader.options))
     (tmp_path / "a").write_bytes(b"abc")
-    with pytest.raises(SplitReadError, match="only as a whole"):
+    with pytest.raises(SplitReadError, match="only whole files"):
         read_batches(TextReader(), [split_of(tmp_path / "a", 1)], arrow_schema("value string"), option)
 
 

@@ -88,7 +88,7 @@ def test_a_file_that_cannot_be_read_is_not_looked_into_where_it_need_not_be_read
     land(tmp_path, "a", '{"id": 1}')
     land(tmp_path, "b", '{"name": "x"}')
     (tmp_path / "in" / "c.gz").write_bytes(gzip.compress(b'{"c": 1}')[:-4])
-    with pytest.raises(SplitReadError, match=r"/in/c.gz is cut off or damaged"):
+    with pytest.raises(SplitReadError, match=r"/in/c.gz is truncated or damaged"):
         found_out(tmp_path)
     assert found_out(tmp_path, **options) == "id bigint, name string"
 
@@ -166,7 +166,7 @@ def test_a_new_column_fails_the_query_once_and_the_restart_goes_on_with_it_and_l
     engine.restart()
     with pytest.raises(NewColumnsError) as caught:
         engine.process_all_available()
-    assert "/in/c, byte 0: there are columns that the schema does not have: name string" in str(caught.value)
+    assert "/in/c, byte 0: the schema does not have these columns: name string" in str(caught.value)
     assert "they are recorded as version 2 of its schema" in str(caught.value)
     assert len(engine.batches) == 1
     engine.restart()

@@ -176,7 +176,7 @@ def test_blocks_of_other_codecs_are_read_without_more_packages(tmp_path: Path, c
     whole = path.read_bytes()
     at = -40 if codec == "snappy" else whole.index(b"\x28\xb5\x2f\xfd")  # only one of them has checksums
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at:][1:])
-    with pytest.raises(CorruptFileError, match=r"/a is cut off or damaged: block at byte \d+"):
+    with pytest.raises(CorruptFileError, match=r"/a is truncated or damaged: block at byte \d+"):
         read_table(AvroReader(), [path], "v long")
 
 
@@ -185,24 +185,24 @@ def test_a_file_that_is_cut_off_is_an_error_with_the_position(tmp_path: Path, ke
     path = write(tmp_path / "cut", "string", [f"text {number}" for number in range(1000)])
     whole = path.read_bytes()
     path.write_bytes(whole[:kept] if kept else bytes(500))
-    with pytest.raises(CorruptFileError, match=r"/cut is cut off or damaged: .*byte \d+"):
+    with pytest.raises(CorruptFileError, match=r"/cut is truncated or damaged: .*byte \d+"):
         read_table(AvroReader(), [path], "v string")
 
 
 def test_damage_inside_a_block_is_an_error_with_block_and_record(tmp_path: Path) -> None:
     path = write(tmp_path / "a", "string", ["abc", "def"])
     path.write_bytes(path.read_bytes().replace(b"\x06def", b"\x06d\xffe"))
-    with pytest.raises(CorruptFileError, match=r"block at byte \d+, record 1 in it: UnicodeDecodeError"):
+    with pytest.raises(CorruptFileError, match=r"block at byte \d+, record 1 of the block: Unicode"):
         read_table(AvroReader(), [path], "v string")
     path = write(tmp_path / "b", "string", ["abc", "def"])
     path.write_bytes(path.read_bytes().replace(b"\x06def", b"\x04def"))
-    with pytest.raises(CorruptFileError, match=r"block at byte \d+: bytes follow its last record"):
+    with pytest.raises(CorruptFileError, match=r"block at byte \d+: bytes follow the last record"):
         read_table(AvroReader(), [path], "v string")
 
 
 def test_a_column_that_does_not_fit_is_an_error_with_file_and_column(tmp_path: Path) -> None:
     path = write(tmp_path / "a", "string", ["x"])
-    with pytest.raises(SchemaError, match=r"/a: column v: .*does not become int64"):
+    with pytest.raises(SchemaError, match=r"/a: column v: .*cannot be converted to int64"):
         read_table(AvroReader(), [path], "v long")
 
 
@@ -217,7 +217,7 @@ def test_a_record_that_contains_itself_is_refused_and_may_be_left_out(tmp_path: 
 def test_values_that_are_no_records_are_refused(tmp_path: Path) -> None:
     with (tmp_path / "a").open("wb") as file:
         fastavro.writer(file, "long", [1])
-    with pytest.raises(SchemaError, match=r"/a holds values of type .*long.*, not records"):
+    with pytest.raises(SchemaError, match=r"/a contains values of type .*long.* instead of records"):
         read_table(AvroReader(), [tmp_path / "a"], "v long")
 
 

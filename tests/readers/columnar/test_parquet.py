@@ -160,7 +160,7 @@ def test_a_column_that_spark_does_not_convert_is_an_error_with_file_and_column(
 ) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": stored}), path)
-    with pytest.raises(SchemaError, match=r"a\.parquet: column v: .*does not become"):
+    with pytest.raises(SchemaError, match=r"a\.parquet: column v: .*cannot be converted to"):
         read_table(ParquetReader(), [path], f"v {wanted}")
     with pytest.raises(Exception, match=r"PARQUET|Parquet"):
         spark.read.schema(f"v {wanted}").parquet(str(path)).collect()
@@ -201,7 +201,7 @@ def test_columns_are_found_by_name_in_any_case_missing_are_null_and_others_are_i
 
 def test_a_name_that_is_there_twice_in_different_case_is_an_error(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1], "A": [2]}), tmp_path / "x.parquet")
-    with pytest.raises(SchemaError, match=r"x\.parquet: column a is there more than once: a, A"):
+    with pytest.raises(SchemaError, match=r"x\.parquet: column a occurs more than once: a, A"):
         read_table(ParquetReader(), [tmp_path / "x.parquet"], "a long")
 
 
@@ -337,7 +337,7 @@ def test_a_schema_that_cannot_be_read_is_not_damage_which_a_policy_would_pass_ov
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"s": [{"a": 1, "b": 2}]}), path, store_schema=False)
     path.write_bytes(with_marked_list(path.read_bytes()))
-    with pytest.raises(SplitReadError, match=r"a\.parquet: Arrow does not read the schema") as caught:
+    with pytest.raises(SplitReadError, match=r"a\.parquet: Arrow cannot read the schema") as caught:
         read_table(ParquetReader(), [path], "s struct<a: long>")
     assert caught.value.ignored_by is None
 
@@ -382,16 +382,16 @@ def test_dates_of_the_old_calendar_are_refused_and_not_shifted(spark: SparkSessi
     [new] = (tmp_path / "new").glob("*.parquet")
     expected: list[dict[str, Any]] = [{"d": dt.date(2000, 1, 1)}]
     assert read_table(ParquetReader(), [new], "d date").to_pylist() == expected
-    with pytest.raises(SchemaError, match=r"column d: it holds dates before 1900"):
+    with pytest.raises(SchemaError, match=r"column d: it contains dates before 1900"):
         read_table(ParquetReader(), [old], "d date")
 
 
 NOT_FOUND = {
-    "no row": (pa.list_(pa.int32()), [[1, 2, 3]], "Arrow reads 0 of the 1 rows of row group 0"),
+    "no row": (pa.list_(pa.int32()), [[1, 2, 3]], "Arrow returns 0 of the 1 rows of row group 0"),
     "half a row": (
         pa.map_(pa.string(), pa.struct([("x", pa.timestamp("ms")), ("y", pa.bool_())])),
         [[("b", {"x": 1032937477007, "y": True})]],
-        "Arrow reads no row of row group 0: .* child array invalid",
+        "Arrow returns no row of row group 0: .* child array invalid",
     ),
 }
 

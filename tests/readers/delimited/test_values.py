@@ -287,7 +287,7 @@ def test_null_and_empty_values_are_those_of_the_options(
 @pytest.mark.parametrize("kind", ["array<int>", "struct<a: int>", "map<string, int>"])
 @pytest.mark.usefixtures("spark")
 def test_types_that_a_csv_file_cannot_hold_are_refused(kind: str) -> None:
-    with pytest.raises(SchemaError, match="column v: a CSV file cannot hold"):
+    with pytest.raises(SchemaError, match="column v: a CSV file cannot contain"):
         read_batches(DelimitedReader(), [], arrow_schema(f"v {kind}"))
 
 

@@ -73,15 +73,15 @@ class Bad:
 
 BAD = {
     "truncated parquet": Bad(
-        write=lambda path: (write_parquet(path), cut_off(path)), said="is cut off or damaged",
+        write=lambda path: (write_parquet(path), cut_off(path)), said="is truncated or damaged",
         reader=ParquetReader,
     ),
     "truncated avro": Bad(
-        write=lambda path: (write_avro(path), cut_off(path)), said="is cut off or damaged: block at byte",
+        write=lambda path: (write_avro(path), cut_off(path)), said="is truncated or damaged: block at byte",
         reader=AvroReader,
     ),
     "invalid UTF-8": Bad(
-        write=avro_of_latin1, said="is cut off or damaged: block at byte", reader=AvroReader
+        write=avro_of_latin1, said="is truncated or damaged: block at byte", reader=AvroReader
     ),
     "invalid UTF-8 where lines must be whole": Bad(
         write=lambda path: path.write_bytes(b'{"id": "1"}\n{"id": "\xe9"}\n'), options={"mode": "FAILFAST"},
@@ -89,7 +89,7 @@ BAD = {
     ),
     "half-written gzip": Bad(
         write=lambda path: (path.write_bytes(gzip.compress(JSON)), cut_off(path)), name="bad.gz",
-        said="is cut off or damaged: Compressed file ended before the end-of-stream marker was reached "
+        said="is truncated or damaged: Compressed file ended before the end-of-stream marker was reached "
         "(within its first",
     ),
     "a file that grew": Bad(
@@ -101,7 +101,7 @@ BAD = {
         said=f"had {len(JSON)} bytes when it was discovered and has {len(JSON) // 2} now",
     ),
     "a file that vanished": Bad(
-        write=lambda path: path.write_bytes(JSON), then=Path.unlink, said="is not there any more",
+        write=lambda path: path.write_bytes(JSON), then=Path.unlink, said="no longer exists",
         ignored_by="ignoreMissingFiles",
     ),
     "a line without end": Bad(
@@ -207,7 +207,7 @@ def test_an_empty_file_is_not_bad_whatever_the_policy(tmp_path: Path, reader: ty
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from tests.readers import test_bad_file_policies as t
+from tests.readers.files import test_bad_file_policies as t
 bad = t.Bad(write=lambda path: path.write_text("secret"), then=lambda path: path.chmod(0), said="")
 for policy in ("fail", "ignore", "quarantine"):
     folder = Path(sys.argv[1]) / policy

@@ -99,7 +99,7 @@ def test_a_file_that_vanished_elsewhere_is_missing_too(name: str) -> None:
     split = FileSplit(path="memory://bad_files/gone", length=10, modified_us=0)
     error = failure(name, split, others=False)
     assert isinstance(error, FileMissingError)
-    assert "memory://bad_files/gone is not there any more" in str(error)
+    assert "memory://bad_files/gone no longer exists" in str(error)
 
 
 @each_format
@@ -124,7 +124,7 @@ def test_a_file_that_was_written_by_half_is_damaged(tmp_path: Path, name: str, b
     (tmp_path / "a").write_bytes(whole[: len(whole) // 2])
     error = failure(name, split_of(tmp_path / "a"), others=beside_others)
     assert isinstance(error, CorruptFileError)
-    assert f"{tmp_path}/a is cut off or damaged" in str(error)
+    assert f"{tmp_path}/a is truncated or damaged" in str(error)
     assert error.ignored_by == "ignoreCorruptFiles"
 
 
@@ -139,8 +139,8 @@ def test_a_gzip_file_that_was_written_by_half_is_damaged_and_says_where(
     (tmp_path / "a.gz").write_bytes(whole[:half])
     error = failure(name, split_of(tmp_path / "a.gz"), others=beside_others)
     assert isinstance(error, CorruptFileError)
-    assert "/a.gz is cut off or damaged: Compressed file ended" in str(error)
-    assert f"within its first {half} bytes, as they are stored" in str(error)
+    assert "/a.gz is truncated or damaged: Compressed file ended" in str(error)
+    assert f"within its first {half} stored bytes" in str(error)
 
 
 @each_format
@@ -207,7 +207,7 @@ def test_a_short_limit_of_lines_is_exact_also_where_lines_are_read_together(
 
 PROGRAM = """
 import sys
-from tests.readers import test_bad_files as t
+from tests.readers.files import test_bad_files as t
 from pathlib import Path
 for name, (reader, schema, _) in t.FORMATS.items():
     try:
@@ -253,9 +253,9 @@ def bad_avro(path: Path) -> Path:
 
 
 BAD: dict[str, tuple[Read, Callable[[Path], Path], str]] = {
-    "json": (JsonLinesReader, bad_gzip, "bad.gz is cut off or damaged"),
-    "parquet": (ParquetReader, bad_parquet, "bad.gz is cut off or damaged"),
-    "avro": (AvroReader, bad_avro, r"bad.gz is cut off or damaged: block at byte"),
+    "json": (JsonLinesReader, bad_gzip, "bad.gz is truncated or damaged"),
+    "parquet": (ParquetReader, bad_parquet, "bad.gz is truncated or damaged"),
+    "avro": (AvroReader, bad_avro, r"bad.gz is truncated or damaged: block at byte"),
 }
 
 

@@ -189,7 +189,7 @@ def test_a_file_that_is_not_there_fails_in_its_turn_and_not_before() -> None:
         given = fetched_ahead([server.split(name) for name in ("a", "b", "c")], OPTIONS)
         contents = [fetched for _, fetched in given if fetched is not None]
         assert contents[0].result(DEADLINE_S) == b"a"
-        with pytest.raises(SplitReadError, match=r"/b is not there any more"):
+        with pytest.raises(SplitReadError, match=r"/b no longer exists"):
             contents[1].result(DEADLINE_S)
         assert contents[2].result(DEADLINE_S) == b"c"
 

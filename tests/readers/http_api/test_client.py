@@ -48,7 +48,7 @@ def test_retries_begin_anew_with_each_request(api: HttpApi) -> None:
         (HangsUp(), "the connection broke"),
         (Cuts(), "the body was cut off: .*Incomplete"),
         (Cuts("chunked"), "the body was cut off: "),
-        (Cuts("close"), "the answer is no JSON: Input data was truncated"),
+        (Cuts("close"), "the answer is not JSON: Input data was truncated"),
     ],
 )
 def test_after_the_last_retry_the_error_says_what_failed_how_often(
@@ -79,8 +79,8 @@ def test_a_server_that_is_not_there_is_named(api: HttpApi) -> None:
     ("status", "remedy"),
     [
         (400, "check the path, endpoints and parameters"),
-        (401, "check the credential: authEnv or authToken"),
-        (403, "check what the credential"),
+        (401, "check the credential (authEnv or authToken)"),
+        (403, "check the permissions of the credential"),
         (404, "check the path and endpoints"),
         (410, "start a query with a new checkpoint"),
         (302, "redirects are not followed with credentials"),
@@ -99,7 +99,7 @@ def test_redirects_are_not_followed_but_told(api: HttpApi) -> None:
     api.misbehaves(Fails(301, location="/none/elsewhere?token=abc"))
     with pytest.raises(SplitReadError, match="status 301 Moved Permanently") as caught:
         read(api, "none", authToken=SECRET)
-    assert "give the URL that it leads to, /none/elsewhere?token=***" in str(caught.value)
+    assert "set the target as the URL, /none/elsewhere?token=***" in str(caught.value)
     assert len(api.requests) == 1
 
 
@@ -112,16 +112,16 @@ def test_the_first_of_numbered_pages_has_to_be_there(api: HttpApi) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"<html>", r"the answer is no JSON: .*: '<html>'"),
-        (b"", r"the answer is no JSON: .*: ''"),
+        (b"<html>", r"the answer is not JSON: .*: '<html>'"),
+        (b"", r"the answer is not JSON: .*: ''"),
         (
             b'{"items": []}',
-            "no list of records at recordsPath data.items: has nothing there; the answer has items",
+            "no list of records at recordsPath data.items: the member is missing; the answer has items",
         ),
         (b'{"data": {"items": {}}}', "no list of records at recordsPath data.items: Expected `array`"),
         (b'{"data": []}', "no list of records at recordsPath data.items: Expected `object`"),
-        (b'{"data": {"items": [{}, 5]}}', "record 1 of the page is no JSON object: '5'"),
-        (b'{"data": {"items": []}, "meta": {"next": [1]}}', r"the value at meta.next is no cursor: '\[1\]'"),
+        (b'{"data": {"items": [{}, 5]}}', "record 1 of the page is not a JSON object: '5'"),
+        (b'{"data": {"items": []}, "meta": {"next": [1]}}', r"the value at meta.next is not a cursor: "),
     ],
 )
 def test_an_answer_of_another_shape_is_an_error_that_says_where_and_what(
@@ -244,7 +244,7 @@ def test_an_error_of_the_connection_does_not_tell_the_credential() -> None:
 
 def test_a_link_that_holds_the_credential_is_refused(api: HttpApi) -> None:
     api.misbehaves(Says(b"[]", headers=(("Link", f'</next?other={SECRET}>; rel="next"'),)))
-    with pytest.raises(SplitReadError, match="holds the credential, which is never stored") as caught:
+    with pytest.raises(SplitReadError, match="contains the credential, which is never stored") as caught:
         read(api, "link", authToken=SECRET)
     assert SECRET not in str(caught.value)
 
@@ -252,7 +252,7 @@ def test_a_link_that_holds_the_credential_is_refused(api: HttpApi) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"authToken": "a\nb"}, r"the token of option authToken \(not shown\) has characters"),
+        ({"authToken": "a\nb"}, r"the token of option authToken \(not shown\) contains characters"),
         (
             {"authEnv": "NOT_SET_ANYWHERE"},
             "the environment variable NOT_SET_ANYWHERE of option authEnv is not set",
@@ -265,7 +265,7 @@ def test_a_link_that_holds_the_credential_is_refused(api: HttpApi) -> None:
         ({"pagination": "since", "pageSize": "5"}, "option sinceField is not set"),
         ({"pagination": "since", "sinceField": "at"}, "option pageSize is not set"),
         ({"pageSizeParam": "limit"}, "option pageSize is not set"),
-        ({"pageParam": "p"}, "option pageParam is for pagination page, and pagination is none"),
+        ({"pageParam": "p"}, "option pageParam is for pagination page, but pagination is none"),
         ({"recordsPath": "a..b"}, "names joined by dots"),
     ],
 )

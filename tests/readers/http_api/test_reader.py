@@ -208,7 +208,9 @@ def test_nothing_new_gives_no_progress(api: HttpApi) -> None:
 def test_a_page_that_loses_the_record_read_last_is_not_read_on_quietly(api: HttpApi, kind: str) -> None:
     share = read(api, kind)
     del api.records[2]
-    with pytest.raises(SplitReadError, match="the record that was read last is not where it was") as caught:
+    with pytest.raises(
+        SplitReadError, match="record that was read is not at its previous position"
+    ) as caught:
         read(api, kind, share.position)
     assert "oldest first" in str(caught.value)
 
@@ -238,7 +240,7 @@ def test_a_server_that_keeps_repeating_a_page_is_an_error_and_not_a_loop(api: Ht
 
 def test_pages_by_number_that_repeat_are_an_error_and_not_rows(api: HttpApi) -> None:
     api.misbehaves(None, *[Repeats()] * 6)
-    with pytest.raises(SplitReadError, match="the page has the records of a page before it"):
+    with pytest.raises(SplitReadError, match="the page has the records of an earlier page"):
         read(api, "page")
 
 
@@ -299,14 +301,14 @@ def test_since_keeps_equal_records_without_ids_apart_by_their_number(api: HttpAp
 
 def test_more_records_of_one_time_than_a_page_holds_are_an_error(api: HttpApi) -> None:
     api.records = [{"id": number, "at": "2026-01-01T00:00:00Z"} for number in range(5)]
-    with pytest.raises(SplitReadError, match="the page is full and has nothing new") as caught:
+    with pytest.raises(SplitReadError, match="the page is full but has no new record") as caught:
         read(api, "since")
-    assert "ask for larger pages" in str(caught.value)
+    assert "request larger pages" in str(caught.value)
 
 
 def test_since_refuses_records_that_come_newest_first(api: HttpApi) -> None:
     api.records = records(9, 3)
-    with pytest.raises(SplitReadError, match="record 1 of the page is of '2026-01-01T00:00:01Z', older"):
+    with pytest.raises(SplitReadError, match="record 1 of the page has the time '2026-01-01T00:00:01Z'"):
         read(api, "none", pagination="since", sinceField="at", pageSize="9")
 
 

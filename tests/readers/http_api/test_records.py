@@ -82,7 +82,7 @@ def test_malformed_records_are_kept_dropped_or_refused_as_the_mode_says(
 
 
 def test_a_null_in_a_column_that_is_not_null_is_refused(spark: SparkSession, api: HttpApi) -> None:
-    with pytest.raises(SplitReadError, match="column id is NOT NULL and record 1 of the page has no value"):
+    with pytest.raises(SplitReadError, match="column id is NOT NULL, but record 1 of the page has no value"):
         table(api, [b'{"id": 1}', b'{"id": null}'], "id long not null")
 
 

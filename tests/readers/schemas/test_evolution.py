@@ -153,7 +153,7 @@ JSON_RESCUED: dict[str, tuple[str, str, dict[str, Any] | None]] = {
     "a list of more": ("l array<struct<a: int>>", '{"l": [{"a": 1}, {"b": 2}]}', {"l": [{"a": 1}, {"b": 2}]}),
     "a map with a misfit": ("m map<string, bigint>", '{"m": {"k": "x"}}', {"m": {"k": "x"}}),
     "a map": ("m map<string, bigint>", '{"m": {"k": 1}}', None),
-    "another case": ("a bigint", '{"A": 1}', {"A": 1}),
+    "different case": ("a bigint", '{"A": 1}', {"A": 1}),
     "text that is not ascii": ("a bigint", '{"\u00e9": "\\ud83d\\ude00"}', {"\u00e9": "\U0001f600"}),
     "half a pair": ("a bigint", '{"b": "\\ud83d"}', {"b": "?"}),
     "large numbers": ("a int", '{"a": 12345678901234567890.5}', {"a": 12345678901234567890.5}),

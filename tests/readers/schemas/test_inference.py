@@ -385,7 +385,7 @@ def test_hints_go_before_what_is_found_and_add_what_is_not(tmp_path: Path) -> No
 def test_hints_lead_into_structs(hint: str, expected: str) -> None:
     inferred = parse_columns("o struct<x: bigint, y: string>")
     if "element" in hint:
-        with pytest.raises(SchemaError, match=r"name o.l.element.a, and what element is to be a part of"):
+        with pytest.raises(SchemaError, match=r"o\.l\.element\.a, but element cannot be a part of int32"):
             hinted(parse_columns("o struct<l: int>"), parse_columns(hint))
         inferred = parse_columns("o struct<x: bigint, y: string, l: array<struct<a: bigint>>>")
     assert columns_text(hinted(inferred, parse_columns(hint))) == expected
