@@ -19,9 +19,9 @@ from .watch import command as watch_command
 
 app = typer.Typer(
     name="flip27",
-    help="State of flip27 sources: look at it, save it, change it; and whether a machine is ready for them.",
+    help="Inspect, save and change the state of flip27 sources, and check that a machine is ready for them.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # it may show local variables, and there are secrets in them
+    pretty_exceptions_enable=False,  # they would show local variables, which may contain secrets
 )
 for one_command in (demo_command, new_command, check_command, watch_command):
     app.add_typer(one_command.group)
@@ -31,7 +31,7 @@ app.add_typer(edit_commands.group, name="edit")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; its exit code: 0 done, 1 refused or wrong, 2 wrong usage, 3 a check failed."""
+    """Run one command line; return its exit code: 0 done, 1 refused, 2 wrong usage, 3 failed check."""
     try:
         app(args=arguments, prog_name="flip27")
     except SystemExit as ended:

@@ -1,4 +1,4 @@
-"""SplitErrorPolicy: what becomes of a split that cannot be read, by the options of its source (R12). Pure."""
+"""SplitErrorPolicy: how a source's options handle splits that cannot be read (R12). Pure."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _NOT_THE_SPLIT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitErrorPolicy:
-    """What the options make of a split that cannot be read.
+    """How the options handle a split that cannot be read.
 
     Attributes:
         on_error: ``onSplitError``.
-        ignored_by: the options that leave out splits which fail in a certain way, as far as they are on.
-        max_attempts: how many times reading a split is tried. max_quarantined: in all.
+        ignored_by: names of the enabled options that skip splits with a certain error.
+        max_attempts: attempts to read a split. max_quarantined: maximum number of quarantined splits.
     """
 
     on_error: str
@@ -59,20 +59,20 @@ class SplitErrorPolicy:
 
     @property
     def fails_always(self) -> bool:
-        """Whether every split has to be read: then nothing is held back."""
+        """Whether every split must be read; then no rows are held back."""
         return self.on_error == "fail" and not self.ignored_by
 
     def outcome(self, error: Exception) -> SplitStatus | None:
-        """What becomes of a split that cannot be read for this; None: its task fails.
+        """The result of a split that fails with this error; None: its task fails.
 
-        The option that is for this very error goes before ``onSplitError``, which is for all.
+        An option for this specific error takes precedence over ``onSplitError``.
         """
         if isinstance(error, _NOT_THE_SPLIT) or isinstance(error.__cause__, _NOT_THE_SPLIT):
             return None
         return SplitStatus.IGNORED if self.names(error) else _OUTCOMES.get(self.on_error)
 
     def names(self, error: Exception) -> bool:
-        """Whether an option that is on is for this very error."""
+        """Whether an enabled option applies to this specific error."""
         return isinstance(error, SplitReadError) and error.ignored_by in self.ignored_by
 
 

@@ -233,7 +233,7 @@ def _check(
 
 def _skip(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
     candidates = to_be_read(ground.history, ground.name, ground.head)
-    chosen = selection.chosen(candidates, "that is still to be read")
+    chosen = selection.chosen(candidates, "that waits to be read")
     return _by_ids(request, chosen), _changes(chosen, "is never read"), []
 
 
@@ -339,8 +339,8 @@ def _target(ground: _Ground, to_checkpoint: int | None, to_time: dt.datetime | N
     if names:
         oldest = dt.datetime.fromtimestamp(_made_ms(ground.history, names[0]) / 1000, dt.UTC)
         retained = (
-            f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained, the oldest made "
-            f"at {oldest.isoformat(timespec='seconds')}"
+            f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained, the first from "
+            f"{oldest.isoformat(timespec='seconds')}"
         )
     raise EditError(
         f"the source cannot be rewound to {what}",

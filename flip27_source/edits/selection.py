@@ -128,7 +128,7 @@ class Selection:
 
 
 def to_be_read(history: History, name: CheckpointName, head: CheckpointDocument) -> Iterator[Candidate]:
-    """Splits that wait, splits that the enumerator holds, and live splits; ``head`` is the newest document."""
+    """Waiting splits, splits that the enumerator holds, and live splits; ``head`` is the newest document."""
     for block in head.raw.ledger.waiting:
         for split in history.splits(name, head, block.splits) or ():
             yield Candidate(split=split, now="waits for a batch")

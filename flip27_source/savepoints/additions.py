@@ -1,7 +1,7 @@
 """Additions: files that readers add to a savepoint of a running query; each is complete or absent.
 
-Readers write into the savepoint itself. If a write fails, reading continues and the savepoint fails: a file in
-the lineage records what is missing.
+Readers write into the savepoint itself. If a write fails, reading continues and the savepoint fails: a file
+in the lineage records what is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Creating savepoints: a running query takes one at its next batch boundary; for a stopped one it is a copy."""
+"""Creating savepoints: a running query takes one at its next batch boundary; otherwise one is copied."""
 
 from __future__ import annotations
 

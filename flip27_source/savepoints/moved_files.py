@@ -30,8 +30,8 @@ class MovedFiles:
         if not issubclass(kind, RewritesPaths):
             raise OptionError(
                 f"option {PATH_REWRITE.name} is set, but {kind.__name__} cannot rewrite paths",
-                remedy=f"remove the option, or write class {kind.__name__}(RewritesPaths[YourSplit], ...) with "
-                "a method rewrite_split",
+                remedy=f"remove the option, or write class {kind.__name__}(RewritesPaths[YourSplit], ...) "
+                "with a method rewrite_split",
             )
         self._kind: type[RewritesPaths[Any]] = kind
         self._stored = stored_splits(kind)

@@ -212,7 +212,7 @@ class _Asking:
         """Whether the request is gone: answered by the driver or here, or deleted as the driver has ended."""
         begun = said = time.monotonic()
         pause_s = _FIRST_PAUSE_S
-        self._progress(f"sent a request to {self._driver}; waiting for its next batch boundary")
+        self._progress(f"{self._driver} has the request; waiting for its next batch boundary")
         while self._asked.request_id in self._requests.ids():
             now = time.monotonic()
             if self._is_finished_here():
@@ -263,10 +263,10 @@ class _Asking:
                 f"readable (flip27 savepoint list): {_below(self._to, savepoint_folder(name))}",
             )
         raise StateLocationError(
-            f"the savepoint was not taken within {timeout_s:g} s: {self._driver} is alive but reached no batch "
-            "boundary; the request was withdrawn, and nothing was created",
-            remedy="set a timeout longer than the trigger's interval (--timeout); or copy the newest complete "
-            "checkpoint at once (--copy)",
+            f"the savepoint was not taken within {timeout_s:g} s: {self._driver} is alive but reached no "
+            "batch boundary; the request was withdrawn, and nothing was created",
+            remedy="set a timeout longer than the trigger's interval (--timeout); or copy the newest "
+            "complete checkpoint at once (--copy)",
         )
 
     def _standing(self) -> str:

@@ -57,8 +57,8 @@ def copy_query(
 ) -> StoredQuery:
     """Copy Spark's checkpoint after a batch, and the state of the query's other sources, into a savepoint.
 
-    The query may run: files of the batch no longer change. Spark may delete files of older batches meanwhile;
-    they are not needed.
+    The query may run: files of the batch no longer change. Spark may meanwhile delete files of older
+    batches, which are not needed.
 
     Raises:
         MissingStateError: Spark has meanwhile deleted the batch itself.
@@ -71,7 +71,7 @@ def copy_query(
     else:
         raise MissingStateError(
             f"files of batch {batch.batch_id} in {redacted(batch.checkpoint)} vanished during the copy",
-            remedy="try again, or raise spark.sql.streaming.minBatchesToRetain: the query's batches are short",
+            remedy="try again, or raise spark.sql.streaming.minBatchesToRetain: batches are too short",
         )
     beside = open_store(f"{directory}/{SOURCES}", storage_options)
     for lineage, name in others:

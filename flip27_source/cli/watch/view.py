@@ -1,4 +1,4 @@
-"""Watching: what a source is doing, from its state location alone. Reads; is told the time; draws nothing."""
+"""Watching: the progress of a source, from its state location alone. Read-only; draws nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flip27_source.state_tables.predicates import EVERYTHING
 from ..state.rows import Place, Row, checkpoint_row, view_rows
 
 WINDOW = 10
-"""Over how many of the newest batches rates are taken."""
+"""Number of newest batches from which rates are computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """What one checkpoint says, and the reports on it."""
+    """One checkpoint and its reports."""
 
     row: Row
     reports: dict[int, Row]
@@ -86,7 +86,7 @@ class _Batch:
 
 @dataclass(slots=True)
 class Watcher:
-    """Looks at a place again and again; what cannot change any more is read once."""
+    """Reads a location repeatedly; final checkpoints are read only once."""
 
     place: Place
     _batches: dict[CheckpointName, _Batch] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Watcher:
         )
 
     def _batch(self, history: History, name: CheckpointName, newest: CheckpointName) -> _Batch | None:
-        """A checkpoint of the window; all but the newest are final."""
+        """A checkpoint in the window; all except the newest are final."""
         if name in self._batches:
             return self._batches[name]
         row = checkpoint_row(history, name)
@@ -142,7 +142,7 @@ class Watcher:
         return batch
 
     def _queued(self, history: History, name: CheckpointName, document: CheckpointDocument) -> int:
-        """Splits that a DiscoveringEnumerator has found and not handed out; 0 for other enumerators."""
+        """Splits that a DiscoveringEnumerator has found and not assigned; 0 for other enumerators."""
         pages = held_pages(document)
         return sum(self._size(history, name, document, page.splits) - page.taken for page in pages)
 
@@ -178,7 +178,7 @@ class Watcher:
 
 
 def _rows_per_s(batches: Sequence[_Batch]) -> float | None:
-    """None where not every batch of the window has reports."""
+    """The rows per second; None if a batch in the window has no reports."""
     if not all(batch.reports for batch in batches[:-1]):
         return None
     rows = [sum(report["rows"] for report in batch.reports.values()) for batch in batches[:-1]]
@@ -186,7 +186,7 @@ def _rows_per_s(batches: Sequence[_Batch]) -> float | None:
 
 
 def _per_s(batches: Sequence[_Batch], amounts: Sequence[int]) -> float | None:
-    """What the batches before the newest read, by the time from the first of them to the newest."""
+    """The amounts of all batches except the newest, divided by the time from the first to the newest."""
     passed = (batches[-1].created_at - batches[0].created_at).total_seconds()
     return sum(amounts) / passed if passed > 0 else None
 
