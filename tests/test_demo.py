@@ -46,7 +46,7 @@ def test_a_query_killed_in_a_batch_delivers_every_row_exactly_once(tmp_path: Pat
 
 
 def test_more_kills_than_batches_are_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(DemoError, match="only sure to make 3"):
+    with pytest.raises(DemoError, match="only guarantee 3"):
         run(DemoSettings(files=30, files_per_batch=10, kills=3, parent=tmp_path), Console(file=io.StringIO()))
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Answer: what a command has to say, as data and as text. Values alone; ``rendering`` prints them."""
+"""Answer: the result of a command, as data and as text. Only values; ``rendering`` prints them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Drawing: TypeAlias = "Callable[[Console], None]"
-"""Draws on the console by itself; it has no secrets."""
+"""A function that draws on the console; its output contains no secrets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table for people: columns by name, cells of any type, None where nothing is known."""
+    """A table for people: column names, and cells of any type; None for unknown values."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -23,13 +23,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a command has to say.
+    """The result of a command.
 
     Attributes:
-        data: the machine form, what ``--json`` prints: its fields are documented and stay.
+        data: the machine-readable form for ``--json``; its fields are documented and stable.
         shown: the form for people, on standard output.
         notes: lines for people, on standard error.
-        exit_code: 0 where the command did what it was asked for.
+        exit_code: 0 if the command succeeded.
     """
 
     data: Any

@@ -1,6 +1,6 @@
-"""Commands: what all of them have in common. Functions that return an Answer become commands of the app.
+"""Commands: the common part of all commands. Functions that return an Answer become commands of the app.
 
-Every command has ``--json``; its errors are printed without secrets, and become its exit code.
+Every command has ``--json``; its errors are printed without secrets and determine its exit code.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .hiding import Hidden
 from .rendering import Rendering
 
 DONE, REFUSED, CHECK_FAILED = 0, 1, 3
-"""Exit codes; 2 is wrong usage, of which Typer takes care."""
+"""Exit codes; 2 is wrong usage, which Typer handles."""
 
 Storage = Annotated[
     list[str] | None,
     typer.Option(
         "--storage",
         metavar="NAME=VALUE",
-        help="An option of the file system, as storage.NAME of the source; VALUE may be JSON. Repeatable.",
+        help="An option of the file system, like storage.NAME of the source; VALUE may be JSON. Repeatable.",
     ),
 ]
 Lineage = Annotated[
-    str | None, typer.Option("--lineage", help="Which one, where several queries share the state location.")
+    str | None, typer.Option("--lineage", help="The lineage, if several queries share the state location.")
 ]
 Location = Annotated[
     str,
     typer.Argument(
         metavar="LOCATION",
-        help="A state location, a lineage in it, a savepoint, or the checkpoint location of a query (best: "
-        "Spark knows which batch is complete).",
+        help="A state location, a lineage in it, a savepoint, or the checkpoint location of a query (best, "
+        "since Spark's logs show which batches are complete).",
     ),
 ]
 StateLocation = Annotated[
@@ -53,11 +53,10 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Answer])
 
 
 def command(group: typer.Typer, name: str, *, example: str, answers: str) -> Callable[[CommandT], CommandT]:
-    """Adds a function that returns an Answer as a command, with ``--json`` beside its own options.
+    """Add a function that returns an Answer as a command, with ``--json`` besides its own options.
 
     Args:
-        example: a line that uses it. answers: what ``--json`` prints; both are shown by ``--help`` and in
-            docs/cli.md.
+        example: a command line. answers: what ``--json`` prints; ``--help`` and docs/cli.md show both.
     """
 
     def add(function: CommandT) -> CommandT:
@@ -81,7 +80,7 @@ def command(group: typer.Typer, name: str, *, example: str, answers: str) -> Cal
 
 
 def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
-    """The values of a repeatable option ``NAME=VALUE``, by name; wrong usage where one has no ``=``."""
+    """The values of a repeatable option ``NAME=VALUE``, by name; a value without ``=`` is wrong usage."""
     found = {}
     for text in texts or ():
         name, mark, value = text.partition("=")
@@ -92,7 +91,7 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
 
 
 def storage_options(texts: list[str] | None) -> dict[str, Any]:
-    """What ``--storage`` gave, read as the source reads its ``storage.*`` options."""
+    """The values of ``--storage``, parsed like the source's ``storage.*`` options."""
     given = {f"storage.{name}": value for name, value in pairs(texts, "--storage").items()}
     return Options.parse(given, ()).with_prefix("storage.")
 
@@ -109,7 +108,7 @@ def _run(answering: Callable[[], Answer], values: dict[str, Any], *, as_json: bo
 
 
 def _by_name(values: dict[str, Any]) -> dict[str, Any]:
-    """What the command line gave, each ``NAME=VALUE`` under its name."""
+    """The values on the command line, each ``NAME=VALUE`` under its name."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         for item in value if isinstance(value, list) else [value]:

@@ -1,4 +1,4 @@
-"""Hiding for commands: the same as for what is stored."""
+"""Hiding secrets in the output of commands, as in stored texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flip27``: the entry point; ``app`` has the commands. Without their libraries it says what to install."""
+"""``flip27``: the entry point; ``app`` defines the commands. Names the package of a missing library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LIBRARIES = frozenset({"typer", "rich"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code (docs/cli.md)."""
+    """Run one command; return its exit code (docs/cli.md)."""
     try:
         # The help is printed without rich too; a command is not, so none begins without it.
         import rich  # noqa: F401

@@ -35,17 +35,17 @@ _NOTHING = "-"
 
 
 def say_meanwhile(text: str) -> None:
-    """Print a line on standard error while a command waits; it holds no secret."""
+    """Print a line on standard error while a command waits; the line contains no secret."""
     print(text, file=sys.stderr, flush=True)
 
 
 class Rendering:
-    """Prints what commands answer.
+    """Prints the results of commands.
 
     Args:
         out, notes: standard output and standard error.
-        as_json: machine form: one JSON value on standard output, and nothing else there.
-        hidden: takes secrets out of everything that is printed.
+        as_json: machine-readable form: one JSON value on standard output, and nothing else.
+        hidden: removes secrets from all output.
     """
 
     def __init__(self, out: Console, notes: Console, *, as_json: bool, hidden: Hidden) -> None:
@@ -70,7 +70,7 @@ class Rendering:
             self._line(self._notes, note)
 
     def error(self, error: Flip27Error) -> None:
-        """Print an error: in words on standard error, as ``{"error": ...}`` with ``--json``."""
+        """Print an error: as text on standard error, or as ``{"error": ...}`` with ``--json``."""
         if self._as_json:
             kind = type(error).__name__
             self._json({"error": {"kind": kind, "what": error.what, "remedy": error.remedy}})
@@ -97,7 +97,7 @@ class Rendering:
 
 
 def cell_text(value: Any) -> str:
-    """A value as people read it."""
+    """A value as text for people."""
     if value is None:
         return ""
     if isinstance(value, dt.datetime):
@@ -124,8 +124,8 @@ def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _drawn(table: Table, rows: Sequence[Sequence[str]], width: int) -> RenderableType:
-    """A table, or where the screen is too narrow for it a list of the cells of each row."""
-    # Columns of which nothing is known are left out.
+    """A table, or a list of the cells of each row if the screen is too narrow for the table."""
+    # Columns without values are omitted.
     known = [index for index in range(len(table.columns)) if not rows or any(row[index] for row in rows)]
     names = [name.replace("_", " ") for name in table.columns]
     longest = [max(map(len, (*names[i].split(), *(row[i] for row in rows)))) for i in range(len(names))]
@@ -146,7 +146,7 @@ def _drawn(table: Table, rows: Sequence[Sequence[str]], width: int) -> Renderabl
 
 
 def _listed(names: Sequence[str], row: Sequence[str]) -> RenderableType:
-    """One row, a line for each of its cells."""
+    """One row, with a line for each cell."""
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
@@ -162,10 +162,10 @@ def _styled(cell: str) -> Text:
 
 
 def _print(console: Console, text: str) -> None:
-    # Not by rich, which expands tabs.
+    # Not printed by rich, which expands tabs.
     print(text, file=console.file)
 
 
 def _printable(text: str) -> str:
-    """A text of several lines in which file names cannot control the terminal."""
+    """A text of several lines with escapes for characters that could control the terminal."""
     return "\n".join("\t".join(map(shown_path, line.split("\t"))) for line in text.split("\n"))

@@ -1,6 +1,6 @@
-"""The coordination: FLIP-27's OperatorCoordinator. Pure and single-threaded: no I/O, no clock, no chance.
+"""The coordination: FLIP-27's OperatorCoordinator. Pure and single-threaded: no I/O, clock or randomness.
 
-Open `coordinator` first: facts in, decisions out; `gateway` and `checkpoint_states` hold the tables of
-states, and `packing` makes tasks of splits. A test here that needs Spark, a sleep or a file shows a
-decision in the wrong place.
+Open `coordinator` first: facts in, decisions out; `gateway` and `checkpoint_states` contain the state
+tables, and `packing` packs splits into tasks. If a test here needs Spark, a sleep or a file, a decision is in
+the wrong place.
 """

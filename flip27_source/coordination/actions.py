@@ -1,8 +1,8 @@
 """Pending actions: side effects that are due once a checkpoint is complete (R7). Pure.
 
-An action is stored in every checkpoint document from the one it was added for until it has been
-performed, so it happens at least once, whatever crashes: actions are idempotent. One that keeps
-failing stays in the state with its error, for all to see.
+An action is stored in every checkpoint document, from the one that it was added for until it has been
+performed, so it happens at least once despite crashes: actions are idempotent. An action that keeps
+failing stays in the state with its error, where it is visible.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class PendingAction:
     """An action that is not known to be done.
 
     Attributes:
-        action: the author's value, handed to ``perform``.
-        due_checkpoint_id: it may be performed when this checkpoint is complete.
-        attempts: how many times it failed. error: how it failed last.
+        action: the author's value, passed to ``perform``.
+        due_checkpoint_id: the action is due when this checkpoint is complete.
+        attempts: number of failures. error: the last error.
     """
 
     action: Any
@@ -32,11 +32,11 @@ class PendingAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionPolicy:
-    """What becomes of actions that fail.
+    """How failed actions are handled.
 
     Attributes:
-        max_attempts: after so many failures an action is not tried again in this run.
-        fail: then the query fails; otherwise the action stays in the state as it is.
+        max_attempts: after this many failures an action is not tried again in this run.
+        fail: whether the query then fails; otherwise the action stays in the state.
     """
 
     max_attempts: int = 5
@@ -44,7 +44,7 @@ class ActionPolicy:
 
 
 class PendingActions:
-    """The actions of one coordinator, in the order they were added."""
+    """The actions of one coordinator, in the order in which they were added."""
 
     __slots__ = ("_actions", "_given_up", "_next", "_policy", "_running")
 
@@ -55,25 +55,25 @@ class PendingActions:
         self._running: set[int] = set()
         self._given_up: set[int] = set()
         for action in restored:
-            # A restart is a new chance: somebody may have mended the cause.
+            # After a restart attempts count from 0: the cause may have been fixed.
             self._add(replace(action, attempts=0))
 
     @property
     def pending(self) -> tuple[PendingAction, ...]:
-        """All that are not known to be done; they belong into the next document."""
+        """All actions that are not known to be done; the next document contains them."""
         return tuple(self._actions.values())
 
     @property
     def given_up(self) -> int:
-        """How many failed too often and are not tried again in this run."""
+        """Number of actions that failed too often and are not tried again in this run."""
         return len(self._given_up)
 
     def add(self, action: Any, due_checkpoint_id: int) -> None:
-        """To be performed once ``due_checkpoint_id`` is complete."""
+        """Add an action that is due once ``due_checkpoint_id`` is complete."""
         self._add(PendingAction(action=action, due_checkpoint_id=due_checkpoint_id))
 
     def take_due(self, checkpoint_id: int) -> list[tuple[int, Any]]:
-        """What is due at the completion of ``checkpoint_id`` and not under way, with its number."""
+        """The actions that are due at the completion of ``checkpoint_id`` and not running, with numbers."""
         due = [
             (number, item.action)
             for number, item in self._actions.items()
@@ -85,10 +85,10 @@ class PendingActions:
         return due
 
     def ended(self, number: int, error: str | None) -> None:
-        """An action that was taken is done, or has failed.
+        """An action that was taken has succeeded or failed.
 
         Raises:
-            ActionError: it failed too often, and the policy is to fail.
+            ActionError: the action failed too often, and the policy is to fail.
         """
         self._running.discard(number)
         if error is None:
@@ -103,8 +103,8 @@ class PendingActions:
             raise ActionError(
                 f"action {item.action!r:.300} of checkpoint {item.due_checkpoint_id} failed "
                 f"{item.attempts} times: {error}",
-                remedy="mend the cause and restart the query: the action is in the state and is tried "
-                "again; with onActionError=keep the query goes on and the action stays listed",
+                remedy="fix the cause and restart the query: the action is in the state and is tried "
+                "again; with onActionError=keep the query continues and the action stays listed",
             )
 
     def _add(self, action: PendingAction) -> None:

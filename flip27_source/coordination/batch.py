@@ -1,4 +1,4 @@
-"""Batch: what is collected for the plan of one checkpoint. Pure."""
+"""Batch: collects splits and events for the plan of one checkpoint. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .subtask_reports import ReportDemand
 
 
 class Batch(Generic[SplitT]):
-    """Splits, free or bound to a subtask, and events; ``owners`` are the ids of the splits."""
+    """Splits, free or pinned to a subtask, and events; ``owners`` are the ids of the splits."""
 
     __slots__ = ("_events", "_free", "_pinned", "budget", "owners")
 
@@ -24,16 +24,16 @@ class Batch(Generic[SplitT]):
         self._events: dict[int, list[SourceEvent]] = {}
 
     def add(self, split: SplitT, size: SplitSize, subtask_id: int | None, owner: str) -> None:
-        """Add a split; ``subtask_id`` None when planning may place it anywhere.
+        """Add a split; ``subtask_id`` is None if any subtask may read it.
 
         Raises:
-            ContractError: its size is not made of counts.
+            ContractError: its size is not made of whole numbers.
         """
         if not size.has_counts:
             raise ContractError(
-                f"the size of split {split.split_id!r:.300} is {size}",
+                f"the size of split {split.split_id!r:.300} is invalid: {size}",
                 remedy="give files, rows and bytes as whole numbers, 0 or more; rows and bytes may be None "
-                "where they are not known",
+                "if they are not known",
             )
         self.budget.take(size)
         self.owners.append(owner)
@@ -43,7 +43,7 @@ class Batch(Generic[SplitT]):
             self._pinned.append((subtask_id, split))
 
     def add_events(self, subtask_id: int, events: list[SourceEvent]) -> None:
-        """Add events to a subtask, behind those that are there."""
+        """Append events for a subtask."""
         if events:
             self._events.setdefault(subtask_id, []).extend(events)
 
@@ -55,7 +55,7 @@ class Batch(Generic[SplitT]):
         reports: ReportDemand,
         each_apart: bool,
     ) -> Plan[SplitT]:
-        """Who reads what; ``each_apart``: a subtask for each split, as far as there are any."""
+        """The plan of the batch; ``each_apart``: one subtask per split, while there are subtasks left."""
         packed = pack(
             self._free,
             self._pinned,

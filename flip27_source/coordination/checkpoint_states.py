@@ -1,7 +1,7 @@
-"""The states of a checkpoint as the coordinator sees it. Its states are the table CHECKPOINT_TRANSITIONS.
+"""The states of the coordinator between and during checkpoints, as the table CHECKPOINT_TRANSITIONS.
 
-At most one checkpoint is pending, for Spark's batches do not overlap. An abort has no call: the
-coordinator is made anew from the checkpoint before (R8). Pure.
+At most one checkpoint is pending, because Spark's batches do not overlap. An abort has no call: a new
+coordinator is created from the previous checkpoint (R8). Pure.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ..errors import ProtocolError
 class CheckpointState(Enum):
     IDLE = "none is pending"
     PENDING = "one is pending"
-    """Frozen, told to Spark or about to be, and not known to be complete."""
+    """The checkpoint is frozen and not known to be complete."""
 
 
 class CheckpointCall(Enum):
-    """What is told to the coordinator."""
+    """The calls to the coordinator."""
 
     TRIGGER = "trigger, the next id"
     TRIGGER_OTHER = "trigger, another id"
@@ -28,16 +28,16 @@ class CheckpointCall(Enum):
     ACKNOWLEDGE_UNKNOWN = "a report of a subtask that is not in the plan"
     ACKNOWLEDGE_OTHER = "a report on another checkpoint"
     REPEAT = "a required report is missing, and its splits are read again"
-    COMPLETE = "complete, every required report is there"
+    COMPLETE = "complete, every required report exists"
     COMPLETE_EARLY = "complete, a required report is missing"
     COMPLETE_OTHER = "complete, an earlier id"
-    COMPLETE_UNSEEN = "complete, an id not seen yet"
+    COMPLETE_UNSEEN = "complete, an unknown id"
     STAND = "the whole state between two batches"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTransition:
-    """One cell of the table; ``rule``: what is done, and why."""
+    """One cell of the table; ``rule``: the effect and the reason."""
 
     state: CheckpointState
     call: CheckpointCall
@@ -52,17 +52,19 @@ _Transition = CheckpointTransition
 CHECKPOINT_TRANSITIONS: tuple[CheckpointTransition, ...] = (
     _Transition(_IDLE, _Call.TRIGGER, _PENDING, "plan, freeze, close the gateways (R2, R3, R4)"),
     _Transition(_IDLE, _Call.ACKNOWLEDGE_OTHER, _IDLE, "dropped: late (S25)"),
-    _Transition(_IDLE, _Call.COMPLETE_OTHER, _IDLE, "dropped: complete already (R7)"),
-    _Transition(_IDLE, _Call.STAND, _IDLE, "what edits are applied to"),
-    _Transition(_PENDING, _Call.ACKNOWLEDGE, _PENDING, "kept; the gateway of the subtask opens (R4, I4)"),
+    _Transition(_IDLE, _Call.COMPLETE_OTHER, _IDLE, "dropped: already complete (R7)"),
+    _Transition(_IDLE, _Call.STAND, _IDLE, "the state that edits are applied to"),
+    _Transition(_PENDING, _Call.ACKNOWLEDGE, _PENDING, "stored; the gateway of the subtask opens (R4, I4)"),
     _Transition(_PENDING, _Call.ACKNOWLEDGE_AGAIN, _PENDING, "dropped: the first report counts (R5, S33)"),
     _Transition(_PENDING, _Call.ACKNOWLEDGE_UNKNOWN, _PENDING, "dropped (S33)"),
-    _Transition(_PENDING, _Call.ACKNOWLEDGE_OTHER, _PENDING, "dropped: late, or of a stale driver (R9, S25)"),
+    _Transition(
+        _PENDING, _Call.ACKNOWLEDGE_OTHER, _PENDING, "dropped: late, or from a stale driver (R9, S25)"
+    ),
     _Transition(_PENDING, _Call.REPEAT, _PENDING, "by onMissingReport=repeat (R6)"),
-    _Transition(_PENDING, _Call.COMPLETE, _IDLE, "reports are folded in once, all gateways open (R4, R7)"),
-    _Transition(_PENDING, _Call.COMPLETE_OTHER, _PENDING, "dropped: complete already (R7)"),
+    _Transition(_PENDING, _Call.COMPLETE, _IDLE, "reports are processed once, all gateways open (R4, R7)"),
+    _Transition(_PENDING, _Call.COMPLETE_OTHER, _PENDING, "dropped: already complete (R7)"),
 )
-"""Every call that is allowed; what is missing is a bug of the runtime."""
+"""Every allowed call; any other call is a bug in the runtime."""
 
 _BY_CELL = {(item.state, item.call): item for item in CHECKPOINT_TRANSITIONS}
 

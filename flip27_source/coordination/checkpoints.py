@@ -1,4 +1,4 @@
-"""The values of a checkpoint: what was asked, what was frozen, what it waits for.
+"""The values of a checkpoint: its metadata, the frozen snapshot, and the reports that it waits for.
 
 Names and roles are Flink's (CheckpointMetaData, CheckpointMetrics, PendingCheckpoint,
 CompletedCheckpoint; runtime/checkpoint). Pure values.
@@ -19,20 +19,20 @@ from .packing import Plan
 from .subtask_reports import AcknowledgeResult, ReportDemand, SubtaskReport
 
 INITIAL_CHECKPOINT_ID = 0
-"""The id of "nothing yet"; the first checkpoint is 1, as in Flink."""
+"""The id before the first checkpoint, which is 1, as in Flink."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMetadata:
-    """What a checkpoint is triggered with (Flink CheckpointMetaData, FLINK-5777 for the rest).
+    """The parameters of a checkpoint (Flink CheckpointMetaData; FLINK-5777 for savepoints).
 
     Attributes:
         checkpoint_id: strictly increasing along one lineage, from 1.
         timestamp_ms: when it was triggered, milliseconds since the epoch.
-        is_savepoint: whether it becomes a savepoint; that makes one by itself.
+        is_savepoint: whether it becomes a savepoint; this alone is a reason for a checkpoint.
         target_directory: where a savepoint is written; None for plain checkpoints.
-        edits: those that were applied since the checkpoint before; they make one by themselves.
-        answered: requests that earlier checkpoints have applied, and whose files may still be there.
+        edits: the edits applied since the previous checkpoint; they alone are a reason for a checkpoint.
+        answered: requests that earlier checkpoints have applied and whose files may still exist.
     """
 
     checkpoint_id: int
@@ -45,7 +45,7 @@ class CheckpointMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSummary:
-    """What a checkpoint amounts to; shown in the offset.
+    """The numbers of a checkpoint, shown in the offset.
 
     Attributes:
         splits: splits in the plan. files, rows, bytes: their known sizes, added up.
@@ -91,11 +91,11 @@ class WaitingEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedSplit(Generic[SplitT]):
-    """A split that cannot be read and was set aside, or left out: no row of it was delivered.
+    """A split that cannot be read and was quarantined or skipped: none of its rows were delivered.
 
     Attributes:
-        checkpoint_id: the batch that it was to be read in.
-        attempts: how many times reading it was tried. error: how it failed last.
+        checkpoint_id: the checkpoint whose batch should have read it.
+        attempts: number of attempts to read it. error: the last error.
     """
 
     split: SplitT
@@ -106,11 +106,11 @@ class QuarantinedSplit(Generic[SplitT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerState(Generic[SplitT]):
-    """What the ledger owns after a checkpoint (DESIGN: where a split is).
+    """The ledger's state after a checkpoint (DESIGN: where a split is).
 
     Attributes:
-        live: unbounded splits at the position from which the next batch goes on.
-        pins: the subtask that a live split stays with, by split id; most have none.
+        live: unbounded splits at the position where the next batch continues.
+        pins: the subtask that a live split stays with, by split id; most splits have none.
         waiting: splits that are assigned and not yet planned, in order.
         events: events to subtasks that are in no plan yet, in order.
         quarantined: splits that were set aside.
@@ -133,7 +133,7 @@ class LedgerState(Generic[SplitT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot(Generic[SplitT]):
-    """The whole state of a coordinator at one checkpoint: everything needed to go on (R1)."""
+    """The complete state of a coordinator at one checkpoint: everything needed to continue (R1)."""
 
     metadata: CheckpointMetadata
     enumerator_state: Any
@@ -144,13 +144,13 @@ class Snapshot(Generic[SplitT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCheckpoint(Generic[SplitT]):
-    """Frozen, and not yet known to be complete (Flink PendingCheckpoint).
+    """A checkpoint that is frozen and not yet known to be complete (Flink PendingCheckpoint).
 
     Attributes:
-        snapshot: what is made durable before the checkpoint is told of (R2).
+        snapshot: the state, which is durable before Spark gets the offset (R2).
         summary: for people.
-        reports: the acknowledgements of subtasks, so far, by subtask.
-        repeats: subtasks that gave none and whose share is read once more.
+        reports: the subtasks' reports so far, by subtask.
+        repeats: subtasks without a report, whose splits are read again.
     """
 
     snapshot: Snapshot[SplitT]
@@ -164,20 +164,20 @@ class PendingCheckpoint(Generic[SplitT]):
 
     @property
     def not_yet_acknowledged(self) -> frozenset[int]:
-        """Subtasks whose report is required and not there yet (R6)."""
+        """Subtasks whose required report is still missing (R6)."""
         plan = self.snapshot.plan
         if plan.reports is not ReportDemand.REQUIRED:
             return frozenset()
         return frozenset(item.subtask_id for item in plan.assignments) - self.reports.keys() - self.repeats
 
     def repeated(self, subtask_id: int) -> PendingCheckpoint[SplitT]:
-        """The checkpoint that waits no longer for a subtask: its share is read once more."""
+        """The checkpoint, no longer waiting for a subtask, whose splits are read again."""
         return replace(self, repeats=self.repeats | {subtask_id})
 
     def acknowledged(
         self, report: SubtaskReport[SplitT]
     ) -> tuple[AcknowledgeResult, PendingCheckpoint[SplitT]]:
-        """The checkpoint with a report added; itself where the report changes nothing."""
+        """The checkpoint with a report added; itself if the report changes nothing."""
         if report.checkpoint_id != self.checkpoint_id:
             return AcknowledgeResult.DISCARDED, self
         if report.subtask_id in self.reports:
@@ -193,8 +193,8 @@ class CompletedCheckpoint(Generic[SplitT]):
     """A checkpoint whose batch is in Spark's commit log (Flink CompletedCheckpoint).
 
     Attributes:
-        reports: of its subtasks, in order.
-        due_actions: what is to be performed now, with the number to answer with.
+        reports: its subtasks' reports, in order.
+        due_actions: the actions to perform now, each with its number for ``action_ended``.
     """
 
     checkpoint_id: int

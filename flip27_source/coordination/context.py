@@ -1,4 +1,4 @@
-"""CoordinatorContext: what an enumerator sees of its coordinator. Pure; single-threaded."""
+"""CoordinatorContext: the enumerator's interface to its coordinator. Pure; single-threaded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Handler = Callable[[Any, BaseException | None], None]
 
 
 class AsyncRunner(Protocol):
-    """Runs asynchronous work somewhere else; its results come back by ``handle_result``."""
+    """Runs asynchronous work elsewhere; its results arrive through ``handle_result``."""
 
     def submit(
         self,
@@ -44,16 +44,16 @@ class AsyncRunner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSettings:
-    """What does not change while a coordinator lives.
+    """Settings that do not change during a coordinator's lifetime.
 
     Attributes:
-        parallelism: most subtasks of a batch.
-        max_partition_bytes: where set, parallelism may be exceeded so that no subtask gets more.
-        reports: whether subtasks acknowledge.
-        one_batch: nothing follows the first checkpoint: unbounded splits are cut until they end.
-        reader_bounds_splits: splits live on until the reader says that they are finished.
-        poll_interval_ms: pause before a split that the reader had caught up with is read again.
-        max_quarantined_splits: more than so many fail the query.
+        parallelism: maximum number of subtasks in a batch.
+        max_partition_bytes: if set, more subtasks than parallelism are allowed, so that none gets more bytes.
+        reports: whether subtasks report.
+        one_batch: no checkpoint follows the first one: unbounded splits are read to their end.
+        reader_bounds_splits: splits stay live until the reader finishes them.
+        poll_interval_ms: pause before a split is read again whose reader had caught up.
+        max_quarantined_splits: the query fails if more splits are quarantined.
     """
 
     boundedness: Boundedness
@@ -70,7 +70,7 @@ class CoordinatorSettings:
 
 
 class Coordinator(Protocol[SentT_contra]):
-    """What the context needs of its coordinator."""
+    """The methods of the coordinator that the context uses."""
 
     settings: CoordinatorSettings
 
@@ -84,7 +84,7 @@ class Coordinator(Protocol[SentT_contra]):
 
 
 class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
-    """Checks what it is given and passes it on to the coordinator and the runner."""
+    """Checks authors' values and passes them to the coordinator and the runner."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
         stored = self._events.get(type(event))
         if stored is None:
             raise ContractError(
-                f"{self.reader_type.__qualname__} takes no {type(event).__name__}, which was sent to "
+                f"{self.reader_type.__qualname__} takes no {type(event).__name__}, but one was sent to "
                 f"subtask {subtask_id}",
                 remedy=f"define handle_source_event(self, event: {type(event).__name__}) in the reader",
             )
@@ -168,16 +168,16 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
         self._coordinator.report_data_loss(what, split_id)
 
     def check_range(self, split: SplitT, cut: BoundedRange[SplitT]) -> None:
-        """Refuse what ``bound_split`` returned for a split where it cannot be stored, or is another split.
+        """Refuse a result of ``bound_split`` that cannot be stored or belongs to another split.
 
         Raises:
-            ContractError: with what to do.
+            ContractError: the result is invalid.
         """
         if not isinstance(cut, BoundedRange):
             raise ContractError(
                 f"bound_split of {self._enumerator_type.__qualname__} returned a {type(cut).__name__} for "
                 f"split {split.split_id!r}",
-                remedy="return BoundedRange(read=..., rest=...), or None when there is nothing to read now",
+                remedy="return BoundedRange(read=..., rest=...), or None if there is nothing to read now",
             )
         self._splits.check_split(cut.read)
         if cut.rest is None:
@@ -186,13 +186,13 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
         if cut.rest.split_id != split.split_id:
             raise ContractError(
                 f"bound_split of split {split.split_id!r} returned a rest with the id {cut.rest.split_id!r}",
-                remedy="keep split_id; only the position changes",
+                remedy="keep split_id; only the position may change",
             )
 
     def _check_registered(self, subtask_id: int) -> None:
         if not 0 <= subtask_id < self.current_parallelism:
             raise ContractError(
-                f"subtask {subtask_id} is not registered: there are {self.current_parallelism}, "
+                f"subtask {subtask_id} is not registered: there are {self.current_parallelism} subtasks, "
                 "numbered from 0",
                 remedy="assign to a subtask of context.registered_readers",
             )

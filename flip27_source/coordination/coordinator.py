@@ -1,9 +1,9 @@
 """SourceCoordinator: drives one enumerator through checkpoints (FLIP-27, OperatorCoordinator).
 
-Facts in, decisions out: callers tell it that asynchronous work ended, that a checkpoint is
-triggered, acknowledged or complete; it answers with values to be made durable. It does no I/O, has
-no clock, starts no thread, and is called from one thread only. A reset (rules R7, R8) is a new
-instance made from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
+Facts in, decisions out: callers report that asynchronous work ended, or that a checkpoint is triggered,
+acknowledged or complete; the coordinator returns values that the caller makes durable. It does no I/O,
+has no clock, starts no thread, and is called from one thread only. A reset (rules R7, R8) creates a new
+instance from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 """
 
 from __future__ import annotations
@@ -65,24 +65,24 @@ class SourceCoordinator(Generic[SplitT]):
         self._gateways = {
             i: SubtaskGateway[SplitT](i, last_closed=self._last_id) for i in range(settings.parallelism)
         }
-        # Splits that any subtask may read, and that are in no plan yet.
+        # Splits that any subtask may read and that are in no plan yet.
         self._free: Outbox[SplitT] = Outbox()
-        # Outboxes that hold something, by subtask (None: the free splits), in the order in which they have
-        # their turn: a request must not cost a look at all of them.
+        # Non-empty outboxes, by subtask (None: the free splits), in the order of their turns, so that a
+        # split request need not check all outboxes.
         self._ready: dict[int | None, None] = {}
         self._ledger = Ledger(None if restored is None else restored.ledger)
         self._actions = PendingActions(settings.action_policy, () if restored is None else restored.actions)
-        # Splits that a reader has caught up with: when they are read again, None for "not in this run".
+        # When splits are read again whose reader had caught up; None: not in this run.
         self._resting: dict[str, int | None] = {}
         self._context = CoordinatorContext(self, runner, enumerator_type)
         self._cuts_splits = enumerator_type.bound_split is not SplitEnumerator.bound_split
         if self._cuts_splits and settings.reader_bounds_splits:
             raise ContractError(
-                f"{enumerator_type.__qualname__} cuts splits by bound_split and "
-                f"{settings.reader_type.__qualname__} ends them by Progress",
-                remedy="let one of the two say where a batch ends",
+                f"{enumerator_type.__qualname__} bounds splits with bound_split, and "
+                f"{settings.reader_type.__qualname__} bounds them with Progress",
+                remedy="let only one of the two bound the splits",
             )
-        # Restoring N implies that its batch is complete (R7): it is pending until the caller says so.
+        # Restoring N implies that its batch is complete (R7): it stays pending until the caller completes it.
         self._pending: PendingCheckpoint[SplitT] | None = None
         self._restored = restored is not None
         state = None
@@ -101,7 +101,7 @@ class SourceCoordinator(Generic[SplitT]):
 
     @property
     def pending(self) -> PendingCheckpoint[SplitT] | None:
-        """The checkpoint that is frozen and not known to be complete."""
+        """The checkpoint that is frozen and not known to be complete; None if there is none."""
         return self._pending
 
     @property
@@ -129,17 +129,17 @@ class SourceCoordinator(Generic[SplitT]):
             self.enumerator.add_reader(subtask_id)
 
     def handle_result(self, handler: Handler, result: Any, error: BaseException | None) -> None:
-        """Asynchronous work ended: give its outcome to the handler that waits for it."""
+        """Asynchronous work ended: pass its outcome to its handler."""
         self._check_started()
         self._backlog = None
         handler(result, error)
 
     def checkpoint(self, metadata: CheckpointMetadata, limits: Limits) -> PendingCheckpoint[SplitT] | None:
-        """Trigger, plan and freeze a checkpoint; None when there is no need of one.
+        """Trigger, plan and freeze a checkpoint; None if no checkpoint is needed.
 
-        The plan is what the gateways hold, what live splits have to give, and what the
-        enumerator answers to split requests, until a limit is reached. On return the gateways
-        are closed: whatever is sent from then on is for the batch after this one.
+        The plan contains the splits and events in the gateways, ranges of live splits, and the
+        enumerator's answers to split requests, until a limit is reached. On return the gateways are
+        closed: later splits and events go to the batch after this one.
         """
         self._check_started()
         is_next = metadata.checkpoint_id == self._last_id + 1
@@ -159,7 +159,7 @@ class SourceCoordinator(Generic[SplitT]):
             parallelism=self.settings.parallelism,
             max_partition_bytes=self.settings.max_partition_bytes,
             reports=self.settings.reports,
-            # What one page or partition is slow to give must not hold up the others.
+            # A slow page or partition must not delay the others.
             each_apart=self._cuts_splits or self.settings.reader_bounds_splits,
         )
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
@@ -172,13 +172,13 @@ class SourceCoordinator(Generic[SplitT]):
         return self._pending
 
     def standing(self) -> Snapshot[SplitT]:
-        """The whole state between two batches: what edits are applied to."""
+        """The complete state between two batches, to which edits are applied."""
         self._check_started()
         self._check_call(CheckpointCall.STAND, self._last_id)
         return self._snapshot(CheckpointMetadata(checkpoint_id=self._last_id, timestamp_ms=0), Plan())
 
     def acknowledge(self, report: SubtaskReport[SplitT]) -> AcknowledgeResult:
-        """A subtask has done its share: its gateway opens, its report waits for the completion (R4)."""
+        """A subtask has reported: open its gateway, and keep its report until the completion (R4)."""
         self._check_started()
         result, pending = AcknowledgeResult.DISCARDED, self._pending
         if pending is not None:
@@ -190,26 +190,26 @@ class SourceCoordinator(Generic[SplitT]):
         return result
 
     def repeat(self, subtask_id: int) -> None:
-        """A required report is missing, and by policy the subtask's share is read once more (R6)."""
+        """A required report is missing, and by policy the subtask's splits are read again (R6)."""
         self._check_call(CheckpointCall.REPEAT, self._last_id)
         if self._cuts_splits:
             raise ContractError(
-                f"subtask {subtask_id} has written no report, and ranges that bound_split has cut "
-                "cannot be read again",
-                remedy="set onMissingReport=fail and let every batch be read to its end",
+                f"subtask {subtask_id} has written no report, and ranges from bound_split cannot be read "
+                "again",
+                remedy="set onMissingReport=fail and read every batch to its end",
             )
         assert self._pending is not None
         self._pending = self._pending.repeated(subtask_id)
 
     def complete(self, checkpoint_id: int, *, quietly: bool = False) -> CompletedCheckpoint[SplitT] | None:
-        """The batch of ``checkpoint_id`` is in the commit log. Idempotent (R7).
+        """The commit log contains the batch of ``checkpoint_id``. Idempotent (R7).
 
-        Folds the reports in, once and in order (R4), tells the enumerator, and says which actions
-        are due. ``quietly``: for a restored savepoint, which commits nothing (I12): the enumerator
-        gets back what is its own, splits and events, and is told of no completion.
+        Processes the reports, once and in order (R4), notifies the enumerator, and returns the due
+        actions. ``quietly``: for a restored savepoint, which commits nothing (I12): the enumerator
+        gets returned splits and events, and is not notified of the completion.
 
         Returns:
-            The checkpoint when this call completed it, None when there was nothing to complete.
+            The checkpoint if this call completed it; None if there was nothing to complete.
         """
         self._check_started()
         pending = self._pending
@@ -237,18 +237,18 @@ class SourceCoordinator(Generic[SplitT]):
         )
 
     def action_ended(self, number: int, error: str | None) -> None:
-        """An action of a completed checkpoint is done (error None) or has failed."""
+        """An action of a completed checkpoint has succeeded (error None) or failed."""
         self._actions.ended(number, error)
 
     def close(self) -> None:
-        """The run ends."""
+        """End the run."""
         self.enumerator.close()
 
     def send_split(self, split: SplitT, subtask_id: int | None) -> None:
-        """Send a split to a subtask; None: to whichever subtask planning gives it."""
+        """Send a split to a subtask; None: to any subtask, which planning chooses."""
         self._ledger.assigned(split)
         if subtask_id is None:
-            # No gateway holds it back: nothing is planned before the pending checkpoint is complete.
+            # No gateway is needed: nothing is planned before the pending checkpoint is complete.
             self._free.add(split, is_held=False)
             self._ready.setdefault(None)
         else:
@@ -261,7 +261,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._sent_to(subtask_id)
 
     def add_action(self, action: Any) -> None:
-        """To be performed once what is known now is durable and complete."""
+        """Add an action that is due once the present state is durable and complete."""
         self._actions.add(action, self._last_id + 1 if self._completing is None else self._completing)
 
     def report_data_loss(self, what: str, split_id: str | None) -> None:
@@ -277,7 +277,7 @@ class SourceCoordinator(Generic[SplitT]):
             self._ready.setdefault(subtask_id)
 
     def _open(self, subtask_id: int, checkpoint_id: int) -> None:
-        # Large batches have more subtasks than gateways: those are sent to in no other way.
+        # A large batch may have more subtasks than gateways; nothing is sent to the additional ones.
         gateway = self._gateways.get(subtask_id)
         if gateway is not None:
             gateway.open_after(checkpoint_id)
@@ -292,7 +292,7 @@ class SourceCoordinator(Generic[SplitT]):
         return CheckpointCall.COMPLETE_EARLY if pending.not_yet_acknowledged else CheckpointCall.COMPLETE
 
     def _check_call(self, call: CheckpointCall, checkpoint_id: int) -> None:
-        """Refuse what the table of states does not have."""
+        """Refuse a call that the state table does not allow."""
         state = CheckpointState.IDLE if self._pending is None else CheckpointState.PENDING
         missing = sorted(self._pending.not_yet_acknowledged) if self._pending else []
         transition(
@@ -304,10 +304,10 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _check_started(self) -> None:
         if not self._started:
-            raise ProtocolError("the coordinator was used before it was started")
+            raise ProtocolError("the coordinator was called before it was started")
 
     def _restore(self, restored: Snapshot[SplitT]) -> None:
-        # A restart may have fewer subtasks than the run that sent to them.
+        # The restarted query may have fewer subtasks than the earlier run.
         parallelism = self.settings.parallelism
         for waiting in restored.ledger.waiting:
             subtask_id = None if waiting.subtask_id is None else waiting.subtask_id % parallelism
@@ -319,10 +319,10 @@ class SourceCoordinator(Generic[SplitT]):
         self._pending = PendingCheckpoint(snapshot=restored)
 
     def _drain(self, batch: Batch[SplitT]) -> int:
-        """Move what fits from the outboxes into the batch; the number of splits that moved.
+        """Move splits that fit from the outboxes to the batch; return their number.
 
-        One split of each in turn. Whose split moved goes to the end of the queue, and the first in the
-        queue always fits into an empty batch: no split waits for ever, whatever else is assigned.
+        Outboxes take turns with one split each. An outbox whose split moved goes to the end of the queue, and
+        the first split in the queue always fits into an empty batch, so no split waits for ever.
         """
         for subtask_id in self._ready:
             if subtask_id is not None:
@@ -336,11 +336,11 @@ class SourceCoordinator(Generic[SplitT]):
         return moved
 
     def _drain_one(self, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
-        """Move the first split of an outbox into the batch, if there is one and it fits."""
+        """Move the first split of an outbox to the batch, if there is one and it fits."""
         outbox = self._outbox(subtask_id)
         split = outbox.peek()
         if split is None:
-            # Only events were sent, and the batch has them.
+            # The outbox had only events, which are already in the batch.
             self._ready.pop(subtask_id)
             return False
         if not self._planned(split, subtask_id, batch):
@@ -355,7 +355,7 @@ class SourceCoordinator(Generic[SplitT]):
         return self._free if subtask_id is None else self._gateways[subtask_id]
 
     def _planned(self, split: SplitT, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
-        """Put a split into the batch, if it fits; splits that go on from batch to batch begin to live."""
+        """Add a split to the batch, if it fits; a split that continues from batch to batch becomes live."""
         if self._cuts_splits or self.settings.reader_bounds_splits:
             self._ledger.begins(split, subtask_id)
             return True
@@ -366,7 +366,7 @@ class SourceCoordinator(Generic[SplitT]):
         return True
 
     def _read_on(self, batch: Batch[SplitT], now_ms: int) -> None:
-        """Put what live splits have to give into the batch, as far as there is room for it."""
+        """Add ranges of live splits to the batch, within its limits."""
         live = self._ledger.live
         if self.settings.reader_bounds_splits:
             for split in live:
@@ -379,7 +379,7 @@ class SourceCoordinator(Generic[SplitT]):
                 self._ledger.moved(split.split_id, part.rest)
 
     def _read_pages(self, split: SplitT, batch: Batch[SplitT], now_ms: int) -> None:
-        """Have a split read whose reader says where the batch ends, unless it rests."""
+        """Add a split that the reader bounds to the batch, unless it rests."""
         rests_until = self._resting.get(split.split_id, 0)
         if batch.budget.exhausted or rests_until is None or rests_until > now_ms:
             return
@@ -393,17 +393,17 @@ class SourceCoordinator(Generic[SplitT]):
         return cut
 
     def _to_its_end(self, first: BoundedRange[SplitT]) -> Iterator[BoundedRange[SplitT]]:
-        """Nothing follows this batch: what comes behind a range is read in it, too."""
+        """All ranges of a split, because no batch follows this one."""
         cut: BoundedRange[SplitT] | None = first
         while cut is not None:
             yield cut
             cut = None if cut.rest is None else self._bounded(cut.rest, Budget())
 
     def _request_splits(self, batch: Batch[SplitT]) -> None:
-        """Ask on behalf of each subtask in turn, until the budget is used up or none gets any.
+        """Request splits for each subtask in turn, until the budget is used up or no subtask gets one.
 
-        Unbounded splits cost nothing before they are cut: all of them are asked for, so that
-        those which live already cannot starve those which are still with the enumerator.
+        Unbounded splits cost nothing before they are bounded: all of them are requested, so that live
+        splits cannot starve those that the enumerator still holds.
         """
         asking = list(self._gateways)
         while asking:
@@ -417,7 +417,7 @@ class SourceCoordinator(Generic[SplitT]):
             asking = got_some
 
     def _resend(self, split: SplitT | None, subtask_id: int, events: tuple[SourceEvent, ...]) -> None:
-        """What a subtask that gave no report was sent goes out once more."""
+        """Send the splits and events of a subtask without a report again."""
         if split is not None:
             self._ledger.taken_back(split.split_id)
             self.send_split(split, None)
@@ -425,7 +425,7 @@ class SourceCoordinator(Generic[SplitT]):
             self.send_event(subtask_id % self.settings.parallelism, event)
 
     def _rest(self, caught_up: list[str], triggered_ms: int) -> None:
-        # A restart is a new run: it looks once more at what an earlier run had caught up with.
+        # After a restart, splits that an earlier run had caught up with are read again at once.
         if self._restored:
             return
         bounded = self.settings.boundedness is Boundedness.BOUNDED
@@ -439,7 +439,7 @@ class SourceCoordinator(Generic[SplitT]):
         ledger = self._ledger.state(
             waiting=tuple(
                 WaitingSplit(split=split, subtask_id=subtask_id)
-                # A restored coordinator finds the queue in the order of what waits.
+                # The order of waiting splits restores the order of the queue.
                 for subtask_id in dict.fromkeys((*self._ready, *self._gateways))
                 for split in self._outbox(subtask_id).waiting()
             ),

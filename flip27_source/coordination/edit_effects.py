@@ -1,7 +1,7 @@
-"""Editing: what each edit makes of a coordinator's state. Pure: one snapshot in, another one out.
+"""Editing: the effect of each edit on a coordinator's state. Pure: one snapshot in, another one out.
 
-The snapshot is of a coordinator that stands between two batches; from the edited one it is made anew,
-as at a restart. What has to be fetched for an edit (older plans, an older state) is handed in.
+The snapshot belongs to a coordinator between two batches; a new coordinator is created from the edited
+snapshot, as at a restart. Callers pass everything that an edit needs (older plans, an older state).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ..split import SplitT
 from .checkpoints import LedgerState, QuarantinedSplit, Snapshot, WaitingSplit
 
 _NOT_BY_RANGES = (
-    "set its position, or rewind the source: ranges that bound_split has cut are not read by themselves"
+    "set the position of the split, or rewind the source: ranges from bound_split cannot be read alone"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited(Generic[SplitT]):
-    """What came of an edit.
+    """The result of an edit.
 
     Attributes:
-        changed: ids of the splits that it has changed.
-        left_alone: ids of those that it could not change, and why.
-        dropped_actions: how many side effects will not be performed, as their data is read again.
+        changed: ids of the changed splits.
+        left_alone: ids of the splits that could not be changed, with the reason.
+        dropped_actions: number of side effects that are not performed, because their data is read again.
     """
 
     snapshot: Snapshot[SplitT]
@@ -42,7 +42,7 @@ class Editing(Generic[SplitT]):
     """Edits snapshots of one source.
 
     Attributes:
-        reader_bounds_splits: its splits are read on from their position until the reader ends them.
+        reader_bounds_splits: splits are read from their position until the reader finishes them.
     """
 
     enumerator_type: type[SplitEnumerator[SplitT]]
@@ -50,7 +50,7 @@ class Editing(Generic[SplitT]):
     reader_bounds_splits: bool
 
     def skip(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
-        """Take out splits that wait, live, or are held by the enumerator."""
+        """Remove splits that wait, are live, or are held by the enumerator."""
         wanted = frozenset(split_ids)
         ledger, state = snapshot.ledger, snapshot.enumerator_state
         held = wanted & {split.split_id for split in self._held(snapshot)}
@@ -70,9 +70,9 @@ class Editing(Generic[SplitT]):
         )
 
     def replay(self, snapshot: Snapshot[SplitT], planned: Sequence[SplitT]) -> Edited[SplitT]:
-        """Have splits read again as they were in ``planned``, which is in the order of the batches.
+        """Read splits again as they were in ``planned``, which is in the order of the batches.
 
-        A split that the reader bounds goes on from where the first of these batches began.
+        A split that the reader bounds continues where the first of these batches started.
         """
         if self._cuts_splits:
             raise EditError(
@@ -101,19 +101,19 @@ class Editing(Generic[SplitT]):
         split_ids: Collection[str],
         moved: Callable[[SplitT], SplitT],
     ) -> Edited[SplitT]:
-        """Have live splits go on where ``moved`` puts them."""
+        """Move live splits to the positions that ``moved`` returns."""
         wanted = frozenset(split_ids)
         ledger = snapshot.ledger
         live = tuple(moved(split) if split.split_id in wanted else split for split in ledger.live)
         if [split.split_id for split in live] != [split.split_id for split in ledger.live]:
-            raise EditError("a split keeps its id, whatever its position", remedy="leave its id out")
+            raise EditError("the id of a split cannot change", remedy="change only its position")
         found = wanted & {split.split_id for split in live}
-        why = "is not read in parts, or has ended: replay it"
+        why = "is not read in parts, or is finished: replay it"
         left_alone = dict.fromkeys(_in_order(split_ids, wanted - found), why)
         return self._read_again(snapshot, replace(ledger, live=live), _in_order(split_ids, found), left_alone)
 
     def retry(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
-        """Have splits that were set aside read once more."""
+        """Read quarantined splits again."""
         ledger, wanted = snapshot.ledger, frozenset(split_ids)
         chosen: dict[str, QuarantinedSplit[SplitT]] = {}
         kept = []
@@ -131,14 +131,14 @@ class Editing(Generic[SplitT]):
             waiting=(*_waiting(item.split for item in chosen.values()), *ledger.waiting),
         )
         left_alone = {
-            name: "is still to be read" if name in quarantined else "is not quarantined"
+            name: "is not read yet" if name in quarantined else "is not quarantined"
             for name in split_ids
             if name not in chosen
         }
         return self._read_again(snapshot, ledger, tuple(chosen), left_alone)
 
     def drop(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
-        """Give splits up that were set aside."""
+        """Drop quarantined splits for good."""
         ledger, wanted = snapshot.ledger, frozenset(split_ids)
         found = wanted & {item.split.split_id for item in ledger.quarantined}
         kept = tuple(item for item in ledger.quarantined if item.split.split_id not in wanted)
@@ -149,11 +149,11 @@ class Editing(Generic[SplitT]):
         )
 
     def forget(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
-        """Have the enumerator know splits no longer."""
+        """Make the enumerator forget splits."""
         if not issubclass(self.enumerator_type, ForgetsSplits):
             raise EditError(
                 f"{self.enumerator_type.__qualname__} cannot forget splits: it has no forget_splits",
-                remedy="replay them, or rewind the source",
+                remedy="replay the splits, or rewind the source",
             )
         ledger = snapshot.ledger
         busy = [
@@ -185,19 +185,19 @@ class Editing(Generic[SplitT]):
 
     def _not_to_be_read(self) -> str:
         if issubclass(self.enumerator_type, HoldsSplits):
-            return "is not still to be read"
+            return "neither waits nor is live"
         return (
-            "neither waits nor is live; what its enumerator holds cannot be skipped, as "
-            f"{self.enumerator_type.__qualname__} has no splits_in and without_splits"
+            "neither waits nor is live; splits that the enumerator holds cannot be skipped, because "
+            f"{self.enumerator_type.__qualname__} does not define splits_in and without_splits"
         )
 
     def _busy(self, snapshot: Snapshot[SplitT]) -> dict[str, str]:
-        """Splits that must not be given out now, and why."""
+        """Splits that must not be assigned now, with the reason."""
         ledger = snapshot.ledger
         held = {split.split_id for split in self._held(snapshot)}
         quarantined = (item.split.split_id for item in ledger.quarantined)
-        return dict.fromkeys(quarantined, "is quarantined: retry it there") | dict.fromkeys(
-            _under_way(ledger) | held, "is still to be read"
+        return dict.fromkeys(quarantined, "is quarantined: use quarantine retry") | dict.fromkeys(
+            _under_way(ledger) | held, "is not read yet"
         )
 
     def _read_again(
@@ -207,7 +207,7 @@ class Editing(Generic[SplitT]):
         split_ids: tuple[str, ...],
         left_alone: Mapping[str, str],
     ) -> Edited[SplitT]:
-        """With side effects on the data of these splits dropped: they must find it as it is."""
+        """Drop side effects on the data of these splits, because the data is read again."""
         actions = snapshot.actions
         if split_ids and actions and issubclass(self.enumerator_type, PerformsActions):
             concerned = self.enumerator_type.concerned([item.action for item in actions], split_ids)
@@ -221,16 +221,16 @@ class Editing(Generic[SplitT]):
 
 
 def rewound(present: Snapshot[SplitT], older: Snapshot[SplitT]) -> Edited[SplitT]:
-    """The state of ``older``, a complete checkpoint, under the id that the present one has.
+    """The state of ``older``, a complete checkpoint, with the present checkpoint's id.
 
-    Side effects that were due up to the older checkpoint stay due; later ones are on data that is
-    read again, and will not be performed.
+    Side effects that were due up to the older checkpoint stay due; later ones are dropped, because their
+    data is read again.
     """
     if older.metadata.checkpoint_id >= present.metadata.checkpoint_id:
         raise EditError(
-            f"the source stands at checkpoint {present.metadata.checkpoint_id} and cannot be rewound to "
-            f"{older.metadata.checkpoint_id}",
-            remedy="name an earlier one",
+            f"the source is at checkpoint {present.metadata.checkpoint_id} and cannot be rewound to "
+            f"checkpoint {older.metadata.checkpoint_id}",
+            remedy="choose an earlier checkpoint",
         )
     kept = tuple(item for item in present.actions if item.due_checkpoint_id <= older.metadata.checkpoint_id)
     return Edited(

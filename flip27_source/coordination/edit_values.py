@@ -1,6 +1,6 @@
-"""Edits of a source's state: what somebody asks for, and what came of it (KIP-875). Pure values.
+"""Edits of a source's state: requests and their results (KIP-875). Pure values.
 
-An edit goes forward: it is applied between two batches and makes a new checkpoint, which names it.
+An edit is applied between two batches and leads to a new checkpoint, which records it.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from itertools import islice
 from typing import Any
 
 NAMED = 20
-"""How many splits an applied edit names; all of them are counted."""
+"""Maximum number of splits that an applied edit names; all of them are counted."""
 
 
 class EditOperation(StrEnum):
-    """What is done to the state."""
+    """The kinds of edit."""
 
     SKIP = "skip"
-    """Splits that are still to be read are taken out."""
+    """Remove splits that have not been read yet."""
     REPLAY = "replay"
-    """Splits of retained batches are read once more, as they were."""
+    """Read splits of retained batches again, as they were."""
     REWIND = "rewind"
-    """Everything goes back to where it stood after a retained checkpoint."""
+    """Return to the state after a retained checkpoint."""
     SET_POSITION = "set-position"
-    """A split that is read in parts goes on elsewhere."""
+    """Move a split that is read in parts to another position."""
     QUARANTINE_RETRY = "quarantine retry"
-    """Splits that were set aside are tried again."""
+    """Try quarantined splits again."""
     QUARANTINE_DROP = "quarantine drop"
-    """Splits that were set aside are given up."""
+    """Drop quarantined splits for good."""
     FORGET = "forget"
-    """The enumerator knows splits no longer, so discovery finds them again."""
+    """Make the enumerator forget splits, so that discovery finds them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What is asked for, as its history keeps it.
+    """A requested edit, as stored in the history.
 
     Attributes:
         request_id: a UUID; the edit of one request is applied once.
-        who, why: for the history.
-        requested_us: when, microseconds since the epoch; edits of one boundary go in this order.
-        selected: how the splits were chosen, for people.
+        who, why: author and reason, for the history.
+        requested_us: time of the request, microseconds since the epoch; edits are applied in this order.
+        selected: how the splits were selected, for people.
         checkpoint: REWIND only: the name of the checkpoint to go back to.
         position: SET_POSITION only: fields of the split and their new values.
     """
@@ -62,9 +62,9 @@ class EditRequest(Edit):
     """An edit that waits for the next batch boundary.
 
     Attributes:
-        lineage: the one that it is meant for.
-        split_ids: the splits that were chosen; not for REPLAY and REWIND.
-        plans: REPLAY only: ids of splits by the name of the checkpoint whose batch had them.
+        lineage: the lineage that it applies to.
+        split_ids: the selected splits; not for REPLAY and REWIND.
+        plans: REPLAY only: ids of splits by the name of the checkpoint whose batch contained them.
     """
 
     lineage: str
@@ -74,14 +74,15 @@ class EditRequest(Edit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedEdit(Edit):
-    """An edit and what came of it; stored in the checkpoint that it has made.
+    """An edit and its result; stored in the checkpoint that it led to.
 
     Attributes:
-        splits: how many splits it has changed; those of the batches that a REWIND takes back. split_ids: the
-            first of them.
-        left_alone: the first of those that it could not change, and why. left_alone_count: how many.
-        refused: why nothing at all was done; None otherwise.
-        dropped_actions: side effects that will not be performed, as their data is read again.
+        splits: number of changed splits; for a REWIND, the splits of the batches that it undoes. split_ids:
+            the first of them.
+        left_alone: the first splits that could not be changed, with the reason. left_alone_count: their
+            number.
+        refused: why the edit was refused as a whole; None if it was not.
+        dropped_actions: number of side effects that are not performed, because their data is read again.
     """
 
     splits: int = 0
@@ -101,7 +102,7 @@ class AppliedEdit(Edit):
         refused: str | None = None,
         dropped_actions: int = 0,
     ) -> AppliedEdit:
-        """What came of ``request``."""
+        """The result of ``request``."""
         ids, rest = tuple(changed), left_alone or {}
         return cls(
             **{asked.name: getattr(request, asked.name) for asked in fields(Edit)},

@@ -1,9 +1,9 @@
-"""SubtaskGateway: the one door from the coordinator to a subtask. Its states are the table TRANSITIONS.
+"""SubtaskGateway: the only way from the coordinator to a subtask. Its states are the table TRANSITIONS.
 
-The outbox is what the next plan is made from; what is held back joins the outbox when the gateway opens.
-So whatever is sent, split or event, after the freeze of checkpoint n waits for the batch after n
-(rule R4, first half). Events keep their order among themselves, and splits theirs. Splits that anyone
-may read go through no gateway (see ``free_splits``).
+The next plan takes splits and events from the outbox; items that are held back move to the outbox when
+the gateway opens. So a split or event that is sent after the freeze of checkpoint n waits for the batch
+after n (rule R4, first half). Events keep their order, and so do splits. Splits that any subtask may read
+do not go through a gateway (see ``SourceCoordinator.send_split``).
 Source: FLIP-27, FLINK-21996, FLINK-26029 (SubtaskGatewayImpl). Pure; single-threaded.
 """
 
@@ -23,13 +23,13 @@ from .outbox import Outbox
 class GatewayState(Enum):
     OPEN = "open"
     MARKED = "marked"
-    """A checkpoint has been triggered; its freeze is to come."""
+    """A checkpoint has been triggered and is not frozen yet."""
     CLOSED = "closed"
     """A checkpoint is frozen, and the subtask has not acknowledged it."""
 
 
 class GatewayCall(Enum):
-    """What the coordinator tells a gateway; ``n`` is the checkpoint that it is marked for or closed by."""
+    """The coordinator's calls to a gateway; ``n``: the checkpoint that it is marked for or closed by."""
 
     SEND = "send"
     MARK_HIGHER = "mark, id above n"
@@ -38,22 +38,22 @@ class GatewayCall(Enum):
     CLOSE_OTHER = "close, other id"
     ACKNOWLEDGE = "acknowledge n"
     ACKNOWLEDGE_OLDER = "acknowledge, older id"
-    ACKNOWLEDGE_UNSEEN = "acknowledge, id not seen yet"
+    ACKNOWLEDGE_UNSEEN = "acknowledge, unknown id"
     RESET = "abort, reset"
 
 
 class Effect(Enum):
-    """What a call does besides changing the state."""
+    """The effect of a call besides the new state."""
 
     NONE = "nothing"
     PASS = "to the outbox"
     HOLD = "held back"
-    RELEASE = "what was held back goes out"
+    RELEASE = "held-back items go to the outbox"
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One cell of the table; ``rule``: why it is so."""
+    """One cell of the table; ``rule``: the reason."""
 
     state: GatewayState
     call: GatewayCall
@@ -69,25 +69,25 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(_OPEN, _Call.SEND, _OPEN, Effect.PASS, "before the freeze, events flow (I2)"),
     Transition(_OPEN, _Call.MARK_HIGHER, _MARKED, Effect.NONE, "a checkpoint is triggered"),
     Transition(_OPEN, _Call.CLOSE_OTHER, _OPEN, Effect.NONE, "a late freeze of an aborted checkpoint"),
-    Transition(_OPEN, _Call.ACKNOWLEDGE, _OPEN, Effect.NONE, "acknowledged already"),
-    Transition(_OPEN, _Call.ACKNOWLEDGE_OLDER, _OPEN, Effect.NONE, "late, and of no effect"),
-    Transition(_OPEN, _Call.RESET, _OPEN, Effect.RELEASE, "nothing stays behind (I5)"),
+    Transition(_OPEN, _Call.ACKNOWLEDGE, _OPEN, Effect.NONE, "already acknowledged"),
+    Transition(_OPEN, _Call.ACKNOWLEDGE_OLDER, _OPEN, Effect.NONE, "late, no effect"),
+    Transition(_OPEN, _Call.RESET, _OPEN, Effect.RELEASE, "no item is lost (I5)"),
     Transition(_MARKED, _Call.SEND, _MARKED, Effect.PASS, "before the freeze, events flow (I2)"),
-    Transition(_MARKED, _Call.MARK_HIGHER, _MARKED, Effect.NONE, "the checkpoint before was given up"),
+    Transition(_MARKED, _Call.MARK_HIGHER, _MARKED, Effect.NONE, "the previous checkpoint was abandoned"),
     Transition(_MARKED, _Call.CLOSE, _CLOSED, Effect.NONE, "the freeze (R4)"),
     Transition(_MARKED, _Call.CLOSE_OTHER, _MARKED, Effect.NONE, "the freeze of another checkpoint"),
     Transition(_MARKED, _Call.ACKNOWLEDGE, _OPEN, Effect.RELEASE, "acknowledged before it froze"),
-    Transition(_MARKED, _Call.ACKNOWLEDGE_OLDER, _MARKED, Effect.NONE, "late, and of no effect"),
+    Transition(_MARKED, _Call.ACKNOWLEDGE_OLDER, _MARKED, Effect.NONE, "late, no effect"),
     Transition(_MARKED, _Call.RESET, _OPEN, Effect.RELEASE, "aborted: all gateways open (I5)"),
     Transition(_CLOSED, _Call.SEND, _CLOSED, Effect.HOLD, "after the freeze: for the next batch (R4, I3)"),
     Transition(_CLOSED, _Call.CLOSE_OTHER, _CLOSED, Effect.NONE, "the freeze of another checkpoint"),
-    Transition(_CLOSED, _Call.CLOSE, _CLOSED, Effect.NONE, "frozen already"),
-    Transition(_CLOSED, _Call.ACKNOWLEDGE, _OPEN, Effect.RELEASE, "its own subtask opens it, no other (I4)"),
-    Transition(_CLOSED, _Call.ACKNOWLEDGE_OLDER, _CLOSED, Effect.NONE, "late, and of no effect"),
+    Transition(_CLOSED, _Call.CLOSE, _CLOSED, Effect.NONE, "already frozen"),
+    Transition(_CLOSED, _Call.ACKNOWLEDGE, _OPEN, Effect.RELEASE, "only its own subtask opens it (I4)"),
+    Transition(_CLOSED, _Call.ACKNOWLEDGE_OLDER, _CLOSED, Effect.NONE, "late, no effect"),
     Transition(_CLOSED, _Call.RESET, _OPEN, Effect.RELEASE, "aborted: all gateways open (I5)"),
 )
-"""Every call that is allowed. What is missing is a bug of the runtime: ids must rise, a closed gateway is not
-marked, and nobody acknowledges a checkpoint that was never triggered (S31)."""
+"""Every allowed call. Any other call is a bug in the runtime: ids must increase, a closed gateway is not
+marked, and no subtask acknowledges a checkpoint that was never triggered (S31)."""
 
 _BY_CELL = {(item.state, item.call): item for item in TRANSITIONS}
 
@@ -108,7 +108,7 @@ class SubtaskGateway(Generic[SplitT]):
 
     @property
     def state(self) -> GatewayState:
-        """Whether it is open, marked or closed."""
+        """Whether the gateway is open, marked or closed."""
         return self._state
 
     def send_split(self, split: SplitT) -> None:
@@ -120,13 +120,13 @@ class SubtaskGateway(Generic[SplitT]):
         self._events.add(event, is_held=self._take(GatewayCall.SEND) is Effect.HOLD)
 
     def mark_for_checkpoint(self, checkpoint_id: int) -> None:
-        """Checkpoint ``checkpoint_id`` has been triggered; its freeze is to come."""
+        """Checkpoint ``checkpoint_id`` has been triggered and will be frozen."""
         is_higher = checkpoint_id > self._newest
         self._take(GatewayCall.MARK_HIGHER if is_higher else GatewayCall.MARK_OTHER, checkpoint_id)
         self._checkpoint_id = checkpoint_id
 
     def try_close(self, checkpoint_id: int) -> bool:
-        """Freeze: close, if marked for this very checkpoint. Returns whether it closed."""
+        """Freeze: close the gateway if it is marked for this checkpoint. Returns whether it closed."""
         was_open = self._state is not GatewayState.CLOSED
         is_own = self._state is not GatewayState.OPEN and checkpoint_id == self._checkpoint_id
         self._take(GatewayCall.CLOSE if is_own else GatewayCall.CLOSE_OTHER, checkpoint_id)
@@ -136,7 +136,7 @@ class SubtaskGateway(Generic[SplitT]):
         return False
 
     def open_after(self, checkpoint_id: int) -> None:
-        """The subtask acknowledged ``checkpoint_id``: what was held back goes out, in order.
+        """The subtask acknowledged ``checkpoint_id``: held-back items go to the outbox, in order.
 
         A late acknowledgement of an older checkpoint has no effect on a newer one.
         """
@@ -149,19 +149,19 @@ class SubtaskGateway(Generic[SplitT]):
         self._take(call, checkpoint_id)
 
     def open(self) -> None:
-        """Open, whatever the state: after an abort, a reset, or a completion."""
+        """Open the gateway in any state: after an abort, a reset, or a completion."""
         self._take(GatewayCall.RESET)
 
     def take_events(self) -> list[SourceEvent]:
-        """Remove all events of the outbox: they are in the plan now."""
+        """Remove and return all events in the outbox, for the plan."""
         return self._events.take_all()
 
     def peek(self) -> SplitT | None:
-        """The first split of the outbox."""
+        """The first split in the outbox; None if there is none."""
         return self._splits.peek()
 
     def take(self) -> SplitT:
-        """Remove the first split of the outbox: it is in the plan now."""
+        """Remove and return the first split in the outbox, for the plan."""
         return self._splits.take()
 
     def waiting(self) -> Iterator[SplitT]:
@@ -173,7 +173,7 @@ class SubtaskGateway(Generic[SplitT]):
         return self._events.waiting()
 
     def __len__(self) -> int:
-        """How much the next plan can be made from."""
+        """Number of splits and events that the next plan can take."""
         return len(self._splits) + len(self._events)
 
     @property
@@ -181,7 +181,7 @@ class SubtaskGateway(Generic[SplitT]):
         return max(self._checkpoint_id, self._last_closed)
 
     def _take(self, call: GatewayCall, checkpoint_id: int | None = None) -> Effect:
-        """Do what the table has for this call in this state."""
+        """Apply the table's transition for this call."""
         found = _BY_CELL.get((self._state, call))
         if found is None:
             raise self._misused(call, checkpoint_id)
@@ -195,9 +195,9 @@ class SubtaskGateway(Generic[SplitT]):
         if call is GatewayCall.MARK_HIGHER:
             why = f"it is closed by checkpoint {self._checkpoint_id}"
         elif call is GatewayCall.MARK_OTHER:
-            why = f"the newest it has seen is {self._newest}: ids must rise"
+            why = f"its newest checkpoint is {self._newest}: ids must increase"
         else:
-            why = f"the newest it has seen is {self._newest}"
+            why = f"its newest checkpoint is {self._newest}"
         return ProtocolError(
             f"gateway {self.subtask_id} is {self._state.value} and cannot take the call {call.value!r} for "
             f"checkpoint {checkpoint_id}: {why}"

@@ -1,8 +1,8 @@
-"""The ledger: where every split is, from its assignment on.
+"""The ledger: tracks every split from its assignment on.
 
-A split is in exactly one place: unknown to us, with the enumerator, waiting in a gateway, in the
-plan of the pending checkpoint, live (unbounded, position known), quarantined, or finished. Before
-assignment the enumerator owns it, afterwards the ledger (Flink SplitAssignmentTracker). Pure.
+A split is in exactly one place: not discovered, with the enumerator, waiting in a gateway, in the plan of
+the pending checkpoint, live (unbounded, position known), quarantined, or finished. Before assignment the
+enumerator owns the split, afterwards the ledger does (Flink SplitAssignmentTracker). Pure.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .checkpoints import LedgerState, QuarantinedSplit, WaitingEvent, WaitingSpl
 from .data_losses import DataLosses
 
 IGNORED_KEPT = 20
-"""How many of the splits that were left out are kept by name; all are counted."""
+"""Number of skipped splits that are kept by name; all are counted."""
 
 
 class Ledger(Generic[SplitT]):
-    """Accounts of the splits that are in flight; finished ones are only counted."""
+    """Tracks the splits in flight; finished splits are only counted."""
 
     __slots__ = (
         "_in_flight", "_live", "_pins", "_planned", "_planned_id", "finished", "ignored", "ignored_count",
@@ -42,18 +42,18 @@ class Ledger(Generic[SplitT]):
 
     @property
     def live(self) -> tuple[SplitT, ...]:
-        """Unbounded splits, at the position from which they go on."""
+        """Unbounded splits, at the position where reading continues."""
         return tuple(self._live.values())
 
     @property
     def pins(self) -> dict[str, int]:
-        """The subtask that a live split stays with, for those that were assigned unasked."""
+        """The subtask that a live split stays with, for splits that were assigned to a subtask."""
         return dict(self._pins)
 
     def state(
         self, *, waiting: tuple[WaitingSplit[SplitT], ...], events: tuple[WaitingEvent, ...]
     ) -> LedgerState[SplitT]:
-        """All of it as a value, with what waits in the gateways."""
+        """The ledger as a value, with the splits and events that wait in the gateways."""
         return LedgerState(
             live=self.live,
             pins=self.pins,
@@ -68,11 +68,11 @@ class Ledger(Generic[SplitT]):
         )
 
     def pin_of(self, split_id: str) -> int | None:
-        """The subtask that a live split stays with, if it stays with one."""
+        """The subtask that a live split stays with; None if it may move."""
         return self._pins.get(split_id)
 
     def assigned(self, split: SplitT) -> None:
-        """The enumerator handed ``split`` out.
+        """The enumerator assigned ``split``.
 
         Raises:
             ContractError: a split with this id is already in flight.
@@ -81,21 +81,21 @@ class Ledger(Generic[SplitT]):
         if split_id in self._in_flight:
             raise ContractError(
                 f"split {split_id!r} was assigned while a split with this id is still in flight",
-                remedy="give every split its own split_id and assign each once",
+                remedy="give every split its own split_id and assign each split once",
             )
         self._in_flight.add(split_id)
 
     def begins(self, split: SplitT, subtask_id: int | None) -> None:
-        """An unbounded split lives from now on; ``subtask_id`` when it stays with one."""
+        """An unbounded split becomes live; ``subtask_id``: the subtask that it stays with, if any."""
         self._live[split.split_id] = split
         if subtask_id is not None:
             self._pins[split.split_id] = subtask_id
 
     def moved(self, split_id: str, rest: SplitT | None) -> None:
-        """A range of an unbounded split is in the plan; ``rest`` None when that was its last.
+        """A range of an unbounded split is in the plan; ``rest`` is None if it was the last range.
 
-        What goes on takes its place at the end of the queue: when limits end a batch early, the
-        next one begins elsewhere.
+        The rest goes to the end of the queue: if limits end a batch early, the next batch starts with
+        other splits.
         """
         self._live.pop(split_id, None)
         if rest is None:
@@ -104,14 +104,14 @@ class Ledger(Generic[SplitT]):
             self._live[split_id] = rest
 
     def planned(self, checkpoint_id: int, split_ids: Iterable[str]) -> None:
-        """These splits, or ranges of them, are the plan of ``checkpoint_id``."""
+        """The plan of ``checkpoint_id`` consists of these splits, or ranges of them."""
         if self._planned_id is not None:
             raise ProtocolError(f"checkpoint {checkpoint_id} was planned while {self._planned_id} is pending")
         self.restores_plan(checkpoint_id, split_ids)
         self.finished += sum(split_id not in self._live for split_id in self._planned)
 
     def restores_plan(self, checkpoint_id: int, split_ids: Iterable[str]) -> None:
-        """The plan of a checkpoint that this ledger was restored from: counted already."""
+        """Restore the plan of the checkpoint that this ledger was restored from; it is already counted."""
         self._planned_id = checkpoint_id
         self._planned = tuple(split_ids)
         self._in_flight.update(self._planned)
@@ -122,7 +122,7 @@ class Ledger(Generic[SplitT]):
         self.finished += 1
 
     def taken_back(self, split_id: str) -> None:
-        """A split of the plan was not read: it is no longer in flight, nor finished."""
+        """A split of the plan was not read: it is neither in flight nor finished."""
         if split_id in self._live:
             self.moved(split_id, None)
         else:
@@ -130,23 +130,23 @@ class Ledger(Generic[SplitT]):
         self._in_flight.discard(split_id)
 
     def set_aside(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
-        """A split of the plan cannot be read, or a range of one that the enumerator has cut.
+        """Quarantine a split of the plan, or a range that the enumerator has cut from one.
 
-        The split that a range was cut from goes on behind it.
+        The split that a range was cut from continues after the range.
         """
         if not is_range:
             self.taken_back(item.split.split_id)
         self.quarantined.append(item)
 
     def left_out(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
-        """As ``set_aside``, by an option: such splits are counted, and the last of them named."""
+        """Skip a split or range because of an option: it is counted, and the last ones are kept by name."""
         if not is_range:
             self.taken_back(item.split.split_id)
         self.ignored = (*self.ignored, item)[-IGNORED_KEPT:]
         self.ignored_count += 1
 
     def completed(self, checkpoint_id: int) -> None:
-        """The batch of ``checkpoint_id`` is done: its splits are finished, live ones go on."""
+        """The batch of ``checkpoint_id`` is complete: its splits are finished, except for live splits."""
         if self._planned_id is not None and self._planned_id <= checkpoint_id:
             self._in_flight.difference_update(s for s in self._planned if s not in self._live)
             self._planned = ()

@@ -1,4 +1,4 @@
-"""Outbox: what was sent and is in no plan yet, in order, and what of it has to wait. Pure."""
+"""Outbox: items that were sent and are in no plan yet, in order; some are held back. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ItemT = TypeVar("ItemT")
 
 
 class Outbox(Generic[ItemT]):
-    """Items that the next plan may take, and behind them items that are held back until a release."""
+    """Items that the next plan may take, followed by items that are held back until a release."""
 
     __slots__ = ("_held", "_items")
 
@@ -19,37 +19,37 @@ class Outbox(Generic[ItemT]):
         self._held: list[ItemT] = []
 
     def add(self, item: ItemT, *, is_held: bool) -> None:
-        """Add an item behind those that are there."""
+        """Append an item."""
         (self._held if is_held else self._items).append(item)
 
     def release(self) -> None:
-        """What was held back may be taken from now on."""
+        """Make held-back items available."""
         self._items.extend(self._held)
         self._held.clear()
 
     def peek(self) -> ItemT | None:
-        """The first item that may be taken."""
+        """The first available item; None if there is none."""
         return self._items[0] if self._items else None
 
     def take(self) -> ItemT:
-        """Remove that item."""
+        """Remove and return the first available item."""
         return self._items.popleft()
 
     def take_all(self) -> list[ItemT]:
-        """Remove all items that may be taken."""
+        """Remove and return all available items."""
         taken = list(self._items)
         self._items.clear()
         return taken
 
     def __contains__(self, item: object) -> bool:
-        """Whether an item may be taken."""
+        """Whether an item is available."""
         return item in self._items
 
     def waiting(self) -> Iterator[ItemT]:
-        """All items, those that are held back last."""
+        """All items, held-back items last."""
         yield from self._items
         yield from self._held
 
     def __len__(self) -> int:
-        """How many may be taken."""
+        """Number of available items."""
         return len(self._items)

@@ -1,7 +1,7 @@
 """Planning: limits, and how the splits of a batch are packed into Spark tasks.
 
-Pure functions over values. A task costs tens of milliseconds however little it reads, so few,
-fat partitions; the largest splits are placed first, each into the subtask with the least to do.
+Pure functions over values. A task costs tens of milliseconds however little it reads, so there are few,
+large partitions; the largest splits are placed first, each into the subtask with the least work.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ..split import SplitSize, SplitT, size_of
 from .subtask_reports import ReportDemand
 
 FILE_COST_BYTES = 32 * 1024
-"""What opening a file costs, expressed in bytes read: about 0.1 ms at 300 MB/s."""
+"""Cost of opening a file, in bytes read: about 0.1 ms at 300 MB/s."""
 
 UNKNOWN_SIZE_COST_BYTES = 1024 * 1024
-"""What a split of unknown size is taken to cost."""
+"""Assumed cost of a split of unknown size."""
 
 ROW_COST_BYTES = 64
-"""What a row of a split costs whose rows, but not bytes, are known."""
+"""Cost of a row, for splits whose rows are known and whose bytes are not."""
 
 MIN_PARTITION_COST_BYTES = 4 * 1024 * 1024
-"""Below this much work a second task costs more than it saves."""
+"""Below this cost a second task costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one batch; None means no limit. The first one reached ends the batch."""
+    """Limits of one batch; None means no limit. The first limit reached ends the batch."""
 
     files: int | None = None
     rows: int | None = None
@@ -49,7 +49,7 @@ UNLIMITED = Limits()
 
 
 class BatchBudget:
-    """Counts what a batch holds against its limits. At least one split always fits."""
+    """Counts the content of a batch against its limits. At least one split always fits."""
 
     __slots__ = ("_limits", "_used", "bytes", "files", "rows", "splits")
 
@@ -62,7 +62,7 @@ class BatchBudget:
 
     @property
     def exhausted(self) -> bool:
-        """True when a limit is reached and the batch is not empty."""
+        """Whether a limit is reached and the batch is not empty."""
         if self.splits == 0:
             return False
         limits = self._limits
@@ -73,7 +73,7 @@ class BatchBudget:
         )
 
     def left(self) -> Budget:
-        """What is left, for enumerators that cut unbounded splits."""
+        """The remaining limits, for enumerators that bound unbounded splits."""
         limits = self._limits
         return Budget(
             files=None if limits.files is None else max(0, limits.files - self.files),
@@ -84,7 +84,7 @@ class BatchBudget:
     def fits(self, size: SplitSize) -> bool:
         """Whether a split of this size may still join the batch.
 
-        Files and rows are never exceeded by a split that has company; bytes are soft, as in
+        The limits on files and rows are only exceeded by a single split; the limit on bytes is soft, as in
         Spark and Delta: the split that crosses the limit is the last one.
         """
         if self.splits == 0:
@@ -105,7 +105,7 @@ class BatchBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment(Generic[SplitT]):
-    """What one subtask gets in one batch: events first, then splits, each in order."""
+    """The events and splits of one subtask in one batch, each in order; events come first."""
 
     subtask_id: int
     splits: tuple[SplitT, ...] = ()
@@ -145,14 +145,14 @@ def subtask_count(
     max_partition_bytes: int | None,
     min_partition_cost: int = MIN_PARTITION_COST_BYTES,
 ) -> int:
-    """How many subtasks so much work deserves: at least one, at most ``parallelism``.
+    """Number of subtasks for a total cost: at least one, at most ``parallelism``.
 
-    With ``max_partition_bytes`` more are allowed, so that none gets more than that.
+    With ``max_partition_bytes`` more subtasks are allowed, so that none gets more than that.
     """
     wanted = -(-total_cost // min_partition_cost)
     rounds = 1
     if max_partition_bytes is not None:
-        # Whole rounds: three subtasks on two cores take as long as four.
+        # Whole rounds, because three subtasks on two cores take as long as four.
         rounds = max(1, -(-total_cost // (max_partition_bytes * parallelism)))
     return max(1, min(wanted, rounds * parallelism))
 
@@ -165,12 +165,12 @@ def pack(
     max_partition_bytes: int | None = None,
     min_partition_cost: int = MIN_PARTITION_COST_BYTES,
 ) -> dict[int, list[SplitT]]:
-    """Spread splits over subtasks so that all finish together.
+    """Distribute splits over subtasks so that all finish at the same time.
 
     ``pinned`` splits stay with their subtask. ``free`` splits go, largest first, to the subtask
     with the least cost so far (the classic longest-processing-time rule, within 4/3 of the
     best); equal costs keep their order. Within a subtask, pinned splits come first, and each kind
-    keeps the order it came in.
+    keeps its order.
     """
     costs = [cost_bytes(split) for split in free]
     held: dict[int, list[tuple[bool, int, SplitT]]] = {}
@@ -186,7 +186,7 @@ def pack(
         max_partition_bytes=max_partition_bytes,
         min_partition_cost=min_partition_cost,
     )
-    # Subtasks that run anyway take their share first; others join only where the work deserves it.
+    # Subtasks that run anyway come first; others are added only if there is enough work.
     others = (subtask for subtask in range(max(parallelism, count)) if subtask not in load)
     running = [*load, *islice(others, max(0, count - len(load)))]
     heap = [(load.get(subtask, 0), subtask) for subtask in running]

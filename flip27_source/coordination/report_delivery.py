@@ -1,6 +1,6 @@
 """ReportDelivery: what the reports of a checkpoint change, once it is complete (R4). Pure.
 
-Reports are folded in the order of their subtasks, so a restart that folds them again comes to the
+Reports are applied in the order of their subtasks, so a restart that applies them again reaches the
 same state.
 """
 
@@ -20,7 +20,7 @@ from .subtask_reports import ReportDemand, SplitResult, SplitStatus, SubtaskRepo
 
 
 class Resend(Protocol[SentT_contra]):
-    """Has a split or events sent once more."""
+    """Sends a split or events again."""
 
     def __call__(
         self, split: SentT_contra | None, subtask_id: int, events: tuple[SourceEvent, ...]
@@ -44,7 +44,7 @@ class ReportDelivery(Generic[SplitT]):
         self._finished: list[SplitT] = []
         self._returned: list[tuple[SplitT, int]] = []
         self.caught_up: list[str] = []
-        """Ids of live splits whose reader had nothing more."""
+        """Ids of live splits whose reader had no more data."""
 
     @property
     def reports(self) -> tuple[SubtaskReport[SplitT], ...]:
@@ -52,7 +52,7 @@ class ReportDelivery(Generic[SplitT]):
         return tuple(report for _, report in sorted(self._pending.reports.items()))
 
     def fold_splits(self, *, resend: Resend[SplitT], cuts_splits: bool) -> None:
-        """Move every split of the plan to where its result says."""
+        """Move every split of the plan to the place that its result gives."""
         for assignment in self._pending.snapshot.plan.assignments:
             if assignment.subtask_id in self._pending.repeats:
                 self._repeat(assignment, resend)
@@ -67,12 +67,12 @@ class ReportDelivery(Generic[SplitT]):
             raise QuarantineError(
                 f"{len(self._ledger.quarantined)} splits cannot be read and are quarantined, more than "
                 f"maxQuarantinedSplits={limit}; the last one is {worst.split.split_id!r}: {worst.error}",
-                remedy="mend the cause, or raise maxQuarantinedSplits and restart the query; the "
-                "quarantined splits are in the state, none of their rows were delivered",
+                remedy="fix the cause, or raise maxQuarantinedSplits and restart the query; the "
+                "quarantined splits are in the state, and none of their rows were delivered",
             )
 
     def tell(self, *, quietly: bool = False) -> None:
-        """Tell the enumerator: splits that came back, what is done, then events in order."""
+        """Notify the enumerator of returned splits, of the completion, and then of events in order."""
         for split, subtask_id in self._returned:
             self._enumerator.add_splits_back([split], subtask_id)
         if not quietly:
@@ -93,7 +93,7 @@ class ReportDelivery(Generic[SplitT]):
     def _repeat(self, assignment: Assignment[SplitT], resend: Resend[SplitT]) -> None:
         for split in assignment.splits:
             if self._settings.reader_bounds_splits:
-                # It is live already, at the same position; the others have their turn before it.
+                # The split is already live at the same position; it goes to the end of the queue.
                 self._ledger.moved(split.split_id, split)
             else:
                 resend(split, assignment.subtask_id, ())
@@ -107,7 +107,7 @@ class ReportDelivery(Generic[SplitT]):
             if required and self._settings.reader_bounds_splits:
                 raise CorruptStateError(
                     f"the report of subtask {subtask_id} for checkpoint {self._pending.checkpoint_id} "
-                    f"does not say where split {split.split_id!r} stands",
+                    f"has no result for split {split.split_id!r}",
                     remedy="restore the state location from a backup",
                 )
             self._finished.append(split)
@@ -124,8 +124,8 @@ class ReportDelivery(Generic[SplitT]):
             case SplitStatus.RETURNED:
                 if cuts_splits:
                     raise ContractError(
-                        f"the reader returned a range of split {split.split_id!r}, which bound_split had cut",
-                        remedy="read the range, or fail; only whole splits can be returned",
+                        f"the reader returned a range of split {split.split_id!r} from bound_split",
+                        remedy="read the range or raise an error; only whole splits can be returned",
                     )
                 self._ledger.taken_back(split.split_id)
                 self._returned.append((split, subtask_id))

@@ -1,12 +1,12 @@
-"""Fair shares: how much of a batch each live split gets. Pure.
+"""Fair shares: divides a batch among live splits. Pure.
 
-Each split that may have data gets an equal part of what is left of the limits. What some do not use is
-handed round among those that used their part up, until nothing is left or nobody wants more. Where there
-is less than one row or file for each, those at the front of the queue get one.
+Each split that may have data gets an equal part of the remaining limits. Parts that some splits do not use
+are divided among splits that used up theirs, until nothing is left or no split needs more. If there is less
+than one row or file per split, the splits at the front of the queue get one each.
 
-No split waits for ever. Whoever reads something goes to the end of the queue, and of those that have
-something to read, the first in the queue always reads: if its smallest step is larger than its share, the
-step is taken from what the others would get, and even beyond the limits.
+No split waits for ever. A split that is read goes to the end of the queue, and the first split in the queue
+that has data is always read: if its smallest step is larger than its share, the step reduces the shares of
+the others and may even exceed the limits.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from ..split import SplitSize, SplitT, size_of
 Bound = Callable[[SplitT, Budget], "BoundedRange[SplitT] | None"]
 
 MAX_DOUBLINGS = 64
-"""From one row to more than there are: a split that has something to read gives it before that."""
+"""Enough to grow from one row to any number of rows: a split with data reads some before that."""
 
 _NAMES = ("files", "rows", "bytes")
 
 
 @dataclass(slots=True)
 class _Share(Generic[SplitT]):
-    """What a split was given so far, by name of the limit, and the range that came of it."""
+    """A split's share so far, by name of the limit, and the resulting range."""
 
     split: SplitT
     given: dict[str, int]
     cut: BoundedRange[SplitT] | None = None
 
     def used(self, name: str) -> int:
-        """How much of a limit its range takes; 0 where that is not known."""
+        """How much of a limit the range uses; 0 if that is not known."""
         return 0 if self.cut is None else _amount(size_of(self.cut.read), name)
 
     def ask(self, bound: Bound[SplitT]) -> BoundedRange[SplitT] | None:
-        """Cut the split by what it was given."""
+        """Bound the split by its share."""
         self.cut = bound(self.split, Budget(**self.given))
         return self.cut
 
     @property
     def wants_more(self) -> bool:
-        """Whether it has used up what it was given, and may go on behind that."""
+        """Whether the split has used up its share and may continue after it."""
         if self.cut is None or self.cut.rest is None:
             return False
         return any(self.used(name) >= given for name, given in self.given.items())
@@ -54,14 +54,14 @@ class _Share(Generic[SplitT]):
 def fair_ranges(
     live: Sequence[SplitT], left: Budget, bound: Bound[SplitT]
 ) -> list[tuple[SplitT, BoundedRange[SplitT]]]:
-    """What the live splits read in this batch: each split that has something to read, and its range.
+    """The live splits that are read in this batch, with their ranges.
 
-    Who was given more comes later, and so has its next turn later.
+    Splits with larger shares come later, and so does their next turn.
 
     Args:
-        live: in the order in which they have their turn.
-        left: what is left of the batch's limits.
-        bound: cuts a split by a budget; asked again for the same split when it is given more.
+        live: live splits, in the order of their turns.
+        left: the remaining limits of the batch.
+        bound: bounds a split by a budget; called again for the same split when its share grows.
     """
     rest = {name: value for name in _NAMES if (value := getattr(left, name)) is not None}
     shares = [_Share(split, dict.fromkeys(rest, 0)) for split in live]
@@ -82,7 +82,7 @@ def fair_ranges(
                 _find_step(share, rest, bound, is_first=is_first)
             is_first = is_first and share.cut is None
             rest = {name: _less(amount, share.used(name) - used[name]) for name, amount in rest.items()}
-        # Who has not been asked yet comes first, then who has got least.
+        # Splits that have not been bounded yet come first, then splits with the smallest share.
         again = sorted(
             (share for share in hungry[:asked] if share.wants_more),
             key=lambda share: tuple(share.given.values()),
@@ -95,7 +95,7 @@ def fair_ranges(
 
 
 def _part(amounts: dict[str, int], rest: dict[str, int], position: int, number: int) -> dict[str, int] | None:
-    """The part of the split at ``position`` of ``number``; None where there is nothing of some limit."""
+    """The part of the split at ``position`` of ``number``; None if nothing is left of some limit."""
     parts = {
         name: min(rest[name], amount // number + (position < amount % number))
         for name, amount in amounts.items()
@@ -106,7 +106,7 @@ def _part(amounts: dict[str, int], rest: dict[str, int], position: int, number: 
 def _find_step(share: _Share[SplitT], rest: dict[str, int], bound: Bound[SplitT], *, is_first: bool) -> None:
     """Find the smallest step of a split that reads nothing within its share, by doubling the share.
 
-    ``is_first``: nobody before it in the queue has something to read, so its step may pass the limits.
+    ``is_first``: no split before it in the queue has data, so its step may exceed the limits.
     """
     if bound(share.split, Budget()) is None:
         return

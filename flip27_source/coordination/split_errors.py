@@ -1,4 +1,4 @@
-"""SplitErrorPolicy: what becomes of a split that cannot be read, by the options of its source (R12). Pure."""
+"""SplitErrorPolicy: how a source's options handle splits that cannot be read (R12). Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOT_THE_SPLIT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitErrorPolicy:
-    """What the options make of a split that cannot be read.
+    """How the options handle a split that cannot be read.
 
     Attributes:
         on_error: ``onSplitError``.
@@ -67,9 +67,9 @@ class SplitErrorPolicy:
         return self.on_error == "fail" and not self.ignored_by and not self.reports_loss
 
     def outcome(self, error: Exception) -> SplitStatus | None:
-        """What becomes of a split that cannot be read for this; None: its task fails.
+        """The result of a split that fails with this error; None: its task fails.
 
-        The option that is for this very error goes before ``onSplitError``, which is for all.
+        An option for this specific error takes precedence over ``onSplitError``.
         """
         if isinstance(error, _NOT_THE_SPLIT) or isinstance(error.__cause__, _NOT_THE_SPLIT):
             return None

@@ -1,4 +1,4 @@
-"""What a subtask says of its share of a checkpoint (Flink AcknowledgeCheckpoint). Pure values."""
+"""A subtask's report for a checkpoint (Flink AcknowledgeCheckpoint). Pure values."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ class ReportDemand(StrEnum):
     """Whether the subtasks of a checkpoint report (R6)."""
 
     NONE = "none"
-    """All is decided on the driver: executors write nothing."""
+    """The driver decides everything: executors write nothing."""
     WANTED = "wanted"
-    """For its metrics; nothing depends on it, a missing one is borne."""
+    """Only for metrics: nothing depends on the report, and it may be missing."""
     REQUIRED = "required"
-    """The source takes events, or only reading tells where a split ends or whether it can be read."""
+    """The source takes events, or only the reader knows where a split ends or whether it can be read."""
 
 
 class SplitStatus(StrEnum):
-    """What became of a split in a batch."""
+    """The outcome of a split in a batch."""
 
     FINISHED = "finished"
     LIVE = "live"
-    """Read up to a position, from which the next batch goes on."""
+    """Read up to a position, where the next batch continues."""
     RETURNED = "returned"
     """Not read; it goes back to the enumerator."""
     FAILED = "failed"
     """It cannot be read; none of its rows were delivered."""
     IGNORED = "ignored"
-    """The same, and an option leaves such splits out."""
+    """It cannot be read, and an option skips such splits; none of its rows were delivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitResult(Generic[SplitT]):
-    """What became of one split.
+    """The result of one split.
 
     Attributes:
-        position: LIVE only: the split as it stands after the rows of this batch.
-        caught_up: LIVE only: the reader had nothing more for now; False when a budget ended it.
-        error: FAILED and IGNORED only: why.
-        attempts: FAILED and IGNORED only: how many times reading it was tried.
+        position: LIVE only: the split at its position after the rows of this batch.
+        caught_up: LIVE only: whether the reader had no more data for now; False if a budget ended it.
+        error: FAILED and IGNORED only: the error.
+        attempts: FAILED and IGNORED only: number of attempts to read it.
     """
 
     split_id: str
@@ -56,20 +56,20 @@ class SplitResult(Generic[SplitT]):
     attempts: int = 0
 
     def same_range(self, other: SplitResult[SplitT]) -> bool:
-        """Whether both stand for exactly the same rows."""
+        """Whether both results cover exactly the same rows."""
         mine = (self.split_id, self.status, self.position)
         return mine == (other.split_id, other.status, other.position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMetrics:
-    """What a subtask did for a checkpoint (Flink CheckpointMetrics).
+    """The metrics of a subtask for a checkpoint (Flink CheckpointMetrics).
 
     Attributes:
-        rows: rows given to Spark. bytes: their size as Arrow data, 0 for readers of tuples.
-        splits: splits that gave rows or were found to hold none. duration_ms: wall time of the attempt.
+        rows: rows passed to Spark. bytes: their size as Arrow data, 0 for readers of tuples.
+        splits: splits that were read, including empty ones. duration_ms: wall time of the attempt.
         attempt_number: Spark's number of the attempt, from 0. host: where it ran.
-        max_event_time: largest value of ``eventTimeColumn``, ISO 8601; None when not asked for.
+        max_event_time: largest value of ``eventTimeColumn``, ISO 8601; None if the option is not set.
     """
 
     rows: int = 0
@@ -83,7 +83,7 @@ class CheckpointMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskReport(Generic[SplitT]):
-    """The acknowledgement of one subtask: the first one that is written is the one that counts (R5).
+    """The acknowledgement of one subtask: the first one that is written counts (R5).
 
     Attributes:
         results: one for each split of the subtask that did not simply finish.
@@ -99,19 +99,19 @@ class SubtaskReport(Generic[SplitT]):
     metrics: CheckpointMetrics = field(default_factory=CheckpointMetrics)
 
     def same_ranges(self, other: SubtaskReport[SplitT]) -> bool:
-        """Whether both stand for exactly the same rows, whoever wrote them."""
+        """Whether both reports cover exactly the same rows."""
         pairs = zip(_by_id(self.results), _by_id(other.results), strict=False)
         return len(self.results) == len(other.results) and all(a.same_range(b) for a, b in pairs)
 
 
 class AcknowledgeResult(Enum):
-    """What an acknowledgement did (Flink PendingCheckpoint.TaskAcknowledgeResult)."""
+    """The result of an acknowledgement (Flink PendingCheckpoint.TaskAcknowledgeResult)."""
 
     SUCCESS = "success"
     DUPLICATE = "duplicate"
-    """The subtask has acknowledged before; the first report stands."""
+    """The subtask has already acknowledged the checkpoint; the first report counts."""
     UNKNOWN = "unknown"
-    """The subtask has no part in the checkpoint; nothing changes."""
+    """The checkpoint's plan does not contain the subtask; nothing changes."""
     DISCARDED = "discarded"
     """The checkpoint is not pending; nothing changes."""
 

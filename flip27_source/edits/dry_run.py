@@ -233,7 +233,7 @@ def _check(
 
 def _skip(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
     candidates = to_be_read(ground.history, ground.name, ground.head)
-    chosen = selection.chosen(candidates, "that is still to be read")
+    chosen = selection.chosen(candidates, "that waits to be read")
     return _by_ids(request, chosen), _changes(chosen, "is never read"), []
 
 

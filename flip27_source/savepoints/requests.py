@@ -212,7 +212,7 @@ class _Asking:
         """Whether the request is gone: answered by the driver or here, or deleted as the driver has ended."""
         begun = said = time.monotonic()
         pause_s = _FIRST_PAUSE_S
-        self._progress(f"sent a request to {self._driver}; waiting for its next batch boundary")
+        self._progress(f"{self._driver} has the request; waiting for its next batch boundary")
         while self._asked.request_id in self._requests.ids():
             now = time.monotonic()
             if self._is_finished_here():

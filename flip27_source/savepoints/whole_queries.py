@@ -57,8 +57,8 @@ def copy_query(
 ) -> StoredQuery:
     """Copy Spark's checkpoint after a batch, and the state of the query's other sources, into a savepoint.
 
-    The query may run: files of the batch no longer change. Spark may delete files of older batches meanwhile;
-    they are not needed.
+    The query may run: files of the batch no longer change. Spark may meanwhile delete files of older
+    batches, which are not needed.
 
     Raises:
         MissingStateError: Spark has meanwhile deleted the batch itself.

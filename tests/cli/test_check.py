@@ -332,7 +332,7 @@ def test_a_state_location_that_everybody_may_write_is_a_warning(
     (tmp_path / where).chmod(mode)
     found = permissions(flip27, tmp_path / "state")
     assert found["status"] == "warning"
-    assert f"everybody may write to {tmp_path / where} (mode {mode:04o}): add" in found["found"]
+    assert f"everybody may write to {tmp_path / where} (mode {mode:04o}): they can add" in found["found"]
     assert f"chmod o-w {tmp_path / where}" in found["remedy"]
 
 
@@ -344,7 +344,7 @@ def test_a_directory_above_that_everybody_may_write_is_a_warning_without_the_sti
     assert permissions(flip27, tmp_path / "above" / "state")["status"] == "ok"
     (tmp_path / "above").chmod(0o777)
     found = permissions(flip27, tmp_path / "above" / "state")
-    assert "put another directory in the place of the state location" in found["found"]
+    assert "replace the state location by another directory" in found["found"]
     assert found["status"] == "warning"
 
 

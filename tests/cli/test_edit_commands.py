@@ -26,7 +26,7 @@ def test_a_dry_run_lists_what_would_change_and_changes_nothing(flip27: CommandLi
         ["split", "checkpoint", "now", "then"],
         ["a", "1", "planned", "is read again as it was"],
     ]
-    assert "nothing was changed: this was a dry run" in said.err
+    assert "dry run: nothing was changed" in said.err
     assert feed.batch() == ["c", "d"]
 
 
@@ -120,7 +120,7 @@ def test_a_position_is_set_by_fields_of_the_split(flip27: CommandLine, tmp_path:
     source.batch()
     words = ["edit", "set-position", "--state", source.state, "--split", "orders", "--why", "gap"]
     said = flip27(*words, "--position", '{"next": 4}', "--execute")
-    assert said.lines[1][3] == 'goes on at {"next":4,"split_id":"orders"}'
+    assert said.lines[1][3] == 'continues at {"next":4,"split_id":"orders"}'
     assert source.batch() == ["e", "f"]
     wrong = flip27(*words, "--position", '{"nxt": 4}')
     assert (wrong.code, "split orders has no position nxt" in wrong.err) == (1, True)

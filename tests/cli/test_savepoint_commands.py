@@ -99,7 +99,7 @@ def test_a_whole_savepoint_is_verified_file_by_file(flip27: CommandLine, saved: 
     assert said.data["is_whole"] is True
     folders = [Path(file["name"]).parts[0] for file in said.data["files"]]
     assert folders == ["_metadata", "segments", "segments", "segments"]
-    assert flip27("savepoint", "verify", saved).err == "4 files, 0 damaged: the savepoint is whole\n"
+    assert flip27("savepoint", "verify", saved).err == "4 files, 0 damaged: the savepoint is complete\n"
 
 
 def test_reports_are_verified_too(flip27: CommandLine, saved_with_reports: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(
 ) -> None:
     said = flip27("state", "diff", f"{query.checkpoint}@9", query.checkpoint)
     assert said.code == 1
-    assert "has no checkpoint 9: there are 1 to 3" in said.err
+    assert "has no checkpoint 9: it has checkpoints 1 to 3" in said.err
 
 
 def test_of_several_lineages_one_has_to_be_named(flip27: CommandLine, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_of_several_lineages_one_has_to_be_named(flip27: CommandLine, tmp_path: 
     assert [item["lineage"] for item in flip27("state", "show", tmp_path, "--json").data] == lineages
     said = flip27("state", "diff", tmp_path, tmp_path)
     assert said.code == 1
-    assert "say which one by --lineage" in said.err
+    assert "choose one with --lineage" in said.err
     assert flip27("state", "diff", tmp_path, tmp_path, "--lineage", lineages[0]).code == 0
     (shown,) = flip27("state", "show", tmp_path, "--lineage", lineages[1], "--json").data
     assert shown["lineage"] == lineages[1]

@@ -144,9 +144,7 @@ def test_complete_is_idempotent_and_tells_the_enumerator_once_S33_R7() -> None:
 
 def test_completing_a_checkpoint_that_was_never_made_is_a_programming_error_S31() -> None:
     coordinator = with_items("a")
-    with pytest.raises(
-        ProtocolError, match=r"checkpoint 1 \(the newest is 0\): 'complete, an id not seen yet'"
-    ):
+    with pytest.raises(ProtocolError, match=r"checkpoint 1 \(the newest is 0\): 'complete, an unknown id'"):
         coordinator.complete(1)
 
 

@@ -66,7 +66,7 @@ def test_what_is_replayed_goes_before_what_waits_and_is_not_finished_any_more() 
 def test_what_is_still_to_be_read_or_set_aside_is_not_replayed() -> None:
     edited = editing().replay(standing(waiting=items("a"), aside=items("b")), items("a", "b", "c"))
     assert edited.changed == ("c",)
-    assert edited.left_alone == {"a": "is still to be read", "b": "is quarantined: retry it there"}
+    assert edited.left_alone == {"a": "is not read yet", "b": "is quarantined: use quarantine retry"}
 
 
 def test_of_a_split_that_was_read_twice_the_later_form_is_replayed() -> None:
@@ -92,7 +92,7 @@ def test_two_ranges_of_one_split_are_retried_one_after_the_other() -> None:
     edited = editing().retry(standing(aside=items("a", "a")), ["a"])
     assert names(edited) == {"live": [], "waiting": ["a"], "aside": ["a"]}
     again = editing().retry(edited.snapshot, ["a"])
-    assert (again.changed, again.left_alone) == ((), {"a": "is still to be read"})
+    assert (again.changed, again.left_alone) == ((), {"a": "is not read yet"})
 
 
 def test_a_dropped_split_is_neither_read_nor_set_aside() -> None:
@@ -107,7 +107,7 @@ def test_a_skipped_split_is_nowhere_and_its_pin_is_gone() -> None:
     assert names(edited) == {"live": ["b"], "waiting": [], "aside": []}
     assert edited.snapshot.ledger.pins == {"b": 0}
     assert (edited.changed, list(edited.left_alone)) == (("c", "a"), ["z"])
-    assert "Shelf has no splits_in and without_splits" in edited.left_alone["z"]
+    assert "Shelf does not define splits_in and without_splits" in edited.left_alone["z"]
 
 
 def test_an_enumerator_that_cannot_forget_is_named() -> None:
@@ -116,7 +116,7 @@ def test_an_enumerator_that_cannot_forget_is_named() -> None:
 
 
 def test_a_position_may_not_change_the_id_of_a_split() -> None:
-    with pytest.raises(EditError, match="keeps its id"):
+    with pytest.raises(EditError, match="the id of a split cannot change"):
         editing().set_position(standing(live=items("a")), ["a"], lambda _: Item(split_id="b"))
 
 
@@ -134,7 +134,7 @@ def test_a_rewind_keeps_what_is_due_up_to_the_older_checkpoint_and_the_present_i
 
 
 def test_a_source_is_not_rewound_to_where_it_stands() -> None:
-    with pytest.raises(EditError, match="stands at checkpoint 7 and cannot be rewound to 7"):
+    with pytest.raises(EditError, match="is at checkpoint 7 and cannot be rewound to checkpoint 7"):
         rewound(standing(), standing())
 
 

@@ -135,7 +135,7 @@ def test_marking_with_an_id_that_does_not_rise_is_a_programming_error_S31(checkp
     opened_again = gateway_in(CLOSED)
     opened_again.open_after(5)
     for gateway in (marked, opened_again):
-        with pytest.raises(ProtocolError, match="ids must rise"):
+        with pytest.raises(ProtocolError, match="ids must increase"):
             gateway.mark_for_checkpoint(checkpoint_id)
 
 
@@ -185,7 +185,7 @@ def test_an_acknowledgement_finds_an_open_gateway_open_and_leaves_it_so() -> Non
 
 @pytest.mark.parametrize("state", list(GatewayState), ids=lambda s: s.value)
 def test_opening_for_a_checkpoint_never_seen_is_a_programming_error_S31(state: GatewayState) -> None:
-    with pytest.raises(ProtocolError, match="checkpoint 6: the newest it has seen is"):
+    with pytest.raises(ProtocolError, match="checkpoint 6: its newest checkpoint is"):
         gateway_in(state).open_after(6)
 
 

@@ -368,7 +368,7 @@ def test_an_event_after_the_freeze_is_in_the_batch_after_and_survives_a_restart_
 
 def test_an_event_that_the_reader_does_not_take_is_refused_when_it_is_sent() -> None:
     batches = Batches(Shelf, EchoReader)
-    with pytest.raises(ContractError, match="EchoReader takes no Say, which was sent to subtask 0"):
+    with pytest.raises(ContractError, match="EchoReader takes no Say, but one was sent to subtask 0"):
         batches.enumerator().context.send_event_to_reader(0, Say(1))
 
 

@@ -172,7 +172,7 @@ def test_a_position_that_is_none_of_its_type_changes_nothing_and_is_refused_in_t
     source.ask("set-position", splits=["orders"], position={"next": "seven"})
     assert source.batch() == list("cd")
     (edit,) = source.history()
-    assert "is no position" in edit["refused"]
+    assert "is not a valid position" in edit["refused"]
 
 
 def test_a_replay_of_a_live_split_goes_on_from_the_earliest_batch_that_was_chosen(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_files_that_the_enumerator_holds_are_skipped_and_not_found_again(tmp_pat
 def test_a_split_that_an_enumerator_of_its_own_kind_holds_cannot_be_skipped(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
-    with pytest.raises(EditError, match="no split that is still to be read: c"):
+    with pytest.raises(EditError, match="no split that waits to be read: c"):
         feed.plan("skip", splits=["c"])
 
 

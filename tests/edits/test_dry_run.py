@@ -60,19 +60,19 @@ def test_who_is_the_user_and_the_host_unless_it_is_said(source: Edited) -> None:
 @pytest.mark.parametrize(
     ("operation", "what", "says"),
     [
-        ("erase", {}, "there is no edit 'erase'"),
-        ("replay", {}, "replay of which splits?"),
+        ("erase", {}, "'erase' is not an edit operation"),
+        ("replay", {}, "no splits are selected for replay"),
         ("replay", {"splits": ["/nowhere"]}, "no split that a retained batch has read: /nowhere"),
-        ("replay", {"glob": "nothing"}, "that is selected by glob nothing"),
-        ("replay", {"glob": "*", "to_checkpoint": 1}, "replay goes back to no checkpoint"),
+        ("replay", {"glob": "nothing"}, "no split that a retained batch has read and matches glob nothing"),
+        ("replay", {"glob": "*", "to_checkpoint": 1}, "replay takes no checkpoint or time"),
         ("replay", {"glob": "*", "position": {"start": 0}}, "replay takes no position"),
-        ("skip", {"since": MIDNIGHT}, "skip is of splits that are still to be read"),
+        ("skip", {"since": MIDNIGHT}, "skip applies to splits that have not been read yet"),
         ("set-position", {"glob": "*"}, "set-position needs a position"),
         ("set-position", {"glob": "*", "position": {"start": 1}}, "no split that is live"),
-        ("rewind", {}, "rewind to where?"),
-        ("rewind", {"to_checkpoint": 1, "to_time": MIDNIGHT}, "rewind to where?"),
+        ("rewind", {}, "a rewind needs a target: either"),
+        ("rewind", {"to_checkpoint": 1, "to_time": MIDNIGHT}, "a rewind needs a target: either"),
         ("rewind", {"to_checkpoint": 3}, "cannot be rewound to checkpoint 3"),
-        ("rewind", {"to_checkpoint": 1, "glob": "*"}, "a rewind is of the whole source"),
+        ("rewind", {"to_checkpoint": 1, "glob": "*"}, "a rewind applies to the whole source"),
         ("quarantine drop", {"glob": "*"}, "no split that is quarantined"),
     ],
 )
@@ -88,7 +88,7 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(
 def test_a_rewind_further_than_what_is_retained_says_what_is_retained(source: Edited) -> None:
     with pytest.raises(EditError) as refused:
         source.plan("rewind", to_time=dt.datetime(1969, 12, 31, tzinfo=dt.UTC))
-    assert "retained are 1 to 2, the oldest made 1970-01-01T00:00:00+00:00" in str(refused.value)
+    assert "checkpoints 1 to 2 are retained, the first from 1970-01-01T00:00:00+00:00" in str(refused.value)
 
 
 def test_an_edit_without_a_reason_is_refused(source: Edited) -> None:
@@ -101,14 +101,14 @@ def test_the_id_of_a_split_stays_whatever_its_position(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcd")
     source = paged(tmp_path)
     source.batch()
-    with pytest.raises(EditError, match="split orders has no position split_id"):
+    with pytest.raises(EditError, match="split orders has no position field split_id"):
         source.plan("set-position", splits=["orders"], position={"split_id": "other"})
 
 
 def test_splits_that_are_cut_into_ranges_are_not_replayed(tmp_path: Path) -> None:
     source = Edited(tmp_path, {"enumerator": "sequence", "end": "9"})
     source.batch()
-    with pytest.raises(EditError, match="SequenceEnumerator cuts its splits by bound_split"):
+    with pytest.raises(EditError, match="SequenceEnumerator bounds its splits"):
         source.plan("replay", splits=["sequence-0"])
     with pytest.raises(EditError, match="SequenceEnumerator cannot forget splits"):
         source.plan("forget", splits=["sequence-0"])

@@ -269,7 +269,7 @@ def test_splits_of_a_batch_that_was_gone_back_from_are_not_replayed(tmp_path: Pa
     feed.engine.now_ms = 1
     assert feed.batch() == ["c", "d"]
     (edit,) = feed.history(of_the_line=True)
-    assert "is not on the way to" in edit["refused"]
+    assert "is not an ancestor of" in edit["refused"]
 
 
 def test_the_edits_of_a_query_stay_with_it_when_another_one_begins_with_its_savepoint(tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def test_an_enumerator_without_paths_says_so(tmp_path: Path) -> None:
     batches.batch()
     saved = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved")).directory
     fork = on_disk(Feed, EchoReader, tmp_path / "fork", feed="few", savepoint=saved, pathRewrite="/a=/b")
-    with pytest.raises(OptionError, match=r"Feed does not know how to rewrite paths"):
+    with pytest.raises(OptionError, match=r"Feed cannot rewrite paths"):
         fork.batch()
     with pytest.raises(OptionError, match=r"pathRewrite is set, .* option savepoint is not set"):
         on_disk(Feed, EchoReader, tmp_path / "alone", feed="few", pathRewrite="/a=/b").batch()

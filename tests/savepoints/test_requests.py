@@ -183,7 +183,7 @@ def test_a_target_that_cannot_be_written_does_not_stop_the_query(
     with caplog.at_level(logging.ERROR, "flip27_source"):
         assert batches.batch() == ["a"]
     assert batches.batch() is None
-    assert f"asked for in {request.target} could not be made" in caplog.text
+    assert f"requested in {request.target} could not be taken" in caplog.text
     assert waiting(state) == [f"{request.request_id}.failed.json"]
 
 
@@ -242,7 +242,7 @@ def test_a_stream_outside_of_a_savepoint_is_the_authors_mistake(tmp_path: Path) 
 
 def test_a_target_with_a_password_is_refused_before_it_is_stored(tmp_path: Path) -> None:
     running(tmp_path / "state")
-    with pytest.raises(StateLocationError, match="ftp://host/saved has a user name or password"):
+    with pytest.raises(StateLocationError, match="ftp://host/saved contains a user name or password"):
         savepoints.request(state=str(tmp_path / "state"), to="ftp://me:secret@host/saved")
     assert waiting(tmp_path / "state") == []
 
@@ -260,7 +260,7 @@ def test_a_request_waits_for_a_stopped_query_until_it_is_withdrawn(
     assert main(["savepoint", "withdraw", request_id[:9], "--state", state]) == 0
     capsys.readouterr()
     assert main(["savepoint", "withdraw", request_id, "--state", state]) == 1
-    assert f"0 requests {request_id} for a savepoint wait" in capsys.readouterr().err
+    assert f"0 requests {request_id} for a savepoint exist" in capsys.readouterr().err
     batches.restart()
     assert batches.batch() is None
     assert not Path(saved).exists()
@@ -269,6 +269,6 @@ def test_a_request_waits_for_a_stopped_query_until_it_is_withdrawn(
 def test_an_edit_is_no_request_for_a_savepoint_that_could_be_withdrawn(tmp_path: Path) -> None:
     running(tmp_path / "state")
     asked = edits.submit(edits.plan("replay", state=str(tmp_path / "state"), why="a test", splits=["first"]))
-    with pytest.raises(StateLocationError, match="these wait: none"):
+    with pytest.raises(StateLocationError, match="existing requests: none"):
         savepoints.withdraw(asked, state=str(tmp_path / "state"))
     assert waiting(tmp_path / "state") == [f"{asked}.json"]

@@ -154,9 +154,9 @@ def test_what_a_driver_that_ends_meanwhile_was_asked_for_is_withdrawn_and_a_copy
     assert (made.requested, made.checkpoint_id) == (False, 1)
     assert waiting(query.state) == []
     assert [line.partition(") ")[2] or line for line in query.said] == [
-        "was asked; waiting for its next batch boundary",
+        "has the request; waiting for its next batch boundary",
         "has ended",
-        "it has made no savepoint: the newest complete checkpoint is copied",
+        "the driver took no savepoint: copying the newest complete checkpoint",
     ]
 
 
@@ -177,7 +177,7 @@ def test_what_keeps_the_driver_from_making_it_is_said_and_a_copy_made(query: Que
 
     made = query.create(the_driver_cannot_write_there)
     assert (made.requested, made.checkpoint_id) == (False, 1)
-    assert "could not make it: cannot write" in "".join(query.said)
+    assert "could not take the savepoint: cannot write" in "".join(query.said)
     assert waiting(query.state) == []
 
 
@@ -197,12 +197,14 @@ def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished_by_w
 
     made = query.create(the_tasks_cannot_write_there)
     assert (made.requested, made.checkpoint_id) == (False, 2)
-    assert any("it cannot be finished: subtask 0 could not add a.bin" in line for line in query.said)
+    assert any(
+        "the savepoint cannot be finished: subtask 0 could not add a.bin" in line for line in query.said
+    )
 
 
 def test_a_query_that_does_not_come_to_a_batch_boundary_is_asked_no_longer(query: Query) -> None:
     with pytest.raises(
-        StateLocationError, match=r"lives and came to no batch boundary.* was withdrawn"
+        StateLocationError, match=r"is alive but reached no batch boundary.* was withdrawn"
     ) as caught:
         query.create(timeout_s=0)
     assert "--copy" in str(caught.value)
@@ -219,7 +221,7 @@ def test_a_savepoint_whose_batch_does_not_end_in_time_is_finished_after_it(query
         query.batches.trigger()
 
     with pytest.raises(
-        StateLocationError, match="checkpoint 2 becomes the savepoint, and was not known to be complete"
+        StateLocationError, match="checkpoint 2, which becomes the savepoint, was not known to be complete"
     ) as caught:
         query.create(begin_a_batch, timeout_s=0)
     assert made_in(query.saved) == []
@@ -294,8 +296,8 @@ def test_the_command_says_what_it_waits_for_and_answers_in_json(
     args = ["savepoint", "create", "--state", str(query.state), "--to", str(query.saved), "--json"]
     assert main([*args, "--timeout", "0"]) == 1
     said = capsys.readouterr()
-    assert "was asked; waiting for its next batch boundary" in said.err
-    assert "came to no batch boundary" in json.loads(said.out)["error"]["what"]
+    assert "has the request; waiting for its next batch boundary" in said.err
+    assert "reached no batch boundary" in json.loads(said.out)["error"]["what"]
     query.end_the_driver()
     assert main(args) == 0
     assert json.loads(capsys.readouterr().out)["requested"] is False
@@ -382,7 +384,7 @@ def test_a_driver_that_has_ended_lives_no_longer_and_says_so_without_an_error(
             raise OSError("not mounted")
 
     DriverEpoch(Gone(), LINEAGE, 1_000_000, is_renewed=True).end()
-    assert "drivers/1.1000000.alive stays: OSError: not mounted" in caplog.text
+    assert "drivers/1.1000000.alive cannot be deleted: OSError: not mounted" in caplog.text
 
 
 class HeldStore(MemoryStore):

@@ -194,9 +194,9 @@ def test_a_batch_that_spark_deletes_meanwhile_makes_no_savepoint(
 
 def test_a_restore_never_writes_over_a_query(query: Query) -> None:
     made = query.savepoint()
-    with pytest.raises(StateLocationError, match="is the checkpoint location of a query"):
+    with pytest.raises(StateLocationError, match="is already the checkpoint location of a query"):
         savepoints.restore_query(made.directory, str(query.checkpoint))
-    with pytest.raises(StateLocationError, match="holds state of the query that the savepoint was made of"):
+    with pytest.raises(StateLocationError, match="contains state of the savepoint's own query"):
         savepoints.restore_query(made.directory, str(query.root / "fork"), state=str(query.state))
     assert not (query.root / "fork").exists()
 
@@ -206,7 +206,7 @@ def test_a_restore_that_was_killed_cannot_be_started_and_can_be_carried_on(query
     damaged = Path(made.directory, "query", "state/0/0/2.delta")
     damaged.write_text("altered")
     with pytest.raises(
-        CorruptStateError, match=r"query/state/0/0/2.delta of savepoint .* is not what was written"
+        CorruptStateError, match=r"query/state/0/0/2.delta of savepoint .* does not match its digest"
     ):
         savepoints.restore_query(made.directory, str(query.root / "fork"))
     # Spark cannot read this as a query's metadata, and there is no offset from which it would go on.
@@ -219,7 +219,7 @@ def test_a_restore_that_was_killed_cannot_be_started_and_can_be_carried_on(query
 
 def test_a_savepoint_of_a_source_is_no_query(query: Query) -> None:
     made = savepoints.create(state=str(query.state), to=str(query.root / "saved"))
-    with pytest.raises(StateLocationError, match="is of a source and not of a whole query"):
+    with pytest.raises(StateLocationError, match="contains a source and not a whole query"):
         savepoints.restore_query(made.directory, str(query.root / "fork"))
     # Asked for the query, the same directory gets the rest; asked for the source again, it keeps it.
     assert query.savepoint().directory == made.directory

@@ -309,7 +309,7 @@ def test_a_segment_in_the_document_that_was_altered_is_refused() -> None:
     entry["json"][0]["split_id"] = "altered"
     found = decode_document(json.dumps(value).encode())
     ((_, segment),) = found.plan_segments(_nothing)
-    with pytest.raises(CorruptStateError, match="does not hold the bytes"):
+    with pytest.raises(CorruptStateError, match="does not match the digest in its name"):
         SnapshotCodec(Shelf).decode_splits(1, segment)
 
 

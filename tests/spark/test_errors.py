@@ -123,7 +123,7 @@ def test_a_document_of_a_newer_format_is_refused(spark: SparkSession, folders: F
     (log.parent / ".0.crc").unlink()
     message = failure(spark, folders, stateLocation=None)
     assert "has format 2; this library reads 1" in message
-    assert "install the version of flip27-source that wrote it, or a newer one" in message
+    assert "install the version of flip27-source that wrote the " in message
 
 
 def test_another_enumerator_on_the_same_checkpoint_is_refused(spark: SparkSession, folders: Folders) -> None:

@@ -1,1 +1,1 @@
-"""`flip27 check`: whether this machine and a state location are ready for a query. Open `command` first."""
+"""`flip27 check`: checks that a machine and a state location are ready for a query. Open `command` first."""

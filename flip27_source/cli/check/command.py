@@ -1,4 +1,4 @@
-"""``flip27 check``: whether this machine, these places and this schema are ready for a query."""
+"""``flip27 check``: checks that this machine, these locations and this schema are ready for a query."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ def check(
     ] = None,
     storage: Storage = None,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Start a Spark session, and look at the executors too.")
+        bool, typer.Option("--spark", help="Start a Spark session, and check the executors too.")
     ] = False,
     remote: Annotated[
         str | None,
-        typer.Option("--remote", metavar="URL", help="The same, on a Spark Connect server: sc://..."),
+        typer.Option("--remote", metavar="URL", help="Like --spark, on a Spark Connect server: sc://..."),
     ] = None,
 ) -> Answer:
-    """Look for what would make a query fail: versions, Java, places, permissions, listing, schema.
+    """Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.
 
-    Nothing is left behind: probe files are deleted. Exit code 3 when a check failed.
+    Probe files are deleted afterwards. The exit code is 3 if a check failed.
     """
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
     options = {name: value for name, value in given.items() if value is not None}
@@ -95,7 +95,7 @@ def _with_session(spark: SparkSession | None) -> Iterator[Finding]:
 
 def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | None) -> Iterator[Finding]:
     try:
-        # Places can be looked at without a reader; this one reads whatever there is.
+        # Locations can be checked without the real reader; this one reads any file.
         source = Source.resolve({"reader": _ANY_READER} | options)
     except Flip27Error as error:
         yield failure("options", error)
@@ -103,7 +103,7 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
     yield ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}")
     location = source.options[STATE_LOCATION]
     if location is None:
-        yield skipped("state location", "none is given", "give it with --state")
+        yield skipped("state location", "not given", "give it with --state")
     else:
         yield from state_location(location, source.options.with_prefix("storage."))
     if not issubclass(source.enumerator_type, FilesEnumerator):

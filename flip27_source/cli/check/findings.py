@@ -1,4 +1,4 @@
-"""Findings of ``flip27 check``: one line each, with what to do where something is wrong."""
+"""Findings of ``flip27 check``: one line each, with a remedy if something is wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flip27_source.errors import Flip27Error, kept_text
 
 
 class Status(enum.StrEnum):
-    """How a check went; skipped says why it could not be made."""
+    """The result of a check; a skipped check says why it could not run."""
 
     OK = "ok"
     WARNING = "warning"
@@ -20,12 +20,12 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one check found.
+    """The finding of one check.
 
     Attributes:
-        check: its name.
-        found: what is there.
-        remedy: what to do; None where nothing has to be done.
+        check: the name of the check.
+        found: what the check found.
+        remedy: what to do; None if nothing is wrong.
     """
 
     check: str
@@ -35,12 +35,12 @@ class Finding:
 
 
 def ok(check: str, found: str) -> Finding:
-    """All is well."""
+    """The check passed."""
     return Finding(check=check, status=Status.OK, found=found)
 
 
 def warning(check: str, found: str, remedy: str) -> Finding:
-    """It works, but not everything will, or not well."""
+    """A query works, but not with every feature, or not well."""
     return Finding(check=check, status=Status.WARNING, found=found, remedy=remedy)
 
 
@@ -50,15 +50,15 @@ def failed(check: str, found: str, remedy: str | None) -> Finding:
 
 
 def skipped(check: str, why: str, remedy: str | None = None) -> Finding:
-    """The check could not be made."""
+    """The check could not run."""
     return Finding(check=check, status=Status.SKIPPED, found=why, remedy=remedy)
 
 
 def finding_of(check: str, look: Callable[[], Finding]) -> Finding:
-    """What a look found; an error is a failed check."""
+    """The finding of ``look``; an error is a failed check."""
     try:
         return look()
-    except Exception as error:  # noqa: BLE001 - file systems and readers raise what they like
+    except Exception as error:  # noqa: BLE001 - file systems and readers raise any error
         return failure(check, error)
 
 
@@ -66,4 +66,4 @@ def failure(check: str, error: Exception) -> Finding:
     """An error as a finding."""
     if isinstance(error, Flip27Error):
         return failed(check, error.what, error.remedy)
-    return failed(check, kept_text(error), "mend what the message of the library names")
+    return failed(check, kept_text(error), "fix the cause that the library's message names")

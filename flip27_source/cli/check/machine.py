@@ -1,4 +1,4 @@
-"""Checks of the machine: Python, packages, Java, and whether Spark would find the format."""
+"""Checks of the machine: Python, packages, Java, and whether Spark finds the format."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def python_version(check: str, version: tuple[int, ...]) -> Finding:
 
 
 def required_packages() -> dict[str, str | None]:
-    """What flip27-source needs: name and oldest version; nothing is known where it is not installed."""
+    """The packages that flip27-source needs, with oldest versions; empty if it is not installed."""
     try:
         lines = metadata.requires("flip27-source") or ()
     except metadata.PackageNotFoundError:
@@ -57,7 +57,7 @@ def required_packages() -> dict[str, str | None]:
 
 
 def installed_version(name: str) -> str | None:
-    """The version of an installed package; None where there is none."""
+    """The version of an installed package; None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -65,12 +65,12 @@ def installed_version(name: str) -> str | None:
 
 
 def package_version(check: str, name: str, version: str | None, oldest: str | None) -> Finding:
-    """Whether a package is there and new enough."""
+    """Whether a package is installed and new enough."""
     wanted = name if oldest is None else f"'{name}>={oldest}'"
     if version is None:
         return failed(check, "not installed", _INSTALL.format(wanted))
     if oldest is not None and _numbers(version) < _numbers(oldest):
-        return failed(check, f"{version}, and {oldest} is needed", _INSTALL.format(wanted))
+        return failed(check, f"{version}, but {oldest} or newer is needed", _INSTALL.format(wanted))
     return ok(check, version)
 
 
@@ -86,20 +86,20 @@ def format_is_found() -> Finding:
 
 
 def java_version(output: str | None) -> Finding:
-    """Whether the Java that printed this is new enough; None: there is none."""
-    remedy = f"install Java {OLDEST_JAVA} or newer, and set JAVA_HOME where it is not on the PATH"
+    """Whether the Java that printed ``output`` is new enough; None: Java was not found."""
+    remedy = f"install Java {OLDEST_JAVA} or newer, and set JAVA_HOME if Java is not on the PATH"
     if output is None:
         return failed("java", "not found", remedy)
     match = re.search(r'version "(?:1\.)?(\d+)[^"]*"', output)
     if match is None:
-        return warning("java", f"it does not tell its version: {output.strip()[:80]}", remedy)
+        return warning("java", f"its version is not known: {output.strip()[:80]}", remedy)
     if int(match[1]) < OLDEST_JAVA:
         return failed("java", f"Java {match[1]}", remedy)
     return ok("java", f"Java {match[1]}")
 
 
 def _java_output(environment: Mapping[str, str] = os.environ) -> str | None:
-    """What ``java -version`` prints; JAVA_HOME counts first, as for Spark."""
+    """The output of ``java -version``; JAVA_HOME takes precedence, as in Spark."""
     home = environment.get("JAVA_HOME")
     java = shutil.which("java") if home is None else str(Path(home, "bin", "java"))
     if java is None:

@@ -1,4 +1,4 @@
-"""Check of the schema: the reader reads the beginning of the first file with it, as a task would."""
+"""Check of the schema: the reader reads the beginning of the first file with it, as in a task."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _COLUMN = re.compile(
 
 
 def arrow_schema(ddl: str) -> pa.Schema | None:
-    """The Arrow schema of a DDL text of plain types; None for what only Spark can parse.
+    """The Arrow schema of a DDL text with simple types; None if only Spark can parse the text.
 
     Other types (arrays, maps, structs) need Spark's own parser, which runs in the JVM.
     """
@@ -56,7 +56,7 @@ def schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding:
     """Read the beginning of a file with a schema.
 
     Raises:
-        SchemaError, SplitReadError: it cannot be read so.
+        SchemaError, SplitReadError: the file cannot be read with the schema.
     """
     reader = source.reader_type()
     context = SourceReaderContext(options=source.options, schema=schema)
@@ -66,29 +66,29 @@ def schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding:
     finally:
         reader.close()
     if first is None:
-        return warning("schema", f"{split.path} has no rows to try it on", "try it on a file with rows")
-    said = f"{len(schema)} columns; the first rows of {split.path} fit"
+        return warning("schema", f"{split.path} has no rows to test the schema", "use a file with rows")
+    said = f"{len(schema)} columns; the first rows of {split.path} match the schema"
     empty = _empty_columns(first)
     if empty:
         return warning(
             "schema",
-            f"{said}, but there is only null in: {', '.join(empty)}",
-            "check the names and types of these columns: what the file does not have, or cannot be read as "
-            "the type, is null",
+            f"{said}, but these columns contain only null: {', '.join(empty)}",
+            "check the names and types of these columns: a column is null if the file does not have it, or "
+            "has another type",
         )
     return ok("schema", said)
 
 
 def wanted_schema(source: Source, ddl: str | None) -> pa.Schema | Finding:
-    """The schema to try, or why there is none."""
+    """The schema to test, or a finding that says why there is none."""
     if ddl is None:
         found = source.reader_type.default_schema(source.options)
         if found is None:
-            return skipped("schema", "none is given", "give it with --schema, as to .schema(...)")
+            return skipped("schema", "not given", "give it with --schema, as for .schema(...)")
         return found
     found = arrow_schema(ddl)
     if found is None:
-        return skipped("schema", "only Spark can parse it", "add --spark, whose own parser is used")
+        return skipped("schema", "only Spark can parse it", "add --spark to use Spark's parser")
     return found
 
 
@@ -98,7 +98,7 @@ def _type_of(match: re.Match[str]) -> pa.DataType | None:
     try:
         return pa.decimal128(int(match[4]), int(match[5]))
     except pa.ArrowInvalid as error:
-        raise SchemaError(f"the schema has a decimal that cannot be: {error}") from error
+        raise SchemaError(f"the schema has an invalid decimal: {error}") from error
 
 
 def _empty_columns(item: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Checks that need a Spark session: its version, what executors have, and Spark's parser of schemas."""
+"""Checks that need a Spark session: its version, the executors, and schemas that only Spark can parse."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TASKS = 8
-"""How many tasks look around: several, so that several executors are met."""
+"""Number of tasks: several, so that they run on several executors."""
 
 
 @contextlib.contextmanager
 def session(remote: str | None) -> Iterator[SparkSession]:
-    """A session of this program's own: on a Spark Connect server, or where spark-defaults say.
+    """A Spark session for this program: on a Spark Connect server, or as set in spark-defaults.
 
     Raises:
-        Flip27Error: there is none to be had.
+        Flip27Error: the session cannot be started.
     """
     try:
         from pyspark.sql import SparkSession
@@ -48,16 +48,16 @@ def session(remote: str | None) -> Iterator[SparkSession]:
 
 
 def executors(spark: SparkSession, own: dict[str, str | None], python: str) -> Iterator[Finding]:
-    """Whether executors have what the driver has.
+    """Whether executors have the same Python and packages as the driver.
 
     Args:
-        own: versions of packages on the driver. python: that of the driver, ``3.12.1``.
+        own: versions of packages on the driver. python: version of Python on the driver, ``3.12.1``.
     """
     yield package_version("spark", "pyspark", spark.version, OLDEST_PYSPARK)
     try:
         found = _looked_around(spark, list(own))
-    except Exception as error:  # noqa: BLE001 - a task may fail in any way, and that is the finding
-        remedy = "see the log of the executors; they need the same Python as the driver (PYSPARK_PYTHON)"
+    except Exception as error:  # noqa: BLE001 - any failure of a task is the finding
+        remedy = "see the executors' logs; executors need the same Python as the driver (PYSPARK_PYTHON)"
         yield failed("executors", f"{type(error).__name__}: {_first_line(error)}", remedy)
         return
     for host in sorted({item["host"] for item in found}):
@@ -68,7 +68,7 @@ def executors(spark: SparkSession, own: dict[str, str | None], python: str) -> I
 
 
 def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
-    """The Arrow schema that Spark makes of a DDL text.
+    """The Arrow schema that Spark parses from a DDL text.
 
     Raises:
         SchemaError: Spark cannot parse it.
@@ -81,15 +81,15 @@ def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
     except PySparkException as error:
         raise SchemaError(
             f"the schema cannot be parsed: {_first_line(error)}",
-            remedy="write it as for .schema(...): name type, name type",
+            remedy="write the schema as for .schema(...): name type, name type",
         ) from error
 
 
 def _looked_around(spark: SparkSession, names: list[str]) -> list[dict[str, Any]]:
-    """What each task found where it ran."""
+    """The findings of each task."""
 
     def look(_: Any) -> Any:
-        # Pickled by value, so that it runs where flip27-source is not installed.
+        # Pickled by value, so that it also runs if flip27-source is not installed there.
         import json
         import platform
         import socket
@@ -122,7 +122,7 @@ def _same_python(host: str, version: str, own: str) -> Finding:
     check = f"executor {host}: python"
     numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
     if version.split(".")[:2] != own.split(".")[:2]:
-        return failed(check, f"{version}, and {own} on the driver", "set PYSPARK_PYTHON to the same Python")
+        return failed(check, f"{version}, but {own} on the driver", "set PYSPARK_PYTHON to the same Python")
     return python_version(check, numbers)
 
 
@@ -130,5 +130,5 @@ def _same_package(host: str, name: str, version: str | None, own: str | None) ->
     check = f"executor {host}: package {name}"
     finding = package_version(check, name, version, required_packages().get(name))
     if finding.remedy is None and version != own:
-        return warning(check, f"{version}, and {own} on the driver", "install the same version on all nodes")
+        return warning(check, f"{version}, but {own} on the driver", "install the same version on all nodes")
     return finding if finding.remedy is not None else ok(check, str(version))

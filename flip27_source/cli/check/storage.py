@@ -1,4 +1,4 @@
-"""Checks of places: the state location can be written and claimed, the path can be listed and read."""
+"""Checks of locations: the state location is writable and creates exclusively, the path is readable."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from .findings import Finding, failed, failure, finding_of, ok, skipped, warning
 from .permissions import writers
 
 LISTING_S = 5.0
-"""How long the path is listed at most."""
+"""Maximum time for listing the path."""
 _SLOW_FILES_PER_S = 500
 _PROBE = "flip27-check-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """What listing a path found.
+    """The result of listing a path.
 
     Attributes:
-        first: a file of it. whole: whether all of it was listed in the time that there was.
+        first: a file in it. whole: whether the listing was completed in time.
     """
 
     files: int
@@ -46,7 +46,7 @@ class Listed:
 
 
 def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Finding]:
-    """Create, read, list and delete a probe file, and create it twice; nothing of it stays."""
+    """Create, read, list and delete a probe file, and create one twice; then delete all of them."""
     try:
         store = open_store(location, storage)
     except Flip27Error as error:
@@ -62,16 +62,16 @@ def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Findin
 
 
 def source_path(options: Options) -> tuple[list[Finding], FileSplit | None]:
-    """List the path of a files source, read a byte of its first file, and measure; and that file."""
+    """List and measure the path of a files source, read a byte of its first file, and return that file."""
     if options[PATH] is None and not options[PATHS]:
-        return [skipped("path", "none is given", "give it with --path")], None
+        return [skipped("path", "not given", "give it with --path")], None
     try:
         found = _listed(options, LISTING_S)
-    except Exception as error:  # noqa: BLE001 - file systems raise what they like
+    except Exception as error:  # noqa: BLE001 - file systems raise any error
         return [failure("path", error)], None
     first = found.first
     if first is None:
-        return [warning("path", "it can be listed, and holds no file", "check path and globs")], None
+        return [warning("path", "it can be listed, but contains no file", "check path and globs")], None
     findings = [finding_of("path", lambda: _read_a_byte(first, options)), _rate(found)]
     if options[CLEAN_SOURCE] != "off":
         findings += [
@@ -84,11 +84,11 @@ def _probed(store: Store, folder: str) -> Finding:
     name, data = f"{folder}/probe", b"flip27 check"
     store.create(name, data)
     if store.read(name) != data or "probe" not in store.list(folder):
-        return failed("state location", "what was just written is not there", "use another file system")
+        return failed("state location", "a file that was just written is missing", "use another file system")
     store.delete(name)
     with contextlib.suppress(MissingStateError):
         store.read(name)
-        return failed("state location", "what was deleted is still there", "use another file system")
+        return failed("state location", "a deleted file still exists", "use another file system")
     return ok("state location", "a file can be created, read, listed and deleted")
 
 
@@ -99,19 +99,19 @@ def _conditional_create(store: Store, name: str) -> Finding:
         second = store.create(name, b"second", exclusive=True)
         kept = store.read(name)
     except StateLocationError as error:
-        return warning(check, error.what, f"sources whose tasks report need it: {error.remedy}")
+        return warning(check, error.what, f"sources whose tasks report need this: {error.remedy}")
     if first and not second and kept == b"first":
-        return ok(check, "of two that create one name, the second is refused")
+        return ok(check, "an existing file cannot be created again")
     return failed(
         check,
-        "of two that create one name, both succeed",
-        "use a file system that can create only what is absent: local disk, S3, GCS, Azure",
+        "an existing file can be created again",
+        "use a file system with exclusive creation: local disk, S3, GCS, Azure",
     )
 
 
 @contextlib.contextmanager
 def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
-    """Whatever happens, the probes are deleted, and directories that only they needed."""
+    """Delete the probes at the end, and directories that were created for them."""
     local = local_path(location)
     made = [] if local is None else _absent_parents(Path(os.path.abspath(local)))
     try:
@@ -147,15 +147,15 @@ def _listed(options: Options, deadline_s: float) -> Listed:
 
 def _rate(found: Listed) -> Finding:
     rate = found.files / max(found.seconds, 1e-6)
-    more = "" if found.whole else ", and there are more"
+    more = "" if found.whole else " of a longer listing"
     said = f"{found.files:,} files in {found.seconds:.2f} s{more}: {rate:,.0f} files per second"
     if found.whole or rate >= _SLOW_FILES_PER_S:
         return ok("listing", said)
     return warning(
         "listing",
         said,
-        "discovery runs beside the batches, but new files are found late: list fewer directories, or use "
-        "seenFiles=nameCursor where names grow",
+        "discovery runs in the background, but finds new files late: list fewer directories, or use "
+        "seenFiles=nameCursor if file names increase",
     )
 
 
@@ -166,7 +166,7 @@ def _read_a_byte(split: FileSplit, options: Options) -> Finding:
 
 
 def _writable(path: str, options: Options) -> Finding:
-    """Its name begins with ``_``, so no source takes it for data."""
+    """Whether files can be created and deleted; the probe's name starts with ``_``, so sources ignore it."""
     store, name = open_store(path, options.with_prefix("storage.")), f"_{_PROBE}{uuid.uuid4().hex}"
     store.create(name, b"")
     store.delete(name)
@@ -174,5 +174,5 @@ def _writable(path: str, options: Options) -> Finding:
 
 
 def no_path(enumerator: str) -> Finding:
-    """For sources that do not read files."""
-    return skipped("path", f"the enumerator {enumerator} reads no files")
+    """The finding for sources that do not read files."""
+    return skipped("path", f"the enumerator {enumerator} does not read files")

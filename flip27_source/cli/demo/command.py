@@ -1,4 +1,4 @@
-"""``flip27 demo``: what ``make demo`` runs, as a command."""
+"""``flip27 demo``: the demo of ``make demo`` as a command."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ _USUAL = DemoSettings()
     "output, state, seconds.",
 )
 def demo(
-    files: Annotated[int, typer.Option("--files", min=1, help="Files to write.")] = _USUAL.files,
+    files: Annotated[int, typer.Option("--files", min=1, help="Number of files to write.")] = _USUAL.files,
     rows_per_file: Annotated[
-        int, typer.Option("--rows-per-file", min=1, help="Rows in each.")
+        int, typer.Option("--rows-per-file", min=1, help="Rows per file.")
     ] = _USUAL.rows_per_file,
     over_s: Annotated[
-        float, typer.Option("--over-s", min=0, help="Seconds to write them in.")
+        float, typer.Option("--over-s", min=0, help="Seconds over which the files are written.")
     ] = _USUAL.over_s,
     files_per_batch: Annotated[
-        int, typer.Option("--files-per-batch", min=1, help="Most files in one batch.")
+        int, typer.Option("--files-per-batch", min=1, help="Maximum number of files in one batch.")
     ] = _USUAL.files_per_batch,
     kills: Annotated[
-        int, typer.Option("--kills", min=0, help="Crashes in the middle of a batch.")
+        int, typer.Option("--kills", min=0, help="Number of crashes in the middle of a batch.")
     ] = _USUAL.kills,
     parent: Annotated[
-        Path, typer.Option("--parent", help="A new folder for the run is made in here.")
+        Path, typer.Option("--parent", help="Folder in which the run gets a new folder.")
     ] = _USUAL.parent,
     timeout_s: Annotated[
-        float, typer.Option("--timeout-s", min=1, help="Give up after so many seconds.")
+        float, typer.Option("--timeout-s", min=1, help="Time limit in seconds.")
     ] = _USUAL.timeout_s,
 ) -> Answer:
     """Stream files while the query is killed with SIGKILL, and count every row; needs pyspark and Java.
 
-    Exit code 1 when a row was lost or duplicated.
+    The exit code is 1 if a row was lost or duplicated.
     """
     settings = DemoSettings(
         files=files,
@@ -70,7 +70,7 @@ def demo(
 
 
 def answer_of(result: DemoResult) -> Answer:
-    """What came of the demo, as data and as its own table."""
+    """The result of the demo, as data and as a table."""
     data = {
         "files": result.files,
         "batches": result.batches,

@@ -1,4 +1,4 @@
-"""What the demo shows: a progress bar while it runs, a table at the end. Knows nothing of processes."""
+"""The demo's display: progress bars while it runs, a table at the end. Knows nothing about processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Display:
 
 
 def render(console: Console, result: DemoResult) -> None:
-    """The summary, and where things lie."""
+    """The summary, and the locations of the output, the state and the log."""
     compared = result.comparison
     table = Table(title="flip27 demo", show_header=False, min_width=46)
     table.add_column(justify="left")

@@ -1,4 +1,4 @@
-"""The demo's folder: where everything lies, and what Spark's logs in it say. Reads only, without Spark."""
+"""The demo's folder: its layout, and Spark's logs in it. Read-only, without Spark."""
 
 from __future__ import annotations
 
@@ -64,23 +64,23 @@ class DemoFolder:
         return SinkLog(self.output)
 
     def landed(self) -> int:
-        """How many files the writer has made visible."""
+        """Number of files that the writer has made visible."""
         return sum(1 for _ in self.landing.glob("[0-9]*.json"))
 
     def committed_batches(self) -> int:
-        """How many batches are in Spark's commit log."""
+        """Number of batches in Spark's commit log."""
         return 1 + max(_batches(self.checkpoint / "commits"), default=-1)
 
     def open_batch(self) -> int | None:
-        """The batch that is in Spark's offset log and not in its commit log: it is under way."""
+        """The running batch: the one in Spark's offset log and not in its commit log."""
         newest = max(_batches(self.checkpoint / "offsets"), default=-1)
         return newest if newest >= self.committed_batches() else None
 
 
 class SinkLog:
-    """What the file sink has committed: the Parquet files that its ``_spark_metadata`` names.
+    """The committed files of the file sink: the Parquet files that its ``_spark_metadata`` names.
 
-    A file that is not named there is what a killed batch left behind, and no reader may count it.
+    A file that is not named there was left by a killed batch, and readers must not count it.
     """
 
     def __init__(self, output: Path) -> None:
@@ -100,12 +100,12 @@ class SinkLog:
         return list(self._committed)
 
     def batches(self) -> int:
-        """How many batches the sink has committed; one more than Spark has, for a moment."""
+        """Number of batches that the sink has committed; for a moment one more than Spark."""
         self.committed()
         return self._read_through + 1
 
     def present(self) -> set[Path]:
-        """The Parquet files that are there, committed or not."""
+        """The existing Parquet files, committed or not."""
         return set(self._output.glob("part-*.parquet"))
 
     def left_behind(self) -> set[Path]:
@@ -114,7 +114,7 @@ class SinkLog:
 
 
 def _batches(log: Path) -> Iterator[int]:
-    """The batches in one of Spark's logs; every tenth file of the sink's is called ``9.compact``."""
+    """The batches in one of Spark's logs; every tenth file of the sink's log is named like ``9.compact``."""
     if log.is_dir():
         for file in log.iterdir():
             number, _, suffix = file.name.partition(".")
@@ -130,5 +130,5 @@ def _log_file(log: Path, batch: int) -> Path:
 def _entries(file: Path) -> list[dict[str, str]]:
     version, *lines = file.read_text(encoding="utf-8").splitlines()
     if version != "v1":
-        raise ValueError(f"{file} is of version {version}; v1 is known")
+        raise ValueError(f"{file} has version {version}; only v1 is supported")
     return [json.loads(line) for line in lines]

@@ -1,8 +1,8 @@
-"""Processes that never outlive who started them: what the demo and the benchmarks run Spark in.
+"""Processes that never outlive their parent: the demo and the benchmarks run Spark in them.
 
 A child leads a session of its own, so that everything it starts (the JVM, Python workers, workers of
-workers) can be found and killed. It listens to its standard input: a line is a command, the end
-of it means that the parent is gone, whatever the reason, and then the child kills its group.
+workers) can be found and killed. It reads its standard input: a line is a command; the end of the input
+means that the parent is gone, and then the child kills its process group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import FrameType, TracebackType
 from typing import IO, Self
 
 FINISH = "finish"
-"""The command for a child to end its work in good order."""
+"""The command that tells a child to finish its work."""
 
 _KILL_DEADLINE_S = 20.0
 
@@ -67,10 +67,10 @@ class ChildProcess:
         return [pid for pid in living_processes() if _session_of(pid) == self.popen.pid]
 
     def kill(self) -> None:
-        """SIGKILL the child and all that it started; on return they are gone.
+        """SIGKILL the child and all processes that it started; on return they no longer exist.
 
-        Driver, JVM and coordinator are one process group and die at one stroke; the groups that
-        PySpark's daemons make for their workers follow.
+        Driver, JVM and coordinator are one process group and die at once; the groups that PySpark's
+        daemons create for their workers follow.
         """
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.popen.pid, signal.SIGKILL)
@@ -105,7 +105,7 @@ class ChildProcess:
 
 
 def living_processes() -> Iterator[int]:
-    """The ids of all processes but those that are dead and not yet collected by their parent."""
+    """The ids of all processes except zombies."""
     if Path("/proc/self/stat").exists():
         for entry in os.listdir("/proc"):
             with contextlib.suppress(OSError):
@@ -120,7 +120,7 @@ def living_processes() -> Iterator[int]:
 
 
 def _linux_state(pid: str) -> str:
-    # The name of the program, in brackets before the state, may hold anything.
+    # The name of the program, in brackets before the state, may contain any character.
     return (
         Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
     )
@@ -136,8 +136,8 @@ def _session_of(pid: int) -> int | None:
 def spark_environment() -> dict[str, str]:
     """This environment, with Spark kept on this machine and its workers run by this Python.
 
-    The Python is named and not given as a path: Spark looks it up with an unquoted
-    ``command -v``, which a blank in the path breaks.
+    PYSPARK_PYTHON is a name and not a path: Spark looks it up with an unquoted ``command -v``,
+    which fails if the path contains a blank.
     """
     python = Path(sys.executable)
     return {
@@ -150,7 +150,7 @@ def spark_environment() -> dict[str, str]:
 
 
 def obey_parent(on_line: Callable[[str], None]) -> None:
-    """In a child: hand each line of standard input to ``on_line``; die with the parent."""
+    """In a child: pass each line of standard input to ``on_line``; die with the parent."""
 
     def listen() -> None:
         for line in sys.stdin:

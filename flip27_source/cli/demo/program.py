@@ -1,8 +1,8 @@
-"""``make demo``: files stream through ``format("flip27")`` while the query is killed again and again.
+"""``make demo``: files stream through ``format("flip27")`` while the query is killed repeatedly.
 
-A writer process drops files, a query process streams them to Parquet and is SIGKILLed with its JVM in
-the middle of a batch, then started anew. At the end every row that was written is compared with
-every row that came out. This module directs; the two processes are demo_writer and demo_query.
+A writer process writes files; a query process streams them to Parquet, is killed with SIGKILL and with its
+JVM in the middle of a batch, and is started again. At the end every written row is compared with every
+delivered row. This module controls the two processes, ``writer`` and ``query``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class DemoError(Exception):
-    """The demo itself could not go on; says nothing about lost rows."""
+    """The demo itself failed; this says nothing about lost rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,13 @@ class DemoSettings:
     """How large the demo is.
 
     Attributes:
-        files: how many files the writer writes,
-        rows_per_file: with so many rows each,
-        over_s: spread over so many seconds.
-        files_per_batch: most files in one batch of the query.
-        kills: how often the query is killed in a batch.
-        parent: the run's folder is made in here.
-        timeout_s: how long all of it may take.
+        files: number of files that the writer writes.
+        rows_per_file: rows in each file.
+        over_s: seconds over which the files are written.
+        files_per_batch: maximum number of files in one batch of the query.
+        kills: how many times the query is killed in a batch.
+        parent: the folder in which the run's folder is created.
+        timeout_s: time limit of the whole demo.
     """
 
     files: int = 120
@@ -58,21 +58,21 @@ class DemoSettings:
 
     @property
     def fewest_batches(self) -> int:
-        """However the files arrive, the query needs at least so many batches."""
+        """Minimum number of batches, however the files arrive."""
         return -(-self.files // self.files_per_batch)
 
 
 class Reached(enum.Enum):
-    """How far a batch had come when its query was killed."""
+    """The progress of a batch when its query was killed."""
 
     PLANNED = "planned, nothing written"
     WRITING = "rows partly written"
-    WRITTEN = "all rows written, the commit outstanding"
+    WRITTEN = "all rows written, not committed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """One crash: the batch it hit, and how far that was."""
+    """One crash: the batch, and its progress."""
 
     batch: int
     reached: Reached
@@ -80,11 +80,11 @@ class Kill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """What came of it.
+    """The result of the demo.
 
     Attributes:
-        restarts: how often the query was started again: once for each kill, and for each
-            signal that came just too late to hit a batch.
+        restarts: how many times the query was started again: after each kill, and after each
+            signal that came too late to hit a batch.
     """
 
     folder: DemoFolder
@@ -98,27 +98,27 @@ class DemoResult:
 
     @property
     def exit_code(self) -> int:
-        """0 when every row came out exactly once."""
+        """0 if every row was delivered exactly once."""
         return 0 if self.comparison.exactly_once else 1
 
 
 def run(settings: DemoSettings, console: Console) -> DemoResult:
-    """The whole demo but for its last word.
+    """Run the whole demo, without printing the result.
 
     Raises:
-        DemoError: a process failed by itself, or the time is over.
+        DemoError: a process failed by itself, or the time limit was exceeded.
     """
     if not 0 <= settings.kills < settings.fewest_batches:
         raise DemoError(
-            f"{settings.kills} kills need more batches than that; {settings.files} files, "
-            f"{settings.files_per_batch} in a batch, are only sure to make {settings.fewest_batches}"
+            f"{settings.kills} kills need at least {settings.kills + 1} batches, but {settings.files} files "
+            f"with {settings.files_per_batch} in a batch only guarantee {settings.fewest_batches}"
         )
     began = time.monotonic()
     folder = DemoFolder.new(settings.parent)
     rows = settings.files * settings.rows_per_file
     with (
         termination_raises(),
-        # Short, for the sockets in it: their whole path may have about 100 characters.
+        # A short path, because paths of sockets in it are limited to about 100 characters.
         tempfile.TemporaryDirectory(prefix="flip27-demo-") as scratch,
         Display(console, files=settings.files, rows=rows) as display,
     ):
@@ -137,7 +137,7 @@ def run(settings: DemoSettings, console: Console) -> DemoResult:
 
 
 class _Course:
-    """The course of one demo: who is started when, and what is waited for."""
+    """One run of the demo: starts, kills and watches the processes."""
 
     def __init__(self, settings: DemoSettings, folder: DemoFolder, scratch: Path, display: Display) -> None:
         self._settings = settings
@@ -151,7 +151,7 @@ class _Course:
         self.starts = 0
 
     def run(self) -> tuple[Kill, ...]:
-        """Writer and query, the kills, and the query once more to the end."""
+        """Run the writer and the query with all kills, and then the query to its end."""
         kills: list[Kill] = []
         with self._writer() as writer:
             while len(kills) < self._settings.kills:
@@ -162,10 +162,10 @@ class _Course:
         return tuple(kills)
 
     def _start_and_kill(self, writer: ChildProcess, number: int) -> Kill | None:
-        """Start the query and kill it in a batch; None when the signal came too late for that.
+        """Start the query and kill it in a batch; None if the signal came too late.
 
-        The kills are spread over the batches that there are bound to be, so each has its batch.
-        Every other one waits until rows are on disk, which the query will have to write again.
+        The kills are spread over the guaranteed batches, so each kill has a batch.
+        Every other kill waits until rows are on disk, which the query must write again.
         """
         share = (number + 1) / (self._settings.kills + 1)
         due = max(1, int(self._settings.fewest_batches * share))
@@ -180,7 +180,7 @@ class _Course:
         return kill
 
     def _start_and_finish(self, writer: ChildProcess) -> None:
-        """Start the query and let it read all there is."""
+        """Start the query and let it read all remaining data."""
         with self._query() as query:
             self._until(lambda: True if writer.popen.poll() is not None else None, writer, query)
             query.tell(FINISH)
@@ -188,7 +188,7 @@ class _Course:
         self._show()
 
     def _batch_in(self, due: int, *, with_rows: bool) -> int | None:
-        """The batch that is under way, once ``due`` batches are committed."""
+        """The running batch, once ``due`` batches are committed."""
         if self._folder.committed_batches() < due:
             return None
         batch = self._folder.open_batch()
@@ -204,9 +204,9 @@ class _Course:
         return Reached.PLANNED
 
     def _until(self, outcome: Callable[[], T | None], writer: ChildProcess, query: ChildProcess) -> T:
-        """Wait for an outcome that is not None, and watch over both processes meanwhile."""
+        """Wait for an outcome that is not None, and meanwhile check both processes."""
         while True:
-            # The outcome first: a process that ended badly just now is seen, whatever its end looks like.
+            # The outcome is evaluated first, so that a process that fails meanwhile is still noticed below.
             found = outcome()
             for name, process in (("writer", writer), ("query", query)):
                 if process.popen.poll():
@@ -263,7 +263,7 @@ def parse(words: Sequence[str] | None) -> DemoSettings:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The command: 0 when every row came out exactly once."""
+    """The command; returns 0 if every row was delivered exactly once."""
     settings = parse(words)
     console = Console()
     try:
@@ -272,7 +272,7 @@ def main(words: Sequence[str] | None = None) -> int:
         console.print(f"demo: {error}", style="red", markup=False)
         return 2
     except KeyboardInterrupt:
-        console.print("demo: interrupted; nothing is left running", style="red")
+        console.print("demo: interrupted; all processes were stopped", style="red")
         return 130
     render(console, result)
     return result.exit_code

@@ -1,7 +1,7 @@
 """The demo's query: a process that streams the landing folder to Parquet until it is killed.
 
-Told to finish, it stops the stream and reads what is left with Trigger.AvailableNow, which lists
-the folder once and ends by itself.
+On the command to finish, it stops the stream and reads the remaining files with Trigger.AvailableNow,
+which lists the folder once and ends by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA = "id long, customer string, amount double, at timestamp"
 
 
 def start_session(scratch: Path) -> SparkSession:
-    """A session on two cores. A killed JVM cleans nothing up: all its litter goes to ``scratch``."""
+    """A session on two cores. A killed JVM leaves its temporary files; they all go to ``scratch``."""
     session = (
         SparkSession.builder.master("local[2]")
         .appName("flip27 demo")
@@ -35,7 +35,7 @@ def start_session(scratch: Path) -> SparkSession:
         .config("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={scratch} {_SHORT_LIVED_JVM}")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.adaptive.enabled", "false")
-        # Saves 40 ms for each task of a Python source.
+        # Saves 40 ms per task of a Python source.
         .config("spark.python.unix.domain.socket.enabled", "true")
         .getOrCreate()
     )
@@ -46,7 +46,7 @@ def start_session(scratch: Path) -> SparkSession:
 def start_query(
     session: SparkSession, folder: DemoFolder, *, files_per_batch: int, available_now: bool
 ) -> StreamingQuery:
-    """What a user would write, and all that survives a crash: the same two locations."""
+    """The query as a user writes it; only its two locations survive a crash."""
     rows = (
         session.readStream.format("flip27")
         .option("enumerator", "files")
@@ -67,10 +67,10 @@ def start_query(
 def run_query(
     session: SparkSession, folder: DemoFolder, files_per_batch: int, finish: threading.Event
 ) -> None:
-    """Stream until ``finish`` is set, then read what is left."""
+    """Stream until ``finish`` is set, then read the remaining files."""
     query = start_query(session, folder, files_per_batch=files_per_batch, available_now=False)
     while not finish.is_set():
-        if query.awaitTermination(1):  # raises what the query failed with
+        if query.awaitTermination(1):  # raises the query's error
             raise RuntimeError("the query ended by itself")
     query.stop()
     start_query(session, folder, files_per_batch=files_per_batch, available_now=True).awaitTermination()

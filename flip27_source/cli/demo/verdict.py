@@ -1,4 +1,4 @@
-"""The demo's proof: every row that was written against every row that came out. Without Spark."""
+"""The demo's proof: compares every written row with every delivered row. Without Spark."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _COLUMNS = ("id", "customer", "amount", "at")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Rows in against rows out.
+    """The comparison of written and delivered rows.
 
     Attributes:
-        lost: rows that were written and did not come out; an altered row counts here,
-        duplicated: and here: rows that came out more often than they were written.
+        lost: rows that were written and not delivered; an altered row counts as lost and duplicated.
+        duplicated: rows that were delivered more often than they were written.
     """
 
     rows_in: int
@@ -35,12 +35,12 @@ class Comparison:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether every row came out once, unaltered."""
+        """Whether every row was delivered once, unaltered."""
         return self.lost == 0 and self.duplicated == 0
 
 
 def compare(folder: DemoFolder) -> Comparison:
-    """Read back all that was written and all that was committed, and compare whole rows."""
+    """Read all written and all committed rows, and compare whole rows."""
     written = rows_in(folder.landing)
     delivered = rows_out(folder.sink.committed())
     return Comparison(
@@ -68,7 +68,7 @@ def rows_out(files: Iterable[Path]) -> Counter[Row]:
     rows: Counter[Row] = Counter()
     for file in files:
         table = pq.ParquetFile(file).read(columns=list(_COLUMNS))
-        # Spark writes INT96 unless told otherwise, which Arrow takes for local nanoseconds.
+        # Spark writes INT96 by default, which Arrow reads as local nanoseconds.
         at = table.schema.get_field_index("at")
         table = table.set_column(at, "at", table.column("at").cast(pa.timestamp("us", tz="UTC")))
         rows.update(zip(*(table.column(column).to_pylist() for column in _COLUMNS), strict=True))

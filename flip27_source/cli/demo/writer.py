@@ -1,6 +1,6 @@
-"""The demo's writer: a process that drops files of JSON lines into a landing folder.
+"""The demo's writer: a process that writes files of JSON lines into a landing folder.
 
-Each file is written under a hidden name and then renamed, as a careful producer does.
+Each file is written under a hidden name and then renamed, so that it appears as a whole.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def row(number: int) -> dict[str, object]:
 
 
 def write_file(landing: Path, file: int, rows: int) -> None:
-    """Write file number ``file``, then make it visible all at once."""
+    """Write file number ``file``, then make it visible as a whole."""
     first = file * rows
     lines = [json.dumps(row(number), ensure_ascii=False) for number in range(first, first + rows)]
     hidden = landing / f".{file:06d}.json.writing"
@@ -35,7 +35,7 @@ def write_file(landing: Path, file: int, rows: int) -> None:
 
 
 def write_files(landing: Path, *, files: int, rows: int, over_s: float) -> None:
-    """Write all files, evenly spread over a time."""
+    """Write all files, evenly spread over ``over_s`` seconds."""
     began = time.monotonic()
     for file in range(files):
         time.sleep(max(0.0, began + over_s * file / files - time.monotonic()))

@@ -24,17 +24,21 @@ group.add_typer(quarantine, name="quarantine")
 
 State = Annotated[
     str,
-    typer.Option("--state", help="The query's stateLocation, or its checkpointLocation where that holds it."),
+    typer.Option("--state", help="The query's stateLocation, or a checkpointLocation that contains it."),
 ]
 Why = Annotated[str, typer.Option("--why", help="The reason, for the history.")]
 Who = Annotated[
-    str | None, typer.Option("--who", help="Who asks, for the history; the user and the host if not given.")
+    str | None, typer.Option("--who", help="The author, for the history; by default user and host.")
 ]
-Execute = Annotated[bool, typer.Option("--execute", help="Do it; without it, nothing is changed.")]
+Execute = Annotated[
+    bool, typer.Option("--execute", help="Apply the edit; without this option nothing is changed.")
+]
 Splits = Annotated[
     list[str] | None, typer.Option("--split", metavar="ID", help="The id of a split. Repeatable.")
 ]
-Glob = Annotated[str | None, typer.Option("--glob", help="Splits whose ids match, such as */2026-01-03/*.")]
+Glob = Annotated[
+    str | None, typer.Option("--glob", help="Splits whose ids match the glob, such as */2026-01-03/*.")
+]
 Since = Annotated[
     str | None,
     typer.Option(
@@ -53,7 +57,7 @@ _ANSWERS = "an object: request, changes (split_id, now, then, checkpoint_id), no
 
 
 def _of_splits(operation: EditOperation, doc: str) -> Callable[..., Answer]:
-    """The command that asks for an edit of chosen splits, of which nothing else has to be known."""
+    """A command for an edit that only needs a selection of splits."""
 
     def ask(
         state: State,
@@ -90,29 +94,30 @@ command(
     "skip",
     example="flip27 edit skip --state /ckpt/orders/flip27 --glob '*/broken-*' --why 'bad upload'",
     answers=_ANSWERS,
-)(_of_splits(EditOperation.SKIP, "Never read splits that are still to be read: waiting, live, or held back."))
+)(
+    _of_splits(
+        EditOperation.SKIP,
+        "Never read splits that are not read yet: waiting, live, or held by the enumerator.",
+    )
+)
 command(
     group,
     "replay",
     example="flip27 edit replay --state /ckpt/orders/flip27 --since 2026-01-03T10:00 --why 'sink lost rows'",
     answers=_ANSWERS,
-)(_of_splits(EditOperation.REPLAY, "Read splits of retained batches once more, as they were."))
+)(_of_splits(EditOperation.REPLAY, "Read splits of retained batches again, as they were."))
 command(
     quarantine,
     "retry",
     example="flip27 edit quarantine retry --state /ckpt/orders/flip27 --glob '*' --why 'disk mended'",
     answers=_ANSWERS,
-)(
-    _of_splits(
-        EditOperation.QUARANTINE_RETRY, "Try splits again that were set aside, as they could not be read."
-    )
-)
+)(_of_splits(EditOperation.QUARANTINE_RETRY, "Try quarantined splits, which could not be read, again."))
 command(
     quarantine,
     "drop",
     example="flip27 edit quarantine drop --state /ckpt/orders/flip27 --split /landing/a.json --why empty",
     answers=_ANSWERS,
-)(_of_splits(EditOperation.QUARANTINE_DROP, "Give splits up that were set aside: they are never read."))
+)(_of_splits(EditOperation.QUARANTINE_DROP, "Drop quarantined splits: they are never read."))
 command(
     group,
     "forget",
@@ -121,7 +126,7 @@ command(
 )(
     _of_splits(
         EditOperation.FORGET,
-        "Have the enumerator know splits no longer: discovery finds them again, as they are now.",
+        "Make the enumerator forget splits: discovery finds them again, as they are now.",
     )
 )
 
@@ -152,7 +157,7 @@ def rewind(
     lineage: Lineage = None,
     storage: Storage = None,
 ) -> Answer:
-    """Go back to where the whole source stood after a retained checkpoint."""
+    """Return the whole source to its state after a retained checkpoint."""
     plan = edits.plan(
         EditOperation.REWIND,
         state=state,
@@ -179,7 +184,7 @@ def set_position(
     position: Annotated[
         str,
         typer.Option(
-            "--position", metavar="JSON", help="Fields of the split and their new values, an object."
+            "--position", metavar="JSON", help="A JSON object with fields of the split and their new values."
         ),
     ],
     splits: Splits = None,
@@ -189,7 +194,7 @@ def set_position(
     lineage: Lineage = None,
     storage: Storage = None,
 ) -> Answer:
-    """Have live splits, which are read in parts, go on elsewhere."""
+    """Move live splits, which are read in parts, to another position."""
     plan = edits.plan(
         EditOperation.SET_POSITION,
         state=state,
@@ -208,11 +213,11 @@ def set_position(
     group,
     "list",
     example="flip27 edit list --state /ckpt/orders/flip27",
-    answers="a list of objects: request_id, request (null where it cannot be read), error, applied_in (the "
-    "checkpoint that has applied it, whose batch is not known to be complete).",
+    answers="a list of objects: request_id, request (null if it cannot be read), error, applied_in (the "
+    "checkpoint that has applied it; its batch may not be complete).",
 )
 def list_pending(state: State, lineage: Lineage = None, storage: Storage = None) -> Answer:
-    """The edits that wait for the next batch boundary; those that were applied are in the checkpoints."""
+    """List the edits that wait for the next batch boundary; applied edits are in the checkpoints."""
     found = edits.pending(state=state, lineage=lineage, storage_options=storage_options(storage))
     columns = ("request", "edit", "splits", "who", "why", "applied in", "problem")
     rows = []
@@ -227,17 +232,17 @@ def list_pending(state: State, lineage: Lineage = None, storage: Storage = None)
     group,
     "withdraw",
     example="flip27 edit withdraw 0f3a5c1e --state /ckpt/orders/flip27",
-    answers="an object: request_id, applied_in (null where it never happens).",
+    answers="an object: request_id, applied_in (null if the edit is never applied).",
 )
 def withdraw(
     request: Annotated[
-        str, typer.Argument(metavar="REQUEST", help="Its id, or the beginning of it, as list has it.")
+        str, typer.Argument(metavar="REQUEST", help="The id from `edit list`, or the beginning of it.")
     ],
     state: State,
     lineage: Lineage = None,
     storage: Storage = None,
 ) -> Answer:
-    """Take an edit back that waits; exit code 1 where it was applied meanwhile."""
+    """Withdraw a waiting edit; the exit code is 1 if it was applied meanwhile."""
     done = edits.withdraw(request, state=state, lineage=lineage, storage_options=storage_options(storage))
     if done.applied_in is None:
         return Answer(data=done, shown=[f"withdrawn: {done.request_id}"])
@@ -249,11 +254,11 @@ def _planned(plan: edits.EditPlan, *, execute: bool) -> Answer:
     if execute:
         edits.submit(plan)
         done = (
-            f"request {plan.request.request_id} waits for the next batch boundary; that of a stopped query "
-            "is its next start"
+            f"request {plan.request.request_id} waits for the next batch boundary, or for the next start of "
+            "a stopped query"
         )
     else:
-        done = "nothing was changed: this was a dry run, and --execute does it"
+        done = "dry run: nothing was changed; add --execute to apply the edit"
     shown, more = plan.changes[:_SHOWN], len(plan.changes) - _SHOWN
     return Answer(
         data={
@@ -268,7 +273,7 @@ def _planned(plan: edits.EditPlan, *, execute: bool) -> Answer:
                 rows=[(item.split_id, item.checkpoint_id, item.now, item.then) for item in shown],
             )
         ],
-        notes=[*([f"and {more} more; all of them with --json"] if more > 0 else []), *plan.notes, done],
+        notes=[*([f"and {more} more; --json shows all of them"] if more > 0 else []), *plan.notes, done],
     )
 
 
@@ -279,7 +284,7 @@ def _time(text: str | None, option: str) -> dt.datetime | None:
         return dt.datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no time: write 2026-01-03T10:00, or with a zone 2026-01-03T10:00+01:00",
+            f"{text!r} is not a valid time: write 2026-01-03T10:00, or with a zone 2026-01-03T10:00+01:00",
             param_hint=option,
         ) from None
 
@@ -291,7 +296,7 @@ def _fields(text: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise typer.BadParameter(
-            f'{text!r} is no JSON object: write fields of the split, such as {{"next": 500}}',
+            f'{text!r} is not a JSON object: write fields of the split, such as {{"next": 500}}',
             param_hint="--position",
         )
     return found

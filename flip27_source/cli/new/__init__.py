@@ -1,1 +1,1 @@
-"""`flip27 new`: the project of an own source, written from a template. Open `command` first."""
+"""`flip27 new`: creates a project for a new source from a template. Open `command` first."""

@@ -1,4 +1,4 @@
-"""``flip27 new``: a project for a source of one's own."""
+"""``flip27 new``: creates a project for a new source."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ group = typer.Typer()
     answers="an object: folder, files.",
 )
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the project and of its source: my-source.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the project and of its source: my-source.")
+    ],
     parent: Annotated[
-        Path, typer.Option("--parent", help="The project gets a folder of its own in here.")
+        Path, typer.Option("--parent", help="Folder in which the project gets its own folder.")
     ] = Path(),
 ) -> Answer:
-    """Make a project with an enumerator, a reader and tests that hold them to the laws; it passes at once."""
+    """Create a project with an enumerator, a reader and tests of the contract, which pass at once."""
     made = new_project(name, parent)
     return Answer(
         data={"folder": str(parent / name), "files": [str(file) for file in made]},

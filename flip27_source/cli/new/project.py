@@ -1,4 +1,4 @@
-"""A new project: a package with a source that passes its own tests at once."""
+"""A new project: a package with a source that passes its tests at once."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def new_project(name: str, parent: Path) -> list[Path]:
-    """Make a project in a new folder ``parent/name``.
+    """Create a project in a new folder ``parent/name``.
 
     Args:
-        name: of the project and of its source, such as ``my-source``.
+        name: name of the project and of its source, such as ``my-source``.
 
     Returns:
-        The files that were made.
+        The created files.
 
     Raises:
-        OptionError: the name is none, or the folder exists and is not empty.
+        OptionError: the name is invalid, or the folder exists and is not empty.
     """
     if not _NAME.fullmatch(name):
         raise OptionError(
-            f"{name!r} cannot be the name of a source",
+            f"{name!r} is not a valid name of a source",
             remedy="use lower-case words joined by hyphens, such as my-source",
         )
     folder = parent / name
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OptionError(f"{folder} exists already", remedy="choose another name, or remove it first")
+        raise OptionError(f"{folder} already exists", remedy="choose another name, or remove the folder")
     words = {
         "name": name,
         "module": name.replace("-", "_"),

@@ -1,1 +1,1 @@
-"""`flip27 savepoint`: making, showing and deleting savepoints. The work is done in `savepoints`."""
+"""`flip27 savepoint`: creates, shows and deletes savepoints. The package `savepoints` does the work."""

@@ -1,4 +1,4 @@
-"""``flip27 savepoint``: make savepoints, look at them, verify and delete them."""
+"""``flip27 savepoint``: creates, shows, verifies and deletes savepoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Savepoint = Annotated[
     str, typer.Argument(metavar="SAVEPOINT", help="The directory of a savepoint, or its _metadata file.")
 ]
 State = Annotated[str, typer.Option("--state", help="The query's stateLocation.")]
-To = Annotated[str, typer.Option("--to", help="Where the savepoint gets a directory of its own.")]
+To = Annotated[str, typer.Option("--to", help="Directory in which the savepoint gets its own directory.")]
 Checkpoint = Annotated[
     str | None,
     typer.Option(
@@ -35,8 +35,8 @@ _REQUEST = "an object: request_id, lineage, target."
     group,
     "create",
     example="flip27 savepoint create --state /ckpt/orders/flip27 --to /savepoints",
-    answers="an object: directory, checkpoint_id, batch_id (null where Spark's checkpoint is not known), "
-    "requested (whether a running query has made it).",
+    answers="an object: directory, checkpoint_id, batch_id (null if Spark's checkpoint is not known), "
+    "requested (whether a running query took it).",
 )
 def create(
     state: State,
@@ -55,9 +55,9 @@ def create(
     ] = 600.0,
     storage: Storage = None,
 ) -> Answer:
-    """Make a savepoint: a running query makes it at its next batch boundary, of a stopped one it is a copy.
+    """Create a savepoint: a running query takes it at its next batch boundary; otherwise it is a copy.
 
-    While it waits it says so on standard error. A request that was not answered in time is withdrawn.
+    While the command waits, it reports progress on standard error. After a timeout it withdraws the request.
     """
     made = savepoints.create(
         state=state,
@@ -92,11 +92,11 @@ def request(
     lineage: Lineage = None,
     storage: Storage = None,
 ) -> Answer:
-    """Ask a query for a savepoint and do not wait; a stopped one makes it at its next start."""
+    """Request a savepoint without waiting; a stopped query takes it at its next start."""
     asked = savepoints.request(
         state=state, to=to, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
     )
-    said = f"{asked.lineage} makes it at its next batch boundary, in {asked.target}"
+    said = f"{asked.lineage} takes the savepoint at its next batch boundary, in {asked.target}"
     earlier = savepoints.pending(
         state=state, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
     )
@@ -112,12 +112,12 @@ def request(
     group,
     "requests",
     example="flip27 savepoint requests --state /ckpt/orders/flip27",
-    answers="a list of objects: request_id, lineage, target, error (null as long as it waits), failed_at.",
+    answers="a list of objects: request_id, lineage, target, error (null while it waits), failed_at.",
 )
 def list_requests(
     state: State, checkpoint: Checkpoint = None, lineage: Lineage = None, storage: Storage = None
 ) -> Answer:
-    """The savepoints that a query is asked for: those that wait, those that failed, and why."""
+    """List the requested savepoints of a query: waiting requests, and failed ones with the reason."""
     found = savepoints.pending(
         state=state, checkpoint=checkpoint, lineage=lineage, storage_options=storage_options(storage)
     )
@@ -133,13 +133,13 @@ def list_requests(
     answers=_REQUEST,
 )
 def withdraw(
-    request_id: Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, or the beginning of it.")],
+    request_id: Annotated[str, typer.Argument(metavar="REQUEST", help="The id, or the beginning of it.")],
     state: State,
     checkpoint: Checkpoint = None,
     lineage: Lineage = None,
     storage: Storage = None,
 ) -> Answer:
-    """Take a request for a savepoint back, or forget one that failed; one under way is finished anyway."""
+    """Withdraw a request for a savepoint, or delete a failed one; a started savepoint is still finished."""
     asked = savepoints.withdraw(
         request_id,
         state=state,
@@ -165,18 +165,18 @@ def restore(
     ],
     state: Annotated[
         str | None,
-        typer.Option("--state", help="stateLocation of the fork; flip27 in its checkpoint when not given."),
+        typer.Option("--state", help="stateLocation of the fork; by default flip27 in its checkpoint."),
     ] = None,
     storage: Storage = None,
 ) -> Answer:
-    """Make a checkpoint that a fork of a whole query can be started with (of create --query)."""
+    """Create a checkpoint that starts a fork of a whole query, from a savepoint of create --query."""
     made = savepoints.restore_query(
         savepoint, checkpoint, state=state, storage_options=storage_options(storage)
     )
     return Answer(
         data=made,
         shown=[made.checkpoint_location],
-        notes=[f"after batch {made.batch_id}; its option stateLocation: {made.state_location}"],
+        notes=[f"continues after batch {made.batch_id}; set stateLocation to {made.state_location}"],
     )
 
 
@@ -189,11 +189,11 @@ def restore(
 )
 def list_all(
     directory: Annotated[
-        str, typer.Argument(metavar="DIRECTORY", help="Where savepoints were made (--to of create).")
+        str, typer.Argument(metavar="DIRECTORY", help="Directory of savepoints (--to of create).")
     ],
     storage: Storage = None,
 ) -> Answer:
-    """The savepoints in a directory; what is damaged or unfinished is listed as that."""
+    """List the savepoints in a directory, with damaged and unfinished ones."""
     found = savepoints.list_savepoints(directory, storage_options(storage))
     columns = ("directory", "status", "created_at", "checkpoint_id", "uid", "lineage", "problem")
     rows = [[getattr(entry, column) for column in columns] for entry in found]
@@ -208,7 +208,7 @@ def list_all(
     "finished, quarantined, segments, reports, query_batch, claimed_by.",
 )
 def show(savepoint: Savepoint, storage: Storage = None) -> Answer:
-    """What a savepoint is of, and its numbers."""
+    """Show the source, the checkpoint and the numbers of a savepoint."""
     found = savepoints.describe(savepoint, storage_options(storage))
     fields = [field.name for field in dataclasses.fields(found) if field.name != "directory"]
     rows = [(name, getattr(found, name)) for name in fields]
@@ -222,7 +222,7 @@ def show(savepoint: Savepoint, storage: Storage = None) -> Answer:
     answers="an object: directory, is_whole, files (name, bytes, problem).",
 )
 def verify(savepoint: Savepoint, storage: Storage = None) -> Answer:
-    """Read every file of a savepoint and check it against its digest; exit code 1 when one is damaged."""
+    """Read every file of a savepoint and check its digest; the exit code is 1 if a file is damaged."""
     found = savepoints.verify(savepoint, storage_options(storage))
     columns = ("file", "bytes", "problem")
     rows = [(file.name, file.bytes, file.problem) for file in found.files]
@@ -230,7 +230,7 @@ def verify(savepoint: Savepoint, storage: Storage = None) -> Answer:
     return Answer(
         data={"directory": found.directory, "is_whole": found.is_whole, "files": found.files},
         shown=[Table(columns=columns, rows=rows)],
-        notes=[said if found.damaged else f"{said}: the savepoint is whole"],
+        notes=[said if found.damaged else f"{said}: the savepoint is complete"],
         exit_code=DONE if found.is_whole else REFUSED,
     )
 
@@ -239,14 +239,14 @@ def verify(savepoint: Savepoint, storage: Storage = None) -> Answer:
     group,
     "delete",
     example="flip27 savepoint delete /savepoints/savepoint-17-0f3a... --yes",
-    answers="an object: directory, files (how many there were).",
+    answers="an object: directory, files (their number).",
 )
 def delete(
     savepoint: Savepoint,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     storage: Storage = None,
 ) -> Answer:
-    """Delete a savepoint, after asking. What is not a savepoint is refused."""
+    """Delete a savepoint after confirmation. A directory that is not a savepoint is refused."""
     options = storage_options(storage)
     found = savepoints.describe(savepoint, options)
     if not yes:

@@ -1,1 +1,1 @@
-"""`flip27 state`: the stored state as tables, and what differs. The rows are those of `state_tables`."""
+"""`flip27 state`: shows the stored state as tables, and differences. `state_tables` provides the rows."""

@@ -1,4 +1,4 @@
-"""``flip27 state``: what sources have stored, for people and programs. Writes nothing."""
+"""``flip27 state``: shows the stored state of sources, for people and programs. Writes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ group = typer.Typer(no_args_is_help=True)
 
 
 class SplitStatus(enum.StrEnum):
-    """What may have become of a split."""
+    """The statuses of a split."""
 
     WAITING = split_rows.WAITING
     PLANNED = split_rows.PLANNED
@@ -37,7 +37,7 @@ class SplitStatus(enum.StrEnum):
 
 
 class CheckpointStatus(enum.StrEnum):
-    """What may be known of a checkpoint."""
+    """The statuses of a checkpoint."""
 
     COMPLETE = COMPLETE
     PENDING = PENDING
@@ -46,12 +46,12 @@ class CheckpointStatus(enum.StrEnum):
 
 Checkpoints = Annotated[
     str | None,
-    typer.Option("--checkpoint", metavar="N|N..M|N..|..M", help="Only of these checkpoints."),
+    typer.Option("--checkpoint", metavar="N|N..M|N..|..M", help="Only these checkpoints."),
 ]
 Splits = Annotated[
     list[str] | None, typer.Option("--split", metavar="ID", help="Only this split. Repeatable.")
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many rows.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows.")]
 SplitStatuses = Annotated[
     list[SplitStatus] | None,
     typer.Option("--status", help=f"Only with this status: {', '.join(SplitStatus)}. Repeatable."),
@@ -75,7 +75,7 @@ def show(
     state_location: StateLocation = None,
     storage: Storage = None,
 ) -> Answer:
-    """What the state is of, how far it is, and its numbers."""
+    """Show the source, the newest checkpoints and the numbers of a state."""
     place = _place(location, lineage, state_location, storage)
     found = [_overview(history) for history in place.histories()]
     return Answer(data=found, shown=[_overview_table(item) for item in found])
@@ -97,9 +97,9 @@ def splits(
     state_location: StateLocation = None,
     storage: Storage = None,
 ) -> Answer:
-    """The splits that retained checkpoints know, and what became of them.
+    """List the splits in retained checkpoints, with their status.
 
-    With --checkpoint: those that the batches of these checkpoints had, first and last among them.
+    With --checkpoint: the splits in the batches of these checkpoints.
     """
     asked = _asked(split, checkpoint)
 
@@ -121,7 +121,7 @@ def splits(
 def files(
     location: Location,
     path: Annotated[
-        list[str] | None, typer.Option("--path", help="Only the file of this path. Repeatable.")
+        list[str] | None, typer.Option("--path", help="Only the file with this path. Repeatable.")
     ] = None,
     split: Splits = None,
     checkpoint: Checkpoints = None,
@@ -131,7 +131,7 @@ def files(
     state_location: StateLocation = None,
     storage: Storage = None,
 ) -> Answer:
-    """Which batch had which file, and when."""
+    """List files with the batches that read them, and when."""
     asked = _asked(split, checkpoint)
 
     def wanted(row: Row) -> bool:
@@ -150,7 +150,7 @@ def files(
     "history",
     example="flip27 state history /ckpt/orders --limit 20",
     answers="a list of rows of the view checkpoints, each with rows, bytes and longest_task_ms of its tasks "
-    "(null where they did not report).",
+    "(null if they did not report).",
 )
 def history(
     location: Location,
@@ -161,7 +161,7 @@ def history(
     state_location: StateLocation = None,
     storage: Storage = None,
 ) -> Answer:
-    """The retained checkpoints, newest first: what each batch read, sizes, and how long its tasks took."""
+    """List the retained checkpoints, newest first: splits and rows of each batch, sizes, and task times."""
     asked = _asked(None, checkpoint)
     found: list[Row] = []
     for history in _place(location, lineage, state_location, storage).histories():
@@ -190,14 +190,16 @@ def diff(
         str,
         typer.Argument(metavar="BEFORE", help="LOCATION or LOCATION@CHECKPOINT, as `state show` takes it."),
     ],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same, to compare with.")],
+    after: Annotated[
+        str, typer.Argument(metavar="AFTER", help="The location to compare with, in the same form.")
+    ],
     lineage: Lineage = None,
     state_location: StateLocation = None,
     storage: Storage = None,
 ) -> Answer:
-    """What differs between two checkpoints: of one query, of two, or of savepoints.
+    """Show the differences between two checkpoints: of one query, of two, or of savepoints.
 
-    Without @CHECKPOINT the newest complete one is meant.
+    Without @CHECKPOINT the newest complete checkpoint is used.
     """
     place = _place("", lineage, state_location, storage)
     one, other = point_at(before, place), point_at(after, place)
@@ -232,7 +234,7 @@ def _newest(history: History, asked: Predicate, limit: int) -> Predicate:
 
 
 def _work(history: History, checkpoint_ids: set[int]) -> dict[int, Row]:
-    """What the tasks of checkpoints reported, by checkpoint."""
+    """The numbers that the tasks of checkpoints reported, by checkpoint."""
     asked = EVERYTHING.narrowed("checkpoint_id", "=", checkpoint_ids)
     found: dict[int, Row] = {}
     for row in view_rows("reports", history, asked):
@@ -244,7 +246,7 @@ def _work(history: History, checkpoint_ids: set[int]) -> dict[int, Row]:
 
 
 def _edits(text: str | None) -> str | None:
-    """The edits of a checkpoint in words."""
+    """The edits of a checkpoint as text."""
     if text is None:
         return None
     return "; ".join(map(_edit, json.loads(text)))
@@ -325,7 +327,7 @@ def _asked(splits: list[str] | None, checkpoints: str | None) -> Predicate:
     match = re.fullmatch(r"(\d*)(\.\.)?(\d*)", checkpoints)
     if match is None or not (match[1] or match[3]):
         raise typer.BadParameter(
-            f"{checkpoints!r} is neither 17 nor 17..20, 17.. or ..20", param_hint="--checkpoint"
+            f"{checkpoints!r} is invalid: write 17, 17..20, 17.. or ..20", param_hint="--checkpoint"
         )
     if not match[2]:
         return asked.narrowed("checkpoint_id", "=", [int(checkpoints)])

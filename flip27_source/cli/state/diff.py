@@ -1,4 +1,4 @@
-"""Diff: what differs between two checkpoints, of one query or of two. Needs no code of authors."""
+"""Diff: the differences between two checkpoints, of one query or of two. Needs no authors' code."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _AT_CHECKPOINT = re.compile(r"(.+)@(\d{1,18})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One thing that differs.
+    """One difference.
 
     Attributes:
         part: ``source``, ``state`` (the enumerator's), ``ledger`` (numbers) or ``splits``.
-        what: which one: a dotted path, a number's name, a split id.
-        before, after: None where it is not there.
+        what: a dotted path, the name of a number, or a split id.
+        before, after: the values; None if the value does not exist.
     """
 
     part: str
@@ -45,7 +45,7 @@ class Point:
     document: CheckpointDocument
 
     def described(self) -> dict[str, Any]:
-        """What it is, for people and programs."""
+        """A description of the checkpoint, for people and programs."""
         return {
             "lineage": self.history.lineage.name,
             "checkpoint_id": self.name.checkpoint_id,
@@ -55,13 +55,13 @@ class Point:
 
 
 def point_at(text: str, place: Place) -> Point:
-    """The checkpoint that ``LOCATION`` or ``LOCATION@CHECKPOINT`` means.
+    """The checkpoint at ``LOCATION`` or ``LOCATION@CHECKPOINT``.
 
     Args:
-        place: what else is known of the place; its location does not count.
+        place: lineage, state location and storage options; its location is not used.
 
     Raises:
-        StateError, OptionError: there is none.
+        StateError, OptionError: the checkpoint does not exist.
     """
     match = _AT_CHECKPOINT.fullmatch(text)
     location, checkpoint_id = (match[1], int(match[2])) if match else (text, None)
@@ -74,10 +74,10 @@ def point_at(text: str, place: Place) -> Point:
 
 
 def changes(before: Point, after: Point) -> list[Change]:
-    """What differs, part by part.
+    """The differences, part by part.
 
     Raises:
-        MissingStateError: clean-up has removed one of the checkpoints meanwhile.
+        MissingStateError: clean-up has meanwhile removed one of the checkpoints.
     """
     return [
         *_compared("source", _source(before), _source(after)),
@@ -114,7 +114,7 @@ def _numbers(point: Point) -> dict[str, Any]:
 
 
 def _splits(point: Point) -> dict[str, Any]:
-    """Where each split of the ledger is, and how far."""
+    """The status of each split in the ledger, with its position or error."""
     ledger = point.document.raw.ledger
     found: dict[str, Any] = {}
     for block in ledger.waiting:
@@ -132,7 +132,7 @@ def _splits(point: Point) -> dict[str, Any]:
 
 
 def _leaves(value: Any, path: str = "") -> dict[str, Any]:
-    """The values in a JSON value that are no objects, by their dotted paths."""
+    """The values inside a JSON value that are not objects, by their dotted paths."""
     if not isinstance(value, Mapping):
         return {path or "value": value}
     found: dict[str, Any] = {}
@@ -144,5 +144,5 @@ def _leaves(value: Any, path: str = "") -> dict[str, Any]:
 def _cleaned_up(name: CheckpointName) -> MissingStateError:
     return MissingStateError(
         f"checkpoint {name.checkpoint_id} was cleaned up meanwhile",
-        remedy="compare newer ones, or retain more (option retainedCheckpoints)",
+        remedy="compare newer checkpoints, or retain more of them (option retainedCheckpoints)",
     )

@@ -19,12 +19,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where state is looked for; as the options of ``format("flip27_state")``.
+    """The location of state, with the same fields as the options of ``format("flip27_state")``.
 
     Attributes:
         location: a state location, a lineage in it, a savepoint, or a query's Spark checkpoint.
-        lineage: the only one that is wanted.
-        state_location: for a Spark checkpoint that does not hold the state.
+        lineage: the lineage to read; None for all.
+        state_location: the state location, for a Spark checkpoint that does not contain the state.
         storage: options of the file system.
     """
 
@@ -34,11 +34,11 @@ class Place:
     storage: Mapping[str, Any] = field(default_factory=dict)
 
     def histories(self) -> list[History]:
-        """One for each lineage.
+        """The histories of the lineages.
 
         Raises:
-            StateLocationError: nothing of flip27 is there.
-            OptionError: the lineage that is wanted is not.
+            StateLocationError: the location contains no state of flip27.
+            OptionError: the chosen lineage does not exist.
         """
         found = find_lineages(
             self.location, self.storage, only=self.lineage, state_location=self.state_location
@@ -46,17 +46,17 @@ class Place:
         return [History(lineage.store(self.storage), lineage) for lineage in found]
 
     def history(self) -> History:
-        """The only one.
+        """The history of the only lineage.
 
         Raises:
-            OptionError: there are several.
+            OptionError: there are several lineages.
         """
         found = self.histories()
         if len(found) > 1:
             names = ", ".join(history.lineage.name for history in found)
             raise OptionError(
-                f"{redacted(self.location)} holds {len(found)} lineages: {names}",
-                remedy="say which one by --lineage, or give its directory",
+                f"{redacted(self.location)} contains {len(found)} lineages: {names}",
+                remedy="choose one with --lineage, or give its directory",
             )
         return found[0]
 
@@ -65,7 +65,7 @@ def view_rows(view: str, history: History, asked: Predicate = EVERYTHING) -> Ite
     """The rows of a view, with its columns in their order.
 
     Args:
-        asked: spares reading files; rows outside of it may come all the same.
+        asked: limits the files that are read; rows outside of it may still be returned.
     """
     found = VIEWS[view]
     for row in found.rows(history, asked):
@@ -73,7 +73,7 @@ def view_rows(view: str, history: History, asked: Predicate = EVERYTHING) -> Ite
 
 
 def checkpoint_row(history: History, name: CheckpointName | None) -> Row | None:
-    """The row of one checkpoint; None when there is none, or clean-up was faster."""
+    """The row of one checkpoint; None if it does not exist, or was cleaned up meanwhile."""
     if name is None:
         return None
     asked = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
@@ -87,25 +87,25 @@ def newest_complete(line: Ancestry) -> CheckpointName | None:
 
 
 def named_checkpoint(history: History, checkpoint_id: int | None) -> CheckpointName:
-    """A checkpoint by its id, or the newest complete one, or else the newest.
+    """A checkpoint by its id; without an id the newest complete checkpoint, or else the newest one.
 
     Raises:
-        MissingStateError: there is none.
+        MissingStateError: the checkpoint does not exist.
     """
     line = history.line()
     name: CheckpointName | None
     if checkpoint_id is None:
         name = newest_complete(line) or (line.names[-1] if line.names else None)
     else:
-        # Where the query went back there may be several of one id: the one it went on with is meant.
+        # After a reset several checkpoints may have one id: the one that the query continued from counts.
         known = [*line.names, *sorted(line.status)]
         name = next((name for name in known if name.checkpoint_id == checkpoint_id), None)
     if name is None:
         ids = sorted({name.checkpoint_id for name in line.status})
-        there = f"there are {ids[0]} to {ids[-1]}" if ids else "there is none yet"
+        there = f"it has checkpoints {ids[0]} to {ids[-1]}" if ids else "it has none yet"
         wanted = "checkpoint" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
         raise MissingStateError(
             f"{history.lineage.name} has no {wanted}: {there}",
-            remedy="give one that is retained; `flip27 state history` lists them",
+            remedy="choose a retained checkpoint; `flip27 state history` lists them",
         )
     return name

@@ -1,1 +1,1 @@
-"""`flip27 watch`: how far a query is, while it runs. Open `command` first."""
+"""`flip27 watch`: shows the progress of a running query. Open `command` first."""

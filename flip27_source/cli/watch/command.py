@@ -1,4 +1,4 @@
-"""``flip27 watch``: what a source is doing, live, from its state location alone."""
+"""``flip27 watch``: shows a source's work live, from its state location alone."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ group = typer.Typer()
 )
 def watch(
     location: Location,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame and end; so does --json.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit, as --json does.")] = False,
     interval: Annotated[
-        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="Pause between two looks.")
+        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="Pause between two updates.")
     ] = 1.0,
     lineage: Lineage = None,
     state_location: StateLocation = None,
     storage: Storage = None,
 ) -> Answer:
-    """Backlog, rows per second, lag, batches and subtasks of a source, live; Ctrl-C ends it.
+    """Show backlog, rows per second, lag, batches and subtasks of a source live; Ctrl-C ends it.
 
-    Rows and times are known where tasks report: set taskReports=always for those of every source.
+    Rows and times are only known if tasks report: set taskReports=always to have them for every source.
     """
     place = Place(
         location=location, lineage=lineage, state_location=state_location, storage=storage_options(storage)

@@ -1,4 +1,4 @@
-"""What ``flip27 watch`` shows: one panel for each lineage, its subtasks as progress bars."""
+"""The display of ``flip27 watch``: one panel for each lineage, with its subtasks as progress bars."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BAR_WIDTH = 24
 
 
 def drawn(frames: Sequence[Frame]) -> RenderableType:
-    """One look at all lineages."""
+    """The panels of all lineages."""
     return Group(*(_panel(frame) for frame in frames))
 
 
 def watch(look: Callable[[], Sequence[Frame]], console: Console, ticks: Iterable[None]) -> None:
-    """Show one look for each tick, until they end or the user interrupts."""
+    """Update the display at each tick, until the ticks end or the user interrupts."""
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) as live:
         for _ in ticks:
             live.update(drawn(look()), refresh=True)

@@ -1,4 +1,4 @@
-"""Watching: what a source is doing, from its state location alone. Reads; is told the time; draws nothing."""
+"""Watching: the progress of a source, from its state location alone. Read-only; draws nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flip27_source.state_tables.predicates import EVERYTHING
 from ..state.rows import Place, Row, checkpoint_row, view_rows
 
 WINDOW = 10
-"""Over how many of the newest batches rates are taken."""
+"""Number of newest batches from which rates are computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """What one checkpoint says, and the reports on it."""
+    """One checkpoint and its reports."""
 
     row: Row
     reports: dict[int, Row]
@@ -92,7 +92,7 @@ class _Batch:
 
 @dataclass(slots=True)
 class Watcher:
-    """Looks at a place again and again; what cannot change any more is read once."""
+    """Reads a location repeatedly; final checkpoints are read only once."""
 
     place: Place
     _batches: dict[CheckpointName, _Batch] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Watcher:
         )
 
     def _batch(self, history: History, name: CheckpointName, newest: CheckpointName) -> _Batch | None:
-        """A checkpoint of the window; all but the newest are final."""
+        """A checkpoint in the window; all except the newest are final."""
         if name in self._batches:
             return self._batches[name]
         row = checkpoint_row(history, name)
@@ -158,7 +158,7 @@ class Watcher:
         return batch
 
     def _queued(self, history: History, name: CheckpointName, document: CheckpointDocument) -> int:
-        """Splits that a DiscoveringEnumerator has found and not handed out; 0 for other enumerators."""
+        """Splits that a DiscoveringEnumerator has found and not assigned; 0 for other enumerators."""
         pages = held_pages(document)
         return sum(self._size(history, name, document, page.splits) - page.taken for page in pages)
 
