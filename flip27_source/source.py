@@ -12,6 +12,7 @@ from typing import Any
 from .discovery import DiscoveringEnumerator
 from .enumerator import PerformsActions, SplitEnumerator
 from .errors import OptionError
+from .file_systems.paths import redacted
 from .options import Option, Options
 from .reader import SplitReader, YieldsProgress
 from .registry import ENUMERATOR_GROUP, READER_GROUP, canonical_name, find_enumerator, find_reader
@@ -21,6 +22,7 @@ from .source_options import (
     DISCOVERY_INTERVAL,
     DISCOVERY_RETRIES,
     ENUMERATOR,
+    PATH,
     READER,
     READER_BOUNDED_OPTIONS,
     UID,
@@ -42,6 +44,13 @@ class Source:
     reader_name: str
     uid: str
     options: Options
+
+    @property
+    def description(self) -> str:
+        """What people are shown: ``flip27[files orders s3://bucket/orders]``; no credentials."""
+        uid = "" if self.uid == self.enumerator_name else self.uid
+        parts = (self.enumerator_name, uid, redacted(self.options.get(PATH.name) or ""))
+        return f"flip27[{' '.join(part for part in parts if part)}]"
 
     @classmethod
     def resolve(

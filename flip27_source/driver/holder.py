@@ -171,7 +171,8 @@ class CoordinatorHolder:
         numbers: dict[str, Any] = {**self._coordinator.gauges}
         if self._acknowledgements is not None:
             numbers |= self._acknowledgements.numbers
-        return {"checkpoint": self._at.checkpoint_id, **dict(sorted(numbers.items()))}
+        known = dict(sorted(numbers.items()))
+        return {**known, "checkpoint": self._at.checkpoint_id, "source": self._source.description}
 
     def close(self) -> None:
         """The run ends."""
