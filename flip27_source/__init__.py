@@ -22,6 +22,7 @@ from .errors import Flip27Error
 from .events import Progress, ReturnSplit, SourceEvent
 from .options import Option, Options
 from .reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
+from .schemas.inference import FindsSchema, InfersSchema, SamplesSplits, SplitSample
 from .segment import Segment
 from .spark.parsed import parsed
 from .spark.registration import register
@@ -34,9 +35,11 @@ __all__ = [
     "Budget",
     "DiscoveringEnumerator",
     "Discovery",
+    "FindsSchema",
     "Flip27Error",
     "ForgetsSplits",
     "HoldsSplits",
+    "InfersSchema",
     "Option",
     "Options",
     "PerformsActions",
@@ -46,6 +49,7 @@ __all__ = [
     "ReadsTogether",
     "RetryPolicy",
     "ReturnSplit",
+    "SamplesSplits",
     "Segment",
     "SourceEvent",
     "SourceReaderContext",
@@ -53,6 +57,7 @@ __all__ = [
     "SplitEnumerator",
     "SplitEnumeratorContext",
     "SplitReader",
+    "SplitSample",
     "SplitSize",
     "YieldsProgress",
     "__version__",

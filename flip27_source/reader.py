@@ -11,9 +11,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, TypeAlias
 
-from .errors import ContractError, DataLossError
+from .errors import ContractError, DataLossError, NewColumnsError
 from .events import Progress, SourceEvent
 from .options import Option, Options
+from .schemas.ddl import columns_text
+from .schemas.inference import additions
 from .split import SplitT
 from .values.annotations import handled_events
 
@@ -90,6 +92,29 @@ class SourceReaderContext:
             DataLossError: ``onDataLoss`` is ``fail``, which is the default.
         """
         self.loss_reporter(what, split_id, remedy)
+
+    def check_new_columns(self, found: pa.Schema, *, where: str) -> None:
+        """Compare the columns that the source has now with those of the DataFrame (``FindsSchema``).
+
+        Called in ``read``, before the first row that may have such a column. With
+        ``schemaEvolutionMode=addNewColumns`` the wider schema is recorded and the query stops: a restart has
+        the new columns, and reads the batch again with them.
+
+        Args:
+            found: the columns of the source. where: names it in the error: a table, a topic.
+
+        Raises:
+            NewColumnsError: there are new ones, and the mode is not to pass over them.
+        """
+        if (self.options.get("schemaEvolutionMode") or "none") not in ("addNewColumns", "failOnNewColumns"):
+            return
+        new = additions(self.schema, found)
+        if len(new):
+            raise NewColumnsError(
+                f"{where}: there are columns that the schema does not have: {columns_text(new)}",
+                columns=columns_text(new),
+                remedy="give a schema that has them; no row of the batch was delivered",
+            )
 
     def send_event_to_coordinator(self, event: SourceEvent) -> None:
         """Send an event to the enumerator (FLIP-27 sendSourceEventToCoordinator).

@@ -12,15 +12,19 @@ from typing import Any
 from .discovery import DiscoveringEnumerator
 from .enumerator import PerformsActions, SplitEnumerator
 from .errors import OptionError
+from .file_systems.paths import redacted
 from .options import Option, Options
 from .reader import SplitReader, YieldsProgress
 from .registry import ENUMERATOR_GROUP, READER_GROUP, canonical_name, find_enumerator, find_reader
+from .schemas.inference import FindsSchema
 from .source_options import (
     ACTION_OPTIONS,
     CORE_OPTIONS,
     DISCOVERY_INTERVAL,
     DISCOVERY_RETRIES,
     ENUMERATOR,
+    FOUND_SCHEMA_OPTIONS,
+    PATH,
     READER,
     READER_BOUNDED_OPTIONS,
     UID,
@@ -42,6 +46,13 @@ class Source:
     reader_name: str
     uid: str
     options: Options
+
+    @property
+    def description(self) -> str:
+        """What people are shown: ``flip27[files orders s3://bucket/orders]``; no credentials."""
+        uid = "" if self.uid == self.enumerator_name else self.uid
+        parts = (self.enumerator_name, uid, redacted(self.options.get(PATH.name) or ""))
+        return f"flip27[{' '.join(part for part in parts if part)}]"
 
     @classmethod
     def resolve(
@@ -102,4 +113,7 @@ def declared_options(
         core = (*core, *READER_BOUNDED_OPTIONS)
     if issubclass(enumerator, PerformsActions):
         core = (*core, *ACTION_OPTIONS)
+    if issubclass(reader, FindsSchema) or issubclass(enumerator, FindsSchema):
+        own = {option.name for option in (*enumerator.options, *reader.options)}
+        core = (*core, *(option for option in FOUND_SCHEMA_OPTIONS if option.name not in own))
     return (*core, *enumerator.options, *reader.options)

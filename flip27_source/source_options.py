@@ -213,6 +213,18 @@ READER_BOUNDED_OPTIONS: tuple[Option[Any], ...] = (
 ACTION_OPTIONS: tuple[Option[Any], ...] = (MAX_ACTION_ATTEMPTS, ON_ACTION_ERROR)
 """Only for enumerators that perform actions."""
 
+SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
+    name="schemaEvolutionMode",
+    parse=optional(one_of("none", "failOnNewColumns", "addNewColumns")),
+    default=None,
+    default_text="addNewColumns where the schema is found out, none where it is given",
+    doc="What to do when the source has columns that the schema does not have. addNewColumns: record the "
+    "wider schema, then fail; the query goes on with it when it is restarted. failOnNewColumns: fail until "
+    "the schema is changed. none: do not read them.",
+)
+FOUND_SCHEMA_OPTIONS: tuple[Option[Any], ...] = (SCHEMA_EVOLUTION_MODE,)
+"""Only for readers and enumerators that find out their schema (``FindsSchema``)."""
+
 SAVEPOINT: Option[str | None] = Option(
     name="savepoint",
     parse=optional(location),

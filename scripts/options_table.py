@@ -9,7 +9,12 @@ from typing import Any
 
 from flip27_source.options import Option
 from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerator, find_reader, known_names
-from flip27_source.source_options import ACTION_OPTIONS, CORE_OPTIONS, READER_BOUNDED_OPTIONS
+from flip27_source.source_options import (
+    ACTION_OPTIONS,
+    CORE_OPTIONS,
+    FOUND_SCHEMA_OPTIONS,
+    READER_BOUNDED_OPTIONS,
+)
 from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
@@ -37,6 +42,7 @@ def page() -> str:
         _section("Every source", CORE_OPTIONS),
         _section("Every source whose reader yields `Progress`", READER_BOUNDED_OPTIONS),
         _section("Every source whose enumerator performs actions", ACTION_OPTIONS),
+        _section("Every source of your own that finds out its schema", FOUND_SCHEMA_OPTIONS),
     ]
     for group, find, word in (
         (ENUMERATOR_GROUP, find_enumerator, "Enumerator"),

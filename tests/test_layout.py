@@ -26,7 +26,7 @@ FACADE = "facade"  # flip27_source/__init__.py
 TYPES = "the author's types"  # the other modules directly in flip27_source/
 
 ARROWS = {
-    FACADE: {TYPES, "spark"},
+    FACADE: {TYPES, "schemas", "spark"},
     TYPES: {TYPES, "values", "file_systems", "schemas"},
     "values": {TYPES, "values"},
     "file_systems": {TYPES, "file_systems", "web"},

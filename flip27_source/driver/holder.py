@@ -172,7 +172,8 @@ class CoordinatorHolder:
         numbers: dict[str, Any] = {**self._coordinator.gauges}
         if self._reports is not None:
             numbers |= self._reports.numbers
-        return {"checkpoint": self._at.checkpoint_id, **dict(sorted(numbers.items()))}
+        known = dict(sorted(numbers.items()))
+        return {**known, "checkpoint": self._at.checkpoint_id, "source": self._source.description}
 
     def close(self) -> None:
         """End the run: stop background work and close the coordinator."""

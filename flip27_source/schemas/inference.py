@@ -17,6 +17,27 @@ from ..options import Options
 from ..split import SplitT
 
 
+class FindsSchema(ABC):
+    """Optional power of a reader, or of an enumerator: it asks the source for the schema.
+
+    For tables, topics with a registry, and whatever else knows its columns. The source then takes the
+    option ``schemaEvolutionMode``: a reader that comes by new columns calls ``context.check_new_columns``.
+    """
+
+    @classmethod
+    @abstractmethod
+    def find_schema(cls, options: Options) -> pa.Schema | None:
+        """The columns; None where the source has none yet.
+
+        Called where the user gives no schema, in a process that plans and before there is an enumerator or a
+        reader; I/O is allowed. With a ``stateLocation`` it is called once: what it returns is recorded, and
+        every later start has the same schema. Types are those that Spark has; NOT NULL is kept.
+
+        Raises:
+            SchemaError: the source cannot be asked, with what to do. Any other error becomes one.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSample(Generic[SplitT]):
     """Some splits of a source, to find out a schema from.

@@ -22,9 +22,10 @@ FORMAT = 1
 _REMEDY = "restore the file from a backup of the state location, or give the schema"
 
 
-class StoredColumn(msgspec.Struct, frozen=True):
+class StoredColumn(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     type: str
+    not_null: bool = False
 
 
 class StoredSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ class SchemaStorage:
             format=FORMAT,
             uid=self._uid,
             version=version,
-            columns=[StoredColumn(field.name, type_name(field.type)) for field in schema],
+            columns=[StoredColumn(field.name, type_name(field.type), not field.nullable) for field in schema],
         )
         self._store.create(file_names.schema_file(self._uid, version), seal("schema", stored), exclusive=True)
         return self._read(version)
@@ -82,7 +83,10 @@ class SchemaStorage:
                 f"the recorded schema {file} is of the source {stored.uid!r}, and this is {self._uid!r}",
                 remedy="give one of the two another uid that differs in letters or digits",
             )
-        fields = [pa.field(column.name, _type(file, column)) for column in stored.columns]
+        fields = [
+            pa.field(column.name, _type(file, column), nullable=not column.not_null)
+            for column in stored.columns
+        ]
         return RecordedSchema(version=version, schema=pa.schema(fields))
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from ..coordination.split_errors import SplitErrorPolicy
-from ..errors import NewColumnsError, SchemaError, SplitReadError
+from ..errors import Flip27Error, NewColumnsError, SchemaError, SplitReadError
 from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import STATE_LOCATION
-from .ddl import columns_text, parse_columns
-from .inference import InfersSchema, SamplesSplits, SplitSample, evolved
+from .ddl import columns_text, parse_columns, type_name
+from .inference import FindsSchema, InfersSchema, SamplesSplits, SplitSample, evolved
 from .recorded_schemas import SchemaStorage
 
 _log = logging.getLogger("flip27_source")
@@ -35,6 +35,9 @@ def schema_of(source: Source) -> pa.Schema:
     own = source.reader_type.default_schema(source.options)
     if own is not None:
         return own
+    finder = _finder(source)
+    if finder is not None:
+        return _found(source, finder)
     reader: Any = source.reader_type
     if not (issubclass(reader, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)):
         raise SchemaError(
@@ -52,6 +55,58 @@ def schema_of(source: Source) -> pa.Schema:
             '.option("schemaHints", ...) with what is known of it, or start when the first files are there',
         )
     return schema
+
+
+def _finder(source: Source) -> type[FindsSchema] | None:
+    kinds: tuple[type, ...] = (source.reader_type, source.enumerator_type)
+    return next((kind for kind in kinds if issubclass(kind, FindsSchema)), None)
+
+
+def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
+    """The recorded schema, or the one that the source is asked for, which is recorded then."""
+    storage = schema_storage(source)
+    recorded = None if storage is None else storage.newest()
+    if recorded is not None:
+        return recorded.schema
+    try:
+        found = finder.find_schema(source.options)
+    except Flip27Error:
+        raise
+    except Exception as error:
+        raise SchemaError(
+            f"find_schema of {finder.__qualname__} failed: {type(error).__name__}: {error}",
+            remedy='mend the cause, or add .schema("id long, name string, ...") before .load()',
+        ) from error
+    _check_found(finder, found)
+    if storage is None:
+        return found
+    recorded = storage.record(found)
+    _log.info("schema of source %s, found out and recorded as version %d: %s",
+              source.uid, recorded.version, columns_text(recorded.schema))  # fmt: skip
+    return recorded.schema
+
+
+def _check_found(finder: type[FindsSchema], found: Any) -> None:
+    name = f"find_schema of {finder.__qualname__}"
+    if found is None:
+        raise SchemaError(
+            f"no schema was given, and {name} found no schema",
+            remedy='add .schema("id long, name string, ...") before .load(), or wait for the source',
+        )
+    remedy = "return a pyarrow.Schema of the types of Spark, with one column or more, each name once"
+    if not isinstance(found, pa.Schema):
+        raise SchemaError(f"{name} returned a {type(found).__name__}", remedy=remedy)
+    if not len(found):
+        raise SchemaError(f"{name} found no column", remedy=remedy)
+    seen = set()
+    for field in found:
+        if field.name.lower() in seen:
+            raise SchemaError(f"{name}: the column {field.name.lower()} is there twice", remedy=remedy)
+        seen.add(field.name.lower())
+        try:
+            type_name(field.type)
+        except ValueError as error:
+            raise SchemaError(f"{name}: column {field.name}: {error}", remedy=remedy) from None
 
 
 def evolution_of_inferred(source: Source) -> dict[str, str]:
@@ -77,10 +132,8 @@ def with_new_columns(source: Source, error: NewColumnsError, store: Store | None
         return error
     storage = schema_storage(source, store)
     if storage is None:
-        remedy = (
-            f'set .option("schemaHints", "{error.columns}"), or a stateLocation, where they are recorded by '
-            "themselves; then start the query again"
-        )
+        hints = f'set .option("schemaHints", "{error.columns}"), or' if _finder(source) is None else "set"
+        remedy = f"{hints} a stateLocation, where they are recorded by themselves; then start the query again"
         return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
     version = _record_new(storage, parse_columns(error.columns))
     remedy = (

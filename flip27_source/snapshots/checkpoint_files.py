@@ -34,6 +34,7 @@ from .documents import (
 )
 from .file_names import CheckpointName
 from .offsets import INITIAL_OFFSET, Offset
+from .readable_positions import live_positions
 from .segment_files import most_packed_bytes, pack_segment, unpack_segment
 from .source_identity import as_lines, differences
 from .store import Store
@@ -91,6 +92,9 @@ class CheckpointStorage:
             savepoint=restored_from,
         )
         summary = _summary(pending)
+        positions = live_positions(pending.snapshot.ledger.live, self._codec.encode_split)
+        if positions:
+            summary["positions"] = positions
         if self.store is None:
             return self._inline(encoded, summary)
         lineage = parent.lineage or self._new_lineage(self.store)

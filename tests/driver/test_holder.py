@@ -358,7 +358,7 @@ def test_the_backlog_is_reported_once_there_is_something_to_report(source: Sourc
     assert holder.report() is None
     feed.extend(items("a"))
     holder.latest_offset(INITIAL, ALL)
-    assert holder.report() == {"checkpoint": 1}
+    assert holder.report() == {"checkpoint": 1, "source": "flip27[Feed]"}
 
 
 def test_a_gauge_that_is_not_equal_to_itself_does_not_send_the_coordinator_back() -> None:

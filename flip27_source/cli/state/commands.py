@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from flip27_source.snapshots.readable_positions import readable_position
 from flip27_source.state_tables import split_rows
 from flip27_source.state_tables.history import COMPLETE, ORPHAN, PENDING, History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
@@ -109,7 +110,7 @@ def splits(
 
     place = _place(location, lineage, state_location, storage)
     rows = _rows(place, "splits", asked, wanted, limit)
-    return Answer(data=rows, shown=[_table(rows, _SPLIT_COLUMNS)])
+    return Answer(data=rows, shown=[_table(positions_shortened(rows), _SPLIT_COLUMNS)])
 
 
 @command(
@@ -213,7 +214,8 @@ def diff(
 
 
 _SPLIT_COLUMNS = (
-    "split_id", "status", "first_checkpoint", "last_checkpoint", "subtask", "rows", "attempts", "error",
+    "split_id", "status", "position", "first_checkpoint", "last_checkpoint", "subtask", "rows", "attempts",
+    "error",
 )  # fmt: skip
 _FILE_COLUMNS = ("path", "checkpoint_id", "batch_id", "planned_at", "status", "start", "end", "length")
 _HISTORY_COLUMNS = (
@@ -304,6 +306,14 @@ def _table(rows: list[Row], columns: Sequence[str]) -> Table:
     several = len({row["lineage"] for row in rows}) > 1
     names = (("lineage",) if several else ()) + tuple(columns)
     return Table(columns=names, rows=[[row[name] for name in names] for row in rows])
+
+
+def positions_shortened(rows: Sequence[Row]) -> list[Row]:
+    """Rows of splits with positions that people read."""
+    return [
+        row if row["position"] is None else row | {"position": readable_position(json.loads(row["position"]))}
+        for row in rows
+    ]
 
 
 def _one_of(statuses: Any, row: Row) -> bool:

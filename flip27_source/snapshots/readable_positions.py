@@ -1,0 +1,56 @@
+"""Positions of live splits as people read them: in offsets, and in tables of the command line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from heapq import nsmallest
+from typing import Any
+
+import msgspec
+
+from ..file_systems.url_credentials import masked
+from ..split import SplitT
+from ..values.stored_json import decode_json
+
+MOST_POSITIONS = 20
+"""How many live splits an offset names."""
+
+LONGEST_POSITION = 60
+"""Characters of one position, and of a split's id beside it."""
+
+MOST_BYTES = 1200
+"""What all of them may take of an offset, which stays under 4 KiB."""
+
+
+def readable_position(split: Any) -> str:
+    """``next=500``: the fields of a stored split but its id and those that are not set."""
+    if not isinstance(split, Mapping):
+        return _short(_text(split))
+    fields = {name: value for name, value in split.items() if name != "split_id" and value not in (None, [])}
+    return _short(" ".join(f"{name}={_text(value)}" for name, value in fields.items()))
+
+
+def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Raw]) -> dict[str, str | int]:
+    """The first of the live splits, by their ids, with their positions; ``...`` counts the others."""
+    splits = list(live)
+    found: dict[str, str | int] = {}
+    left = MOST_BYTES
+    for split in nsmallest(MOST_POSITIONS, splits, key=lambda split: split.split_id):
+        name, position = _short(masked(split.split_id)), readable_position(decode_json(encode(split)))
+        left -= len(name) + len(position)
+        if left < 0 or name in found:
+            break
+        found[name] = position
+    if len(found) < len(splits):
+        found["..."] = len(splits) - len(found)
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _short(text: str) -> str:
+    # Spark's JSON writes a character that is not ASCII as six or twelve.
+    plain = ascii(masked(text))[1:-1]
+    return plain if len(plain) <= LONGEST_POSITION else plain[: LONGEST_POSITION - 3] + "..."
