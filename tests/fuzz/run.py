@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -199,29 +199,31 @@ class Fuzz:
         unknown = [one for one in found.mismatches if _told_by_itself(case, one) is None]
         if unknown:
             case = _with_files_of(case, unknown)
-        neutral = case
+        neutral, applied = case, list[Difference]()
         for difference in DIFFERENCES if unknown else ():
             without = difference.neutral(case)
             if without == case:
                 continue
-            gone = self._gone(case, without, difference, unknown)
-            neutral = difference.neutral(neutral)
-            if not gone and neutral != without:
-                # Two differences in one place hide each other.
-                gone = self._gone(case, neutral, difference, unknown)
+            neutral, applied = difference.neutral(neutral), [*applied, difference]
+            left = self._left(without)
+            gone = [one for one in unknown if _place(one) not in left and difference.shows(case, one)]
             if gone:
                 known.append(difference.name)
                 unknown = [one for one in unknown if one not in gone]
+        if unknown and len(applied) > 1:
+            # Two differences in one place hide each other.
+            left = self._left(neutral)
+            gone = [one for one in unknown if _place(one) not in left and _shown_by(applied, case, one)]
+            known += ["several in one place"] if gone else []
+            unknown = [one for one in unknown if one not in gone]
         return known, unknown
-
-    def _gone(
-        self, case: Case, without: Case, difference: Difference, unknown: list[Mismatch]
-    ) -> list[Mismatch]:
-        left = self._left(without)
-        return [one for one in unknown if _place(one) not in left and difference.shows(case, one)]
 
     def _left(self, case: Case) -> set[tuple[str, str, str]]:
         return {_place(one) for one in self.compared(case).mismatches}
+
+
+def _shown_by(differences: Sequence[Difference], case: Case, mismatch: Mismatch) -> bool:
+    return any(difference.shows(case, mismatch) for difference in differences)
 
 
 def _with_files_of(case: Case, mismatches: list[Mismatch]) -> Case:
