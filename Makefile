@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
+.PHONY: help setup demo test test-all test-slow test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -30,8 +30,10 @@ demo: setup-demo ## Stream files through two crashes and count the rows: under a
 test: setup-test ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
 	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
-test-all: test compat ## Run all tests, those on the oldest supported PySpark included
-	@$(PY) -m pytest -n 2 --dist loadfile -m slow
+test-slow: setup-test ## Run what make test leaves out because it repeats other tests at length
+	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(ARGS)
+
+test-all: test test-slow compat ## Run all tests, those on the oldest supported PySpark included
 
 test-fast: setup-test ## Run the tests that need no Spark
 	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow and not spark" $(ARGS)
