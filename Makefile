@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
+.PHONY: help setup demo test test-all test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -27,8 +27,14 @@ demo: setup-demo ## Stream files through two crashes and count the rows: under a
 	@$(PY) -m flip27_source.cli.demo.program $(ARGS)
 
 # Two at a time: a Spark test mostly waits. Each process has a session of its own.
-test: setup-test ## Run the tests; make test ARGS="-k name -x" runs some of them
-	@$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+test: setup-test ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+test-all: test compat ## Run all tests, those on the oldest supported PySpark included
+	@$(PY) -m pytest -n 2 --dist loadfile -m slow
+
+test-fast: setup-test ## Run the tests that need no Spark
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow and not spark" $(ARGS)
 
 compat: setup-test ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
 	@bash scripts/compat.sh $(ARGS)

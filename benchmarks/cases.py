@@ -164,15 +164,18 @@ def _tiny_files(name: str, reader: str) -> Callable[[Bench, Pair | None], list[O
     return run
 
 
-def _bulk(name: str, reader: str, *, one_file: bool = False) -> Callable[[Bench, Pair | None], list[Outcome]]:
+def _bulk(
+    name: str, reader: str, *, one_file: bool = False, is_parsed: bool = False
+) -> Callable[[Bench, Pair | None], list[Outcome]]:
     def run(bench: Bench, pair: Pair | None) -> list[Outcome]:
         sizes = bench.sizes
         bench.say("  the data, made once ...")
         file_bytes = sizes.bulk_bytes if one_file else sizes.file_bytes
         data = bench.data.bulk(reader, total_bytes=sizes.bulk_bytes, file_bytes=file_bytes)
-        spec = _spec(data, sizes.files_per_trigger)
+        spec = msgspec.structs.replace(_spec(data, sizes.files_per_trigger), is_parsed=is_parsed)
         rounds = _alternate(bench, pair, spec)
         title = f"{data.bytes / 1e6:,.0f} MB of {reader}, ten columns, {data.files} file(s)"
+        title += ", lines parsed by Spark" if is_parsed else ""
         return [faster(title, rounds, BY_NAME[name].target, rows=data.rows)]
 
     return run
@@ -251,6 +254,12 @@ CASES = (
     Case(name="csv", target=Target("at least", 2), run=_bulk("csv", "csv")),
     Case(name="one-json", target=Target("at least", 1.6), run=_bulk("one-json", "json", one_file=True)),
     Case(name="one-csv", target=Target("at least", 2), run=_bulk("one-csv", "csv", one_file=True)),
+    Case(
+        name="parsed-json",
+        target=Target("at least", 0.4),
+        run=_bulk("parsed-json", "json", is_parsed=True),
+    ),
+    Case(name="parsed-csv", target=Target("at least", 0.6), run=_bulk("parsed-csv", "csv", is_parsed=True)),
     Case(
         name="known-tree",
         target=Target("at least", 5),

@@ -21,6 +21,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+import flip27_source
 from flip27_source.cli.demo.processes import FINISH, obey_parent
 
 from .rounds import Round, RoundSpec
@@ -52,17 +53,15 @@ def start_session(scratch: Path, conf: dict[str, str]) -> SparkSession:
 
 def read(session: SparkSession, side: str, spec: RoundSpec, checkpoint: Path) -> DataFrame:
     """The stream of one side."""
-    reader = session.readStream.schema(spec.schema).options(**spec.options)
-    reader = reader.option("maxFilesPerTrigger", spec.files_per_trigger)
+    reader = session.readStream.options(**spec.options).option("maxFilesPerTrigger", spec.files_per_trigger)
     if side == SPARK:
-        return reader.format(spec.reader).load(spec.folder)
-    return (
-        reader.format("flip27")
-        .option("enumerator", "files")
-        .option("reader", spec.reader)
-        .option("stateLocation", str(checkpoint / "flip27"))
-        .load(spec.folder)
-    )
+        return reader.format(spec.reader).schema(spec.schema).load(spec.folder)
+    reader = reader.format("flip27").option("enumerator", "files")
+    reader = reader.option("stateLocation", str(checkpoint / "flip27"))
+    if spec.is_parsed:
+        lines = reader.option("reader", "text").load(spec.folder)
+        return flip27_source.parsed(lines, spec.reader, spec.schema, **spec.options)
+    return reader.option("reader", spec.reader).schema(spec.schema).load(spec.folder)
 
 
 def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) -> Round:

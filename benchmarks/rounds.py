@@ -15,6 +15,7 @@ class RoundSpec(msgspec.Struct, frozen=True, kw_only=True):
             everything with Trigger.AvailableNow.
         template: a checkpoint to go on from; the query works on a copy of it.
         keep: where the checkpoint is put at the end.
+        is_parsed: flip27 reads lines, and ``flip27_source.parsed`` parses them.
     """
 
     folder: str
@@ -25,6 +26,7 @@ class RoundSpec(msgspec.Struct, frozen=True, kw_only=True):
     batches: int | None = None
     template: str | None = None
     keep: str | None = None
+    is_parsed: bool = False
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):

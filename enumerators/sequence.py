@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from flip27_source.enumerator import (
+    Backlog,
     Boundedness,
     BoundedRange,
     Budget,
@@ -21,7 +20,6 @@ from flip27_source.enumerator import (
 )
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, integer, optional
-from flip27_source.reader import SplitReader
 from flip27_source.split import SplitSize
 
 START: Option[int] = Option(
@@ -35,25 +33,23 @@ END: Option[int | None] = Option(
     name="end",
     parse=optional(integer(minimum=-(2**62))),
     default=None,
-    default_text="none: the numbers never end",
-    doc="The numbers stop before this one.",
+    default_text="not set: the numbers never end",
+    doc="The numbers end before this one.",
     first_start_only=True,
 )
 NUM_SPLITS: Option[int] = Option(
     name="numSplits",
     parse=integer(minimum=1),
     default=1,
-    doc="Number of splits that the numbers are dealt out to in turn.",
+    doc="Number of splits, to which the numbers are distributed in turn.",
     first_start_only=True,
 )
 ROWS_PER_SPLIT: Option[int] = Option(
     name="rowsPerSplit",
     parse=integer(minimum=1),
     default=100_000,
-    doc="Most numbers of one split in one batch.",
+    doc="Maximum of numbers from one split in one batch.",
 )
-
-_ROWS_PER_ARROW_BATCH = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +94,7 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
         bounded = self.context.boundedness is Boundedness.BOUNDED
         if bounded and self.options_given[END] is None:
             raise OptionError(
-                "the numbers never end, and this run reads all there are",
+                "the numbers never end, but this run reads to the end",
                 remedy='add .option("end", ...), or use spark.readStream with a trigger other '
                 "than availableNow",
             )
@@ -116,6 +112,10 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
         """The splits that nobody has yet."""
         return list(self._unassigned)
 
+    def backlog(self, live: Sequence[SequenceSplit]) -> Backlog:
+        """All numbers that are left, unless they never end."""
+        return Backlog.of(split.size for split in (*self._unassigned, *live))
+
     def bound_split(self, split: SequenceSplit, budget: Budget) -> BoundedRange[SequenceSplit] | None:
         """The next numbers of the split, as many as one batch may have."""
         rows = self._rows_per_split if budget.rows is None else budget.rows
@@ -127,22 +127,6 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
             return None
         cut = split.next + rows * split.step
         return BoundedRange(read=replace(split, end=cut), rest=replace(split, next=cut))
-
-
-class SequenceReader(SplitReader[SequenceSplit]):
-    """Yields the numbers of a split in one column, ``id``."""
-
-    @classmethod
-    def default_schema(cls, options: Options) -> pa.Schema:
-        """``id long``, never null."""
-        return pa.schema([pa.field("id", pa.int64(), nullable=False)])
-
-    def read(self, split: SequenceSplit) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of up to 65,536 numbers."""
-        numbers = range(split.next, split.end if split.end is not None else split.next, split.step)
-        for first in range(0, len(numbers), _ROWS_PER_ARROW_BATCH):
-            part = pa.array(numbers[first : first + _ROWS_PER_ARROW_BATCH], pa.int64())
-            yield pa.RecordBatch.from_arrays([part], names=["id"])
 
 
 def _first_splits(options: Options) -> Iterator[SequenceSplit]:

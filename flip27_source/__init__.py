@@ -6,6 +6,7 @@ What authors of sources import is here; nothing here imports pyspark until it is
 from ._version import __version__
 from .discovery import DiscoveringEnumerator, Discovery
 from .enumerator import (
+    Backlog,
     Boundedness,
     BoundedRange,
     Budget,
@@ -22,10 +23,12 @@ from .events import Progress, ReturnSplit, SourceEvent
 from .options import Option, Options
 from .reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from .segment import Segment
+from .spark.parsed import parsed
 from .spark.registration import register
 from .split import SourceSplit, SplitSize
 
 __all__ = [
+    "Backlog",
     "BoundedRange",
     "Boundedness",
     "Budget",
@@ -53,5 +56,6 @@ __all__ = [
     "SplitSize",
     "YieldsProgress",
     "__version__",
+    "parsed",
     "register",
 ]

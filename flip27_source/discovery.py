@@ -14,16 +14,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from .enumerator import (
+    Backlog,
     Boundedness,
     RetryPolicy,
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from .errors import ContractError, DiscoveryError, Flip27Error, StateError
+from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES
-from .split import SplitT
+from .split import SplitT, size_of
 from .values.annotations import annotation_of
 from .values.stored_values import StoredValues, stored_splits
 
@@ -127,6 +128,16 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         self._pages = _merged(page for page in self._pages if page.left)
         pages = tuple(page.stored(self.split_version) for page in self._pages)
         return DiscoveringState(position=self._position, pages=pages)
+
+    def backlog(self, live: Sequence[SplitT]) -> Backlog:
+        """The splits that were found and wait to be assigned, and what live splits have to give."""
+        waiting = sum((page.backlog(self._backlog_of) for page in self._pages), Backlog())
+        return waiting + super().backlog(live) if live else waiting
+
+    @staticmethod
+    def _backlog_of(splits: Sequence[SplitT]) -> Backlog:
+        """That of splits that wait, of which there may be millions: the place for a shorter way."""
+        return Backlog.of(map(size_of, splits))
 
     @classmethod
     def splits_in(cls, state: Any) -> Sequence[SplitT]:
@@ -233,7 +244,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         return split
 
     def _discovered(self, found: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
-        if isinstance(error, ContractError | StateError):
+        if isinstance(error, ContractError | DataLossError | StateError):
             raise error
         if found is None:
             known = error if isinstance(error, Flip27Error) else None
@@ -254,12 +265,23 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 class Page(Generic[SplitT]):
     """Splits that were found together; ``segment`` once they are in a form to be stored."""
 
-    __slots__ = ("segment", "splits", "taken")
+    __slots__ = ("_counted", "_sizes", "segment", "splits", "taken")
 
     def __init__(self, splits: Sequence[SplitT], *, taken: int = 0, segment: Segment | None = None) -> None:
         self.splits = splits
         self.taken = taken
         self.segment = segment
+        self._sizes: Backlog | None = None
+        self._counted = 0
+
+    def backlog(self, of: Callable[[Sequence[SplitT]], Backlog]) -> Backlog:
+        """The sizes of what is left. Each split is looked at twice: when it comes and when it goes."""
+        if self._sizes is None:
+            self._sizes = of(self.splits[self.taken :])
+        elif self._counted < self.taken:
+            self._sizes = _without(self._sizes, of(self.splits[self._counted : self.taken]))
+        self._counted = self.taken
+        return self._sizes
 
     @property
     def left(self) -> int:
@@ -269,8 +291,17 @@ class Page(Generic[SplitT]):
         if self.segment is None:
             self.splits = self.splits[self.taken :]
             self.taken = 0
+            self._sizes = None
             self.segment = Segment._of_values("splits", self.splits)
         return PendingPage(splits=self.segment, taken=self.taken, split_version=split_version)
+
+
+def _without(whole: Backlog, part: Backlog) -> Backlog:
+    return Backlog(
+        splits=whole.splits - part.splits,
+        rows=None if whole.rows is None or part.rows is None else whole.rows - part.rows,
+        bytes=None if whole.bytes is None or part.bytes is None else whole.bytes - part.bytes,
+    )
 
 
 def _merged(pages: Iterable[Page[SplitT]]) -> deque[Page[SplitT]]:

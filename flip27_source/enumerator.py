@@ -5,17 +5,18 @@ Pure: no pyspark, no I/O.
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
-from .errors import ContractError
+from .errors import ContractError, DataLossError
 from .events import SourceEvent
 from .options import Option, Options
 from .reader import SplitReader
-from .split import SplitT
+from .split import SplitSize, SplitT, size_of
 from .values.annotations import annotation_of, handled_events, type_argument_of
 
 ResultT = TypeVar("ResultT")
@@ -81,6 +82,47 @@ class BoundedRange(Generic[SplitT]):
     rest: SplitT | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What is known to be there and is in no batch yet.
+
+    Attributes:
+        splits: splits that have something to read.
+        rows, bytes: how much they hold; None where that is not known of all of them.
+        oldest_event_time: the event time of the oldest record that waits, where it is known.
+    """
+
+    splits: int = 0
+    rows: int | None = 0
+    bytes: int | None = 0
+    oldest_event_time: dt.datetime | None = None
+
+    @classmethod
+    def of(cls, sizes: Iterable[SplitSize]) -> Backlog:
+        """That of splits of these sizes."""
+        found = list(sizes)
+        rows = [size.rows for size in found if size.rows is not None]
+        octets = [size.bytes for size in found if size.bytes is not None]
+        return cls(
+            splits=len(found),
+            rows=sum(rows) if len(rows) == len(found) else None,
+            bytes=sum(octets) if len(octets) == len(found) else None,
+        )
+
+    def __add__(self, other: Backlog) -> Backlog:
+        """Both together."""
+        times = [time for time in (self.oldest_event_time, other.oldest_event_time) if time is not None]
+        return Backlog(
+            splits=self.splits + other.splits,
+            rows=None if self.rows is None or other.rows is None else self.rows + other.rows,
+            bytes=None if self.bytes is None or other.bytes is None else self.bytes + other.bytes,
+            oldest_event_time=min(times) if times else None,
+        )
+
+
+UNKNOWN_BACKLOG = Backlog(rows=None, bytes=None)
+
+
 @dataclass(slots=True)
 class MetricGroup:
     """Numbers that an enumerator publishes; they appear in the offset's summary."""
@@ -99,7 +141,7 @@ class MetricGroup:
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
     """What an enumerator can do (FLIP-27 SplitEnumeratorContext).
 
-    Every method is called on the coordinator's thread only.
+    Every method is called on the coordinator's thread only, but for :meth:`report_data_loss`.
     """
 
     @property
@@ -178,6 +220,23 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         That is after the checkpoint that is being completed, where this is called from a
         ``notify_...`` method or ``handle_source_event``; otherwise after the next one. The action
         is stored in the state until it is done: it is performed at least once.
+        """
+
+    @abstractmethod
+    def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
+        """Data is gone before it was read: retention passed a position, a table was removed or made anew.
+
+        With ``onDataLoss=report`` the loss is counted, listed in the state and logged, and the method
+        returns: go on with the data that is there. It may be called from any thread (by ``discover`` too),
+        and more than once for the same loss, which is known by its text and its split.
+
+        Args:
+            what: what is gone, the same text each time: "offsets 17 to 403 of orders-0 have expired".
+            split_id: the split that has lost data, where there is one.
+            remedy: what the user can do about it, where that is known.
+
+        Raises:
+            DataLossError: ``onDataLoss`` is ``fail``, which is the default: let it stop the query.
         """
 
 
@@ -286,6 +345,25 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         the last answer counts. The default reads a split whole.
         """
         return BoundedRange(read=split, rest=None)
+
+    def backlog(self, live: Sequence[SplitT]) -> Backlog:
+        """What waits to be read, as far as it is known without I/O; for people and alerts.
+
+        Called after every checkpoint. The default asks ``bound_split``, where that is defined, how far each
+        live split could be read without limits; of other sources it knows nothing. Splits that are assigned
+        and not yet read are counted by the coordinator.
+
+        Args:
+            live: unbounded splits, at the position behind the newest batch.
+        """
+        if type(self).bound_split is SplitEnumerator.bound_split:
+            return UNKNOWN_BACKLOG
+        try:
+            cuts = [self.bound_split(split, Budget()) for split in live]
+        except DataLossError:
+            # The next batch stops the query for it. The one that is being planned need not fail.
+            return UNKNOWN_BACKLOG
+        return Backlog.of(size_of(cut.read) for cut in cuts if cut is not None)
 
     def close(self) -> None:
         """The run ends; not called when the process is killed."""

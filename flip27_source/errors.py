@@ -1,7 +1,7 @@
 """Every error that flip27 raises on purpose.
 
-An error says what is wrong, which value, where, and what to do. Secrets never enter a message:
-callers pass names of options, not values of options marked secret, and URLs lose their credentials here.
+An error says what is wrong, names the value and the place, and gives a remedy. A message never contains a
+secret: callers pass the names of secret options, not their values, and credentials in URLs are masked here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Flip27Error(Exception):
     """
 
     def __init__(self, what: str, *, remedy: str | None = None) -> None:
-        # It quotes options, and what libraries say, which quote URLs whole.
+        # Options and messages of other libraries, both quoted in errors, can contain URLs with credentials.
         self.what = masked(what)
         self.remedy = None if remedy is None else masked(remedy)
         super().__init__(self.what if remedy is None else f"{self.what}\n  What to do: {self.remedy}")
@@ -35,18 +35,18 @@ def _rebuild(kind: type[Flip27Error], what: str, remedy: str | None) -> Flip27Er
 
 
 LONGEST_KEPT = 2000
-"""Characters of an error that are kept in the state."""
+"""Maximum length, in characters, of an error text that is stored in the state."""
 
 
 def kept_text(error: BaseException) -> str:
-    """What is kept of an error in the state: its type, and the beginning of what it says."""
+    """The text of an error as stored in the state: its type, and the beginning of its message."""
     said = masked(f"{type(error).__name__}: {error}")[:LONGEST_KEPT]
-    # File names of other bytes than UTF-8 hold surrogates, which cannot be stored.
+    # File names that are not valid UTF-8 contain surrogates, which cannot be stored.
     return said.encode("utf-8", "backslashreplace").decode()
 
 
 def said_of(error: BaseException) -> str:
-    """What people are told of an error: our own say what to do, of others the type says most."""
+    """The text of an error for people: flip27's own errors as they are, others with their type in front."""
     return str(error) if isinstance(error, Flip27Error) else kept_text(error)
 
 
@@ -55,7 +55,7 @@ class OptionError(Flip27Error):
 
 
 class RegistryError(Flip27Error):
-    """An enumerator or reader cannot be found or is not what it should be."""
+    """An enumerator or reader cannot be found, or is not a valid enumerator or reader."""
 
 
 class ContractError(Flip27Error):
@@ -71,14 +71,14 @@ class DiscoveryError(Flip27Error):
 
 
 class SchemaError(Flip27Error):
-    """The schema is missing, or the data cannot be given the shape of the schema."""
+    """The schema is missing, or the data cannot be converted to the schema."""
 
 
 class NewColumnsError(SchemaError):
-    """A file has columns that the schema does not have, and ``schemaEvolutionMode`` does not pass over them.
+    """A file has columns that the schema does not have, and ``schemaEvolutionMode`` does not ignore them.
 
     Attributes:
-        columns: them, as DDL; of a column that has new fields inside, the whole type.
+        columns: the new columns, as DDL; for a column with new nested fields, its whole type.
     """
 
     def __init__(self, what: str, *, columns: str, remedy: str | None = None) -> None:
@@ -93,34 +93,50 @@ class SplitReadError(Flip27Error):
     """A split cannot be read; the message names it (for files: the path and the position).
 
     Attributes:
-        ignored_by: name of the boolean option that leaves out splits that fail so, where there is one.
+        ignored_by: name of the boolean option that skips splits with this error; None if there is none.
     """
 
     ignored_by: ClassVar[str | None] = None
 
 
+_REPORT_LOSS = (
+    "set onDataLoss=report to go on with the data that is there; the loss is then counted and listed"
+)
+
+
+class DataLossError(SplitReadError):
+    """Data is gone before it was read: retention removed it, its table or topic was removed or made anew, or
+    its file vanished. Raised by ``read`` for a split of which nothing is left.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None) -> None:
+        if remedy is None or "onDataLoss" not in remedy:
+            remedy = _REPORT_LOSS if remedy is None else f"{remedy}; or {_REPORT_LOSS}"
+        super().__init__(what, remedy=remedy)
+
+
 class AttemptError(Flip27Error):
-    """Another attempt of the same subtask reported first, and this one did not read the same rows."""
+    """Another attempt of the same subtask reported first, and this attempt did not read the same rows."""
 
 
 class HeldRowsError(Flip27Error):
-    """Rows that are held back, because the rest of their split may fail, do not fit anywhere."""
+    """Rows are held back because the rest of their split may fail, and there is no room for them."""
 
 
 class QuarantineError(Flip27Error):
-    """More splits cannot be read than ``maxQuarantinedSplits`` allows."""
+    """The number of unreadable splits exceeds ``maxQuarantinedSplits``."""
 
 
 class ActionError(Flip27Error):
-    """A side effect that is due after a checkpoint failed more often than ``maxActionAttempts``."""
+    """A side effect that is due after a checkpoint failed ``maxActionAttempts`` times."""
 
 
 class EditError(Flip27Error):
-    """An edit of the state cannot be made; the message says what it asks for and why not."""
+    """The state cannot be edited as requested; the message names the edit and the reason."""
 
 
 class StopError(Flip27Error):
-    """A query could not be stopped; the message names the savepoint that was made nevertheless."""
+    """A query could not be stopped; the message names the savepoint, which exists."""
 
 
 class StateError(Flip27Error):
@@ -128,15 +144,15 @@ class StateError(Flip27Error):
 
 
 class StateLocationError(StateError):
-    """The state location is missing, not writable, or cannot do what is asked of it."""
+    """The state location is missing, is not writable, or lacks a required operation."""
 
 
 class CorruptStateError(StateError):
-    """Stored state is cut off, altered, or otherwise not what its digest promises."""
+    """Stored state is truncated, altered, or does not match its digest."""
 
 
 class MissingStateError(StateError):
-    """A document or segment that an offset refers to is not there."""
+    """A document or segment that an offset refers to does not exist."""
 
 
 class IncompatibleStateError(StateError):
@@ -144,16 +160,16 @@ class IncompatibleStateError(StateError):
 
 
 class MissingReportError(StateError):
-    """A batch is complete and a subtask of it, whose report is required, has written none."""
+    """A batch is complete, and one of its subtasks has not written the report that is required of it."""
 
 
 class StaleDriverError(StateError):
-    """Another driver has taken over; this one must not go on."""
+    """Another driver has taken over the query; this driver must stop."""
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether trying the same again cannot help."""
+    """Whether a retry cannot succeed."""
     return isinstance(error, _FINAL) or not isinstance(error, Exception)
 
 
-_FINAL = (ContractError, CorruptStateError, MissingStateError, IncompatibleStateError)
+_FINAL = (ContractError, DataLossError, CorruptStateError, MissingStateError, IncompatibleStateError)

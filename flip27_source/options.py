@@ -1,7 +1,7 @@
-"""Options: declared once, from which parsing, errors, docs and CLI help come.
+"""Options: each is declared once; parsing, errors, docs and CLI help derive from the declaration.
 
 An enumerator or a reader declares its options as :class:`Option` values; :meth:`Options.parse`
-refuses unknown ones with a suggestion. Names are camelCase and case-insensitive, values are
+refuses unknown options with a suggestion. Names are camelCase and case-insensitive, values are
 strings, as everywhere in Spark. Pure: no pyspark, no I/O.
 """
 
@@ -19,7 +19,7 @@ from .errors import OptionError
 T = TypeVar("T")
 
 PASS_THROUGH_PREFIXES = ("storage.", "enumerator.", "reader.")
-"""Options that start so are handed to the file system, the enumerator or the reader unchecked."""
+"""Options with these prefixes are passed to the file system, the enumerator or the reader unchecked."""
 
 _TEXT_ENDINGS = ("key", "secret", "token", "password", "passphrase", "user", "username", "name")
 
@@ -40,12 +40,12 @@ class Option(Generic[T]):
     """One option.
 
     Attributes:
-        name: camelCase name; matched without regard to case.
-        parse: turns the string into a value; raises ValueError with what is expected.
+        name: camelCase name; case-insensitive.
+        parse: turns the string into a value; raises a ValueError that says what is expected.
         default: value when the option is absent.
         doc: one or two sentences for docs and ``--help``.
-        default_text: how docs show the default, when ``default`` says too little.
-        first_start_only: only looked at when there is no state yet (marked so in the docs);
+        default_text: the default as shown in docs, where ``default`` itself is not clear.
+        first_start_only: used only when there is no state yet (the docs say so);
             its value is part of the state's fingerprint.
         secret: the value never appears in a message, a log or the state.
     """
@@ -60,7 +60,7 @@ class Option(Generic[T]):
 
 
 class Options:
-    """Parsed options of one source: look up by :class:`Option` (typed) or by name."""
+    """Parsed options of one source, looked up by :class:`Option` (typed) or by name."""
 
     __slots__ = ("_declared", "_raw", "_values")
 
@@ -76,7 +76,7 @@ class Options:
         """Check and parse ``raw`` against the declared options.
 
         Raises:
-            OptionError: an option is unknown (with the nearest known names) or malformed.
+            OptionError: an option is unknown (the message suggests known names) or malformed.
         """
         table = {option.name.lower(): option for option in declared}
         lowered = {key.lower(): value for key, value in raw.items()}
@@ -90,7 +90,7 @@ class Options:
             try:
                 values[key] = option.parse(text)
             except ValueError as error:
-                # A parser's own words may quote the value.
+                # The parser's message may quote the value, so a secret option shows neither.
                 said = "(not shown) cannot be used" if option.secret else f"{text!r}: {error}"
                 raise OptionError(
                     f"option {option.name} has the value {said}", remedy=f"{option.name}: {option.doc}"
@@ -111,20 +111,20 @@ class Options:
             return self._declared[lowered].default
         if lowered in self._raw:
             return self._raw[lowered]
-        raise OptionError(f"option {key} is needed and not set", remedy=f'add .option("{key}", ...)')
+        raise OptionError(f"option {key} is required and not set", remedy=f'add .option("{key}", ...)')
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Like ``options[key]``, with ``default`` where the option is neither set nor declared."""
+        """Like ``options[key]``, but ``default`` if the option is neither set nor declared."""
         lowered = key.lower()
         known = lowered in self._raw or lowered in self._declared
         return self[key] if known else default
 
     def is_set(self, option: Option[Any]) -> bool:
-        """True when the user gave the option, whatever its value."""
+        """Whether the user set the option, to any value."""
         return option.name.lower() in self._values
 
     def require(self, option: Option[T | None], *, why: str) -> T:
-        """The option's value; an error that says ``why`` when it is not set."""
+        """The option's value; raises an OptionError that gives ``why`` if the option is not set."""
         value = self[option]
         if value is None:
             raise OptionError(
@@ -134,10 +134,10 @@ class Options:
         return value
 
     def with_prefix(self, prefix: str) -> dict[str, Any]:
-        """The pass-through options under ``prefix``, prefix removed.
+        """The pass-through options under ``prefix``, with the prefix removed.
 
-        JSON values (numbers, true, objects) are decoded, but for names and credentials: a
-        password of digits is a text.
+        JSON values (numbers, true, objects) are decoded, except for names and credentials: a
+        password of digits stays a string.
         """
         found: dict[str, Any] = {}
         for key, text in self._raw.items():
@@ -147,7 +147,7 @@ class Options:
         return found
 
     def first_start_values(self) -> dict[str, str]:
-        """The texts of the options that only matter at the first start; secrets are left out."""
+        """The raw values of the options that are used only at the first start, without secrets."""
         return {
             option.name: self._raw[key]
             for key, option in sorted(self._declared.items())
@@ -213,7 +213,7 @@ def size_bytes(value: str) -> int:
 
 
 def duration_s(value: str) -> float:
-    """A length of time in seconds: ``10 seconds``, ``1h``, ``500ms``, ``1 hour 30 minutes``."""
+    """A duration in seconds: ``10 seconds``, ``1h``, ``500ms``, ``1 hour 30 minutes``."""
     lowered = value.strip().lower()
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", lowered)
     rebuilt = re.sub(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*", "", lowered)
@@ -223,7 +223,7 @@ def duration_s(value: str) -> float:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """One of some words, in any case; the result is the word as declared."""
+    """One of ``choices``, case-insensitive; the result is spelled as declared."""
 
     def parse(value: str) -> str:
         for choice in choices:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, TypeAlias
 
-from .errors import ContractError
+from .errors import ContractError, DataLossError
 from .events import Progress, SourceEvent
 from .options import Option, Options
 from .split import SplitT
@@ -36,6 +36,11 @@ def _no_savepoint(name: str) -> AbstractContextManager[BinaryIO]:
         f"a stream {name!r} was opened, and this checkpoint does not become a savepoint",
         remedy="ask context.is_savepoint before",
     )
+
+
+def _fatal_loss(what: str, split_id: str | None, remedy: str | None) -> None:
+    named = what if split_id is None else f"split {split_id!r}: {what}"
+    raise DataLossError(named, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,22 @@ class SourceReaderContext:
     savepoint_opener: Callable[[str], AbstractContextManager[BinaryIO]] = field(
         default=_no_savepoint, repr=False, compare=False
     )
+
+    loss_reporter: Callable[[str, str | None, str | None], None] = field(
+        default=_fatal_loss, repr=False, compare=False
+    )
+
+    def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
+        """A part of a split is gone before it was read.
+
+        With ``onDataLoss=report`` the loss goes into the report of this subtask, and the method returns: go
+        on with the data that is there. Where nothing of a split is there, raise a DataLossError instead:
+        then the split is left out as a whole.
+
+        Raises:
+            DataLossError: ``onDataLoss`` is ``fail``, which is the default.
+        """
+        self.loss_reporter(what, split_id, remedy)
 
     def send_event_to_coordinator(self, event: SourceEvent) -> None:
         """Send an event to the enumerator (FLIP-27 sendSourceEventToCoordinator).

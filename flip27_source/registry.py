@@ -33,7 +33,7 @@ _BUILT_IN = {
         "json": "flip27_source.readers.json_lines.reader:JsonLinesReader",
         "orc": "flip27_source.readers.columnar.orc:OrcReader",
         "parquet": "flip27_source.readers.columnar.parquet:ParquetReader",
-        "sequence": "flip27_source.enumerators.sequence:SequenceReader",
+        "sequence": "flip27_source.readers.sequence:SequenceReader",
         "text": "flip27_source.readers.text:TextReader",
     },
 }

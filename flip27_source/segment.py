@@ -1,8 +1,8 @@
 """Segments: immutable bulk state, named by content, shared by checkpoint documents.
 
-An author puts a :class:`Segment` anywhere in a state value. Whoever stores the state finds the
-segments in it, writes each one once, and keeps only its name in the document; on restore the
-bytes are fetched when ``data`` is first asked for. Pure: the fetching is handed in.
+An author puts a :class:`Segment` anywhere in a state value. The storage finds the segments in a
+state, writes each one once, and stores only its name in the document; after a restore the bytes
+are loaded when ``data`` is first used. Pure: the caller passes the function that loads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,19 +21,34 @@ _DIGEST_BYTES = 16
 
 
 def content_digest(data: bytes) -> str:
-    """SHA-256 of ``data``, cut to 128 bits, in hex: the name under which content is stored."""
+    """SHA-256 of ``data``, truncated to 128 bits, in hex: the name of stored content."""
     return hashlib.sha256(data).hexdigest()[: 2 * _DIGEST_BYTES]
+
+
+class _Bytes(NamedTuple):
+    """The bytes of a segment where they are in memory, and how they are fetched where they are not."""
+
+    data: bytes | None
+    load: Callable[[str], bytes] | None
 
 
 class Segment:
     """An immutable piece of bulk state.
 
+    Only the cache of its bytes changes. Each change replaces ``_cache[0]`` by another pair in one step, so
+    that a thread which reads the bytes meanwhile sees the old pair or the new one.
+
     Attributes:
         name: ``<digest>.<kind>.<json|bin>``; equal names mean equal bytes.
-        size: number of bytes; None when that is not known without fetching them.
+        size: number of bytes; None if it is not known without loading them.
     """
 
-    __slots__ = ("_data", "_load", "name", "size")
+    # Not a dataclass: msgspec would store its fields in place of its name.
+    __slots__ = ("_cache", "name", "size")
+
+    name: str
+    size: int | None
+    _cache: list[_Bytes]
 
     def __init__(
         self,
@@ -43,67 +58,70 @@ class Segment:
         load: Callable[[str], bytes] | None = None,
         size: int | None = None,
     ) -> None:
-        self.name = name
-        self.size = size if data is None else len(data)
-        self._data = data
-        self._load = load
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "size", size if data is None else len(data))
+        object.__setattr__(self, "_cache", [_Bytes(data, load)])
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a segment is immutable: its {name} cannot be set")
 
     @classmethod
     def of(cls, kind: str, data: bytes) -> Segment:
-        """A segment of new bytes. ``kind`` is a short lower-case word, kept in the name."""
+        """A segment with new bytes. ``kind`` is a short lower-case word that becomes part of the name."""
         _check_kind(kind)
         return cls(f"{content_digest(data)}.{kind}.bin", data=data)
 
     @classmethod
     def of_values(cls, kind: str, values: Sequence[Any]) -> Segment:
-        """A segment that holds ``values`` as JSON; read back with :meth:`values`.
+        """A segment that stores ``values`` as JSON; :meth:`values` decodes them.
 
         Raises:
-            ContractError: one of them holds NaN or infinity, which would come back as None.
+            ContractError: a value contains NaN or infinity, which would be decoded as None.
         """
         segment = cls._of_values(kind, values)
-        # JSON says null for both; most values hold neither, and to look for that is cheap.
+        # JSON encodes NaN, infinity and None as null; most values contain no null, and this test is cheap.
         if b"null" in segment.data:
             _check_finite(values)
         return segment
 
     @classmethod
     def _of_values(cls, kind: str, values: Sequence[Any]) -> Segment:
-        """The same for values that are known to come back."""
+        """Like :meth:`of_values`, for values that are known to be storable."""
         _check_kind(kind)
         data = msgspec.json.encode(values, order="deterministic")
         return cls(f"{content_digest(data)}.{kind}.json", data=data)
 
     @property
     def holds_json(self) -> bool:
-        """True for segments made by :meth:`of_values`."""
+        """Whether :meth:`of_values` made the segment."""
         return self.name.endswith(".json")
 
     @property
     def data(self) -> bytes:
         """The bytes; fetched and checked against the name at the first use."""
-        data = self._data  # one look: forget() may be called on another thread
+        data, load = self._cache[0]
         if data is None:
-            if self._load is None:
+            if load is None:
                 raise CorruptStateError(f"segment {self.name} has neither data nor a place to load it from")
-            data = self._load(self.name)
+            data = load(self.name)
             if content_digest(data) != self.name.partition(".")[0]:
                 raise CorruptStateError(
-                    f"segment {self.name} does not hold the bytes that its name promises",
+                    f"the content of segment {self.name} does not match the digest in its name",
                     remedy="restore the file from a backup of the state location, or restart "
                     "from an older checkpoint or a savepoint",
                 )
-            self._data = data
+            self._cache[0] = _Bytes(data, load)
         return data
 
     def forget(self) -> None:
         """Drop the bytes from memory where they can be fetched again."""
-        if self._load is not None:
-            self._data = None
+        load = self._cache[0].load
+        if load is not None:
+            self._cache[0] = _Bytes(None, load)
 
     def stored_by(self, load: Callable[[str], bytes]) -> None:
         """The bytes are durable: from now on ``load`` can fetch them."""
-        self._load = load
+        self._cache[0] = _Bytes(self._cache[0].data, load)
 
     def values(self, item_type: Any) -> list[Any]:
         """The values of a segment made by :meth:`of_values`."""
@@ -115,6 +133,9 @@ class Segment:
                 f"segment {self.name} cannot be decoded as {item_type} values: {error}"
             ) from error
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.name, self.size, self._cache[0])
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Segment) and other.name == self.name
 
@@ -125,20 +146,24 @@ class Segment:
         return f"Segment({self.name})"
 
 
+def _restored(name: str, size: int | None, held: _Bytes) -> Segment:
+    return Segment(name, data=held.data, load=held.load, size=size)
+
+
 def _check_finite(values: Sequence[Any]) -> None:
     from .values.differences import non_finite
 
     found = non_finite(values)
     if found is not None:
         raise ContractError(
-            f"the values of a segment cannot be stored as JSON: {found}, and comes back as None",
-            remedy="leave such numbers out, or store them as text",
+            f"the values of a segment cannot be stored as JSON: {found}, which would be decoded as None",
+            remedy="omit such numbers, or store them as text",
         )
 
 
 def _check_kind(kind: str) -> None:
     if re.fullmatch(r"[a-z0-9-]{1,32}", kind) is None:
         raise ContractError(
-            f"{kind!r} cannot be the kind of a segment: it becomes a part of a file name",
+            f"{kind!r} is not a valid kind of a segment: the kind becomes part of a file name",
             remedy="use 1 to 32 of the characters a-z, 0-9 and -",
         )

@@ -1,7 +1,8 @@
 """The text reader: one row per line, as ``spark.read.text`` gives it.
 
-What a line is, is decided in ``line_blocks``, or by the option lineSep (``separated_text``). Lines keep
-their bytes: they are not checked to be UTF-8, which is what Spark does too.
+What a line is, is decided in ``line_blocks``, or by the option lineSep (``separated_text``); what a header
+is, in ``text_header``. Lines keep their bytes: they are not checked to be UTF-8, which is what Spark does
+too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from flip27_source.readers.files.line_blocks import MAX_LINE_BYTES, as_array, li
 from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.separated_text import separated_lines, whole_text
 from flip27_source.readers.files.spark_options import SPARK_TEXT
+from flip27_source.readers.text_header import (
+    COMMENT,
+    HEADER,
+    check_comment,
+    commented,
+    header_options,
+    without_header,
+)
 
 _BATCH_ROWS = 1 << 18
 
@@ -47,13 +56,14 @@ class TextReader(FileReader, ReadsRanges):
     """Gives each line of a file as the only column of a row; empty lines are rows too."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
-        WHOLE_TEXT, LINE_SEP, MAX_LINE_BYTES, *FILE_OPTIONS, *SPARK_TEXT,
+        WHOLE_TEXT, LINE_SEP, HEADER, COMMENT, MAX_LINE_BYTES, *FILE_OPTIONS, *SPARK_TEXT,
     )  # fmt: skip
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
         """Spark's: ``value string``."""
-        return with_metadata(pa.schema([pa.field("value", pa.string())]), options)
+        header_options(options[WHOLE_TEXT], options)
+        return with_metadata(pa.schema([commented(pa.field("value", pa.string()), options)]), options)
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
@@ -69,6 +79,9 @@ class TextReader(FileReader, ReadsRanges):
                 f"the text reader gives one column of type string; the schema has: {columns}",
                 remedy='leave the schema out, or use .schema("value string")',
             )
+        options = self.context.options
+        self._header, self._comment = header_options(options[WHOLE_TEXT], options)
+        check_comment(schema.field(0), options)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the lines of many splits; small files share batches."""
@@ -86,5 +99,9 @@ class TextReader(FileReader, ReadsRanges):
         if options[WHOLE_TEXT]:
             return (as_array(whole_text(split, options)) for split in splits if split.length)
         if separator is None:
-            return (lines_of(block.data) for block in line_blocks(splits, options))
-        return separated_lines(splits, separator.encode(), options)
+            blocks = line_blocks(splits, options, drop_header=self._header, comment=self._comment)
+            return (lines_of(block.data) for block in blocks)
+        if not self._header:
+            return separated_lines(splits, separator.encode(), options)
+        files = (separated_lines([split], separator.encode(), options) for split in splits)
+        return (lines for file in files for lines in without_header(file, self._comment))

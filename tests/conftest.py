@@ -21,6 +21,24 @@ os.environ.setdefault("SHOP_TOKEN", "token-of-the-shop")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
+STARTS_SPARK = (
+    "examples", "readers/test_formats_in_spark.py", "soak", "spark", "test_benchmarks.py", "test_demo.py",
+    "test_docs_code.py", "test_notebooks.py",
+)  # fmt: skip
+"""What starts Spark in processes of its own; other tests have the fixture."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start Spark are marked, so that ``make test-fast`` can leave them out."""
+    here = Path(__file__).parent
+    started = [here / name for name in STARTS_SPARK]
+    for item in items:
+        if "_session" in getattr(item, "fixturenames", ()) or any(
+            item.path.is_relative_to(path) for path in started
+        ):
+            item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of modules that Spark's processes can import, as if they were installed."""

@@ -21,6 +21,8 @@ from benchmarks.report import Report, machine, now, render, save
 from benchmarks.rounds import CpuSeconds, Memory, Round
 from benchmarks.sizes import FULL, QUICK, Tiny
 
+pytestmark = pytest.mark.slow
+
 SMALL = dataclasses.replace(
     QUICK,
     tiny={name: Tiny(files=20, per_trigger=10, warm_up=2) for name in QUICK.tiny},

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flip27_source import edits, savepoints
-from flip27_source.enumerators.sequence import SequenceReader
+from flip27_source.readers.sequence import SequenceReader
 from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
@@ -69,6 +69,16 @@ def files(page: PageRun) -> None:
     land(page.place("/landing/2026-01-04/orders/2.json"), order(2))
     page.run()
     assert ids(page.names["df"], "files") == [1, 2]
+
+
+def readers(page: PageRun) -> None:
+    lines = ["id;customer;amount;ordered_at\n", "1;Ada;2.345,50;29. März 2026 12:30 MESZ\n"]
+    land(page.place("/landing/orders/1.csv"), "".join(lines))
+    page.run()
+    [order] = delivered(page.names["orders"].selectExpr("*", "_metadata.file_name as file"), "readers")
+    assert (order.id, str(order.amount), order.file) == (1, "2345.50", "1.csv")
+    assert order.ordered_at.isoformat() == "2026-03-29T10:30:00"
+    assert page.names["days"].columns == ["customer", "count"]
 
 
 def http(page: PageRun) -> None:
@@ -226,6 +236,7 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/http.md": http,
     "docs/monitoring.md": monitoring,
     "docs/quickstart.md": quickstart,
+    "docs/readers.md": readers,
     "docs/savepoints.md": savepoints_page,
     "docs/sequence.md": sequence,
     "docs/state.md": state,

@@ -206,6 +206,34 @@ def test_imports_follow_the_arrows() -> None:
     assert sorted(wrong) == []
 
 
+GUIDE = (TOP / "CONTRIBUTING.md").read_text(encoding="utf-8")
+NAMES_IN_THE_GUIDE = {f"{PACKAGE}/__init__.py": FACADE, f"{PACKAGE}/*.py": TYPES, PACKAGE: FACADE}
+
+
+def test_the_table_of_the_contributors_guide_is_that_of_the_arrows() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| [^|]+ \| ?([^|]*) ?\|$", GUIDE, re.MULTILINE)
+    table = {
+        NAMES_IN_THE_GUIDE.get(part, part): {
+            NAMES_IN_THE_GUIDE.get(name, name) for name in imported.strip().split(", ") if name
+        }
+        for part, imported in rows
+    }
+    assert table == {part: allowed - {TYPES, part} for part, allowed in ARROWS.items()}
+
+
+def test_the_contributors_guide_names_files_that_exist() -> None:
+    section = GUIDE.partition("## Where is")[2].partition("\n## ")[0]
+    files = re.findall(r"`([\w/]+(?:\.py|\.md|\.cfg|/))`", section)
+    assert len(files) > 30
+    at_the_top = (*LINKED_FOLDERS, "docs", "setup.cfg")
+    wrong = [
+        name
+        for name in files
+        if not (TOP / name if name.startswith(at_the_top) else TOP / PACKAGE / name).exists()
+    ]
+    assert wrong == []
+
+
 def test_what_stores_does_not_know_what_decides() -> None:
     wrong = [
         f"{module.name} -> {name}"
@@ -350,3 +378,20 @@ def test_no_file_names_a_machine_path_or_a_package_registry() -> None:
             f"{name}: {match[0]}" for pattern in (MACHINE_PATH, REGISTRY) for match in pattern.finditer(text)
         ]
     assert hits == []
+
+
+def test_no_test_is_parametrized_in_an_order_that_differs_between_processes() -> None:
+    """Tests that run side by side are collected once in each process, and have to be the same there."""
+    found = []
+    for file in sorted((TOP / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("parametrize"):
+                found += [f"{file.name}:{at.lineno}" for at in ast.walk(node) if _has_no_order(at)]
+    assert found == []
+
+
+def _has_no_order(node: ast.AST) -> bool:
+    """Whether it spreads a set, or lists a folder, without sorting it."""
+    spread = node.value if isinstance(node, ast.Starred) else node
+    is_set = isinstance(spread, ast.Set | ast.SetComp) and isinstance(node, ast.Starred)
+    return is_set or (isinstance(node, ast.Starred) and "iterdir" in ast.unparse(spread)[:60])

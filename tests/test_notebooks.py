@@ -28,7 +28,13 @@ def kinds_of_outputs(notebook: Any) -> list[list[str]]:
     ]
 
 
-@EACH_NOTEBOOK
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, id=file.stem, marks=[] if file.stem == "quickstart" else pytest.mark.slow)
+        for file in NOTEBOOKS
+    ],
+)
 def test_a_notebook_runs_asserts_what_it_says_and_shows_what_is_stored(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

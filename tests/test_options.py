@@ -92,7 +92,7 @@ def test_undeclared_pass_through_options_are_found_by_name() -> None:
     assert options["reader.color"] == "red"
     assert options.get("reader.size", 7) == 7
     assert options.get("rowLimit", 99) == 10
-    with pytest.raises(OptionError, match=r"option reader\.size is needed and not set"):
+    with pytest.raises(OptionError, match=r"option reader\.size is required and not set"):
         _ = options["reader.size"]
 
 

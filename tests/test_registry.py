@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
+from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.errors import RegistryError
+from flip27_source.readers.sequence import SequenceReader
 from flip27_source.registry import (
     ENUMERATOR_GROUP,
     READER_GROUP,
@@ -50,7 +51,9 @@ def test_a_missing_package_says_where_to_install_it() -> None:
 
 
 def test_a_missing_class_says_what_to_write() -> None:
-    with pytest.raises(RegistryError, match=r"module flip27_source\.enumerators\.files\.enumerator has no Nothing"):
+    with pytest.raises(
+        RegistryError, match=r"module flip27_source\.enumerators\.files\.enumerator has no Nothing"
+    ):
         find_enumerator("flip27_source.enumerators.files.enumerator:Nothing")
 
 
@@ -61,7 +64,7 @@ def test_a_malformed_name_is_refused_with_what_to_write(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["json:dumps", "json:JSONDecoder", "flip27_source.enumerators.sequence:SequenceReader"]
+    "name", ["json:dumps", "json:JSONDecoder", "flip27_source.readers.sequence:SequenceReader"]
 )
 def test_something_that_is_no_enumerator_is_refused(name: str) -> None:
     with pytest.raises(RegistryError, match="which is no SplitEnumerator") as caught:

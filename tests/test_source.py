@@ -8,9 +8,10 @@ import pytest
 
 from flip27_source.driver.holder import identity_of
 from flip27_source.enumerators.files.enumerator import PATH_GLOB_FILTER, FilesEnumerator
-from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
+from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.errors import OptionError, RegistryError
 from flip27_source.options import Option, text
+from flip27_source.readers.sequence import SequenceReader
 from flip27_source.source import Source, declared_options
 from flip27_source.source_options import CORE_OPTIONS, DISCOVERY_INTERVAL
 from tests.toy_sources import EchoReader, Feed, Shelf

@@ -163,7 +163,7 @@ def _clean_local(action: CleanFile, roots: Sequence[str], files: DurableFiles) -
     except FileNotFoundError:
         return
     if folder is None:
-        _not_cleaned(action, "lies elsewhere than below the source's path, behind a link,")
+        _not_cleaned(action, "is not below the source's path, because its directory is a link,")
         return
     try:
         _clean_in(folder, os.path.basename(path), action, files)
@@ -244,9 +244,9 @@ def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None
         copied = _info(file_system, target)
         if copied is None or int(copied.get("size") or 0) != action.length:
             raise ActionError(
-                f"{action.path} was copied to {target}, which does not have its {action.length} bytes; "
+                f"{action.path} was copied to {target}, but the copy does not have {action.length} bytes; "
                 "the source stays",
-                remedy="check the archive's file system; it is tried again",
+                remedy="check the archive's file system; the action is retried",
             )
     file_system.rm_file(path)
 
@@ -303,13 +303,14 @@ def _checked_archive(archive: str, paths: Sequence[str]) -> str:
     for path in (one for given in paths for one in expand_paths(given)):
         if _server(archive) != _server(path):
             raise OptionError(
-                f"option sourceArchiveDir is {archive}, on another file system than the path {path}",
-                remedy="give a directory on the same file system: files are moved there",
+                f"option sourceArchiveDir is {archive}, which is not on the file system of the path {path}",
+                remedy="set a directory on the same file system: files are moved there",
             )
         if _would_read(path, where):
             raise OptionError(
-                f"option sourceArchiveDir is {archive}, which is in what the source reads: {path}",
-                remedy="give a directory that is not in or below the path, or one whose name begins with _",
+                f"option sourceArchiveDir is {archive}, which the source reads, because it is in {path}",
+                remedy="set a directory that is not in or below the path, or a directory whose name begins "
+                "with _",
             )
     return where
 

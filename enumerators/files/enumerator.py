@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery
-from flip27_source.enumerator import Boundedness, PerformsActions, SplitEnumeratorContext
+from flip27_source.enumerator import Backlog, Boundedness, PerformsActions, SplitEnumeratorContext
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
 from flip27_source.enumerators.files.globs import any_name, name_test
 from flip27_source.enumerators.files.known.choice import check_move, chosen_strategy, strategy_named
-from flip27_source.enumerators.files.known.strategy import FilesPosition, Look, switched
+from flip27_source.enumerators.files.known.strategy import DiscoveryRound, FilesPosition, switched
 from flip27_source.enumerators.files.left_out import FilesLeftOut
 from flip27_source.enumerators.files.listing.walk import FileInfo, open_listers
 from flip27_source.enumerators.files.options import (
@@ -82,8 +82,9 @@ class FilesEnumerator(
         self._order, self._latest_first = options[FILE_ORDER], options[LATEST_FIRST]
         if self._latest_first and self._order != "modified":
             raise OptionError(
-                f"option latestFirst goes by modification time and fileOrder is {self._order}",
-                remedy="leave one of the two out",
+                "option latestFirst is true, which orders files by modification time, but fileOrder is "
+                f"{self._order}",
+                remedy="remove one of the two options",
             )
         self._name_only = options[FILE_NAME_ONLY]
         known: FilesPosition | None = self._position
@@ -100,8 +101,8 @@ class FilesEnumerator(
         bounded = self.context.boundedness is Boundedness.BOUNDED
         if bounded and self._position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
             raise OptionError(
-                "option includeExistingFiles is false, and the first run of the query ends by itself: "
-                "all it finds is there already, so it would never read anything",
+                "option includeExistingFiles is false, and the first run of the query ends by itself: it "
+                "would skip every file that exists and read nothing",
                 remedy="start the query once with a processing-time trigger, until its first batch",
             )
         super().start()
@@ -109,7 +110,7 @@ class FilesEnumerator(
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """List the directory; what is not in ``position`` is new."""
         self._too_old.begin()
-        look = Look(
+        current = DiscoveryRound(
             lister=self._lister,
             recursive=self._recursive,
             name_matches=self._name_matches,
@@ -121,13 +122,13 @@ class FilesEnumerator(
         )
         strategy = self._strategy
         if position is None or position.strategy == strategy.name:
-            files, after = strategy.find(look, position)
+            files, after = strategy.find(current, position)
         else:
             self._lister.forget()
             old = strategy_named(position.strategy, self.options_given)
-            files, after = switched(old, strategy, look, position)
+            files, after = switched(old, strategy, current, position)
         if position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
-            _log.info("%d files were there before the query was first started and are not read", len(files))
+            _log.info("%d files existed before the first start of the query and are not read", len(files))
             files = []
         self._too_old.end()
         if after.too_old != self._too_old.count:
@@ -135,7 +136,7 @@ class FilesEnumerator(
         put_in_order(files, self._order, latest_first=self._latest_first)
         splits = [split for file in files for split in self._ranges(file)]
         if strategy.goes_by_names:
-            self._lister.remember(look.unsettled)
+            self._lister.remember(current.unsettled)
         return Discovery(splits, after)
 
     def wants_checkpoint(self) -> bool:
@@ -155,6 +156,12 @@ class FilesEnumerator(
             return state
         self._start_is_unsaved = False
         return replace(state, position=replace(state.position, partly_read=self._finished.stored()))
+
+    @staticmethod
+    def _backlog_of(splits: Sequence[FileSplit]) -> Backlog:
+        ends = (split.length if split.end is None else split.end for split in splits)
+        size = sum(ends) - sum(split.start for split in splits)
+        return Backlog(splits=len(splits), rows=None if splits else 0, bytes=size)
 
     @classmethod
     def sample_splits(cls, options: Options, count: int) -> SplitSample[FileSplit]:
@@ -249,15 +256,15 @@ class FilesEnumerator(
 
     def _leave_out(self, path: str) -> None:
         if self._too_old.is_new(path):
-            _log.warning("%s is older than maxFileAge allows and is not read", path)
+            _log.warning("%s is older than maxFileAge and is not read", path)
 
     def _is_in_time(self, path: str, modified_us: int) -> bool:
         if self._modified_range is None:
             return True
         if modified_us == 0:
             raise DiscoveryError(
-                f"the file system does not say when {path} was modified",
-                remedy="leave modifiedAfter and modifiedBefore out",
+                f"the file system does not report the modification time of {path}",
+                remedy="remove the options modifiedAfter and modifiedBefore",
             )
         return self._modified_range[0] < modified_us < self._modified_range[1]
 

@@ -12,8 +12,8 @@ from flip27_source.errors import EditError
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.file_systems.moved_paths import before_moves
 
-NOT_KNOWN = "is not known: no such file was found"
-STILL_TO_BE_READ = "is still to be read, or quarantined"
+NOT_KNOWN = "is unknown: discovery has not found such a file"
+STILL_TO_BE_READ = "is not read yet, or is quarantined"
 
 
 def forgotten(
@@ -58,11 +58,11 @@ def _hash_of(path: str, position: FilesPosition, *, name_only: bool) -> bytes:
 def _check(position: FilesPosition) -> None:
     if position.strategy != ExactFiles.name:
         raise EditError(
-            f"seenFiles={position.strategy} knows how far the files were read, and no single file",
+            f"seenFiles={position.strategy} records how far the files were read, not single files",
             remedy="replay them, or rewind the source",
         )
     if position.versions is not None:
         raise EditError(
-            "allowOverwrites knows the versions of files, of which the path alone says nothing",
-            remedy="replay the files, or write them anew: a changed file is read again",
+            "allowOverwrites records versions of files, which a path alone does not identify",
+            remedy="replay the files, or write them again: a changed file is read again",
         )

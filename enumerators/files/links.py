@@ -74,4 +74,4 @@ class DirectoryLinks:
     def _pass_over(self, path: str, why: str) -> None:
         self._told.add(path)
         if path not in self._told_before:
-            _log.warning("the link %s is passed over: %s", path, why)
+            _log.warning("the link %s is skipped: %s", path, why)

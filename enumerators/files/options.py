@@ -43,8 +43,8 @@ PATHS: Option[tuple[str, ...] | None] = Option(
     name="paths",
     parse=optional(_paths),
     default=None,
-    doc="Several paths or globs, besides path or instead of it: separated by commas, or as a JSON list "
-    "where one holds a comma. A file that several of them find is read once.",
+    doc="Several paths or globs, in addition to path or instead of it: separated by commas, or a JSON list "
+    "if one contains a comma. A file that several paths find is read once.",
 )
 PATH_GLOB_FILTER: Option[str | None] = Option(
     name="pathGlobFilter",
@@ -74,75 +74,75 @@ MAX_FILE_AGE: Option[float | None] = Option(
     name="maxFileAge",
     parse=optional(duration_s),
     default=None,
-    default_text="none: no file is too old",
-    doc="A file that is found later than the first ones is left out when it is older than the newest file "
-    "known by more than this. Such files are counted (filesTooOld) and named in the log. As in Spark, not "
-    "looked at with latestFirst and maxFilesPerTrigger or maxBytesPerTrigger.",
+    default_text="not set: no file is too old",
+    doc="A file that is found after the first listing is skipped if it is older than the newest known file "
+    "by more than this. Skipped files are counted (filesTooOld) and named in the log. As in Spark, "
+    "ignored with latestFirst and maxFilesPerTrigger or maxBytesPerTrigger.",
 )
 FILE_ORDER: Option[str] = Option(
     name="fileOrder",
     parse=one_of("modified", "name", "size"),
     default="modified",
-    doc="Order in which the files that are found together are read: oldest first, by path, or smallest "
-    "first. Equal ones are read in the order of their paths.",
+    doc="Order in which the files of one listing are read: oldest first, by path, or smallest first. Equal "
+    "files are read in the order of their paths.",
 )
 LATEST_FIRST: Option[bool] = Option(
     name="latestFirst",
     parse=boolean,
     default=False,
-    doc="Read the newest files first, and what is found later before what still waits.",
+    doc="Read the newest files first, and files that are found later before files that still wait.",
 )
 FILE_NAME_ONLY: Option[bool] = Option(
     name="fileNameOnly",
     parse=boolean,
     default=False,
-    doc="A file is known by its name alone: another one of the same name in another directory is taken to "
-    "be the same, and is not read.",
+    doc="Identify a file by its name alone: a file with the same name in another directory counts as the "
+    "same file, and is not read.",
     first_start_only=True,
 )
 INCLUDE_EXISTING_FILES: Option[bool] = Option(
     name="includeExistingFiles",
     parse=boolean,
     default=True,
-    doc="false: files that are there when the query is first started are not read. The start is made "
-    "when the first batch is; a query that ends by itself (availableNow) cannot be started so.",
+    doc="false: files that exist when the query is first started are not read. The first batch fixes this "
+    "start; a query that ends by itself (availableNow) cannot be started this way.",
     first_start_only=True,
 )
 IGNORE_MISSING_FILES: Option[bool] = Option(
     name="ignoreMissingFiles",
     parse=boolean,
     default=False,
-    doc="A path that is not there has no files; a planned file that is gone has no rows, is counted "
-    "(ignoredSplits) and listed in the state. By default both stop the query.",
+    doc="A path that does not exist has no files. A planned file that no longer exists has no rows, is "
+    "counted (ignoredSplits) and listed in the state. By default both stop the query.",
 )
 SEEN_FILES: Option[str] = Option(
     name="seenFiles",
     parse=one_of("exact", "nameCursor", "modifiedCursor"),
     default="exact",
-    doc="What counts as new. exact: every file that is not known; 16 bytes of state each. nameCursor: names "
-    "only grow, what comes after the last one is new. modifiedCursor: modification times grow, give or take "
-    "allowedLateness. It may be changed at a restart: what was read stays read.",
+    doc="Which files are new. exact: every unknown file; 16 bytes of state for each file. nameCursor: names "
+    "only grow, and files after the last name are new. modifiedCursor: modification times grow, within "
+    "allowedLateness. You may change the option at a restart: no file is read again.",
 )
 ALLOWED_LATENESS: Option[float] = Option(
     name="allowedLateness",
     parse=duration_s,
     default=3600.0,
     default_text="1 hour",
-    doc="seenFiles=modifiedCursor: a file may be older than the newest one by so much without being late.",
+    doc="seenFiles=modifiedCursor: how much older than the newest file a file may be without being late.",
 )
 BACKFILL_INTERVAL: Option[float | None] = Option(
     name="backfillInterval",
     parse=_duration_or_off,
     default=86400.0,
     default_text="1 day",
-    doc="seenFiles=nameCursor: how often all files are listed, to find late ones; off for never.",
+    doc="seenFiles=nameCursor: how often all files are listed to find late ones; off: never.",
 )
 ON_LATE_FILE: Option[str] = Option(
     name="onLateFile",
     parse=one_of("fail", "report", "read"),
     default="fail",
-    doc="What to do with a file that a cursor is past when it appears: fail the query, report it (filesLate, "
-    "its name in the state and the log) and leave it out, or report and read it.",
+    doc="What to do with a file that appears behind a cursor: fail the query, report the file (filesLate, "
+    "its name in the state and the log) and skip it, or report and read it.",
 )
 ALLOW_OVERWRITES: Option[bool] = Option(
     name="allowOverwrites",
@@ -155,15 +155,15 @@ CLEAN_SOURCE: Option[str] = Option(
     name="cleanSource",
     parse=one_of("off", "archive", "delete"),
     default="off",
-    doc="What becomes of a file when the batch that read the last of it is complete: it stays, is moved "
+    doc="What happens to a file after the batch that read its last part is complete: it stays, is moved "
     "below sourceArchiveDir, or is deleted. A file that has changed since it was found stays.",
 )
 SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
     name="sourceArchiveDir",
     parse=optional(location),
     default=None,
-    doc="Where cleanSource=archive moves files: below this directory by their whole path. On the same "
-    "kind of file system as the path, and not in a directory that the source reads.",
+    doc="The directory below which cleanSource=archive moves files, by their whole path. It must be on the "
+    "same kind of file system as the path, and not in a directory that the source reads.",
 )
 
 
@@ -200,7 +200,7 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
         raise OptionError(
-            f"option timeZone has the value {name!r}, which is no time zone",
+            f"option timeZone has the value {name!r}, which is not a time zone",
             remedy="use an IANA name such as Europe/Berlin or UTC",
         ) from None
 

@@ -23,15 +23,16 @@ ENDPOINTS: Option[tuple[str, ...]] = Option(
     parse=texts,
     default=(),
     default_text="the path itself",
-    doc="Endpoints below the path, separated by commas or as a JSON list: orders, customers. Each is read "
-    "by itself, side by side. Endpoints that are added later are read from their start.",
+    doc="Endpoints below the path, separated by commas or as a JSON list: orders, customers. They are read "
+    "independently and in parallel. Endpoints that are added later are read from their start.",
 )
 ON_REMOVED_ENDPOINT: Option[str] = Option(
     name="onRemovedEndpoint",
     parse=one_of("fail", "finish"),
     default="fail",
-    doc="What becomes of an endpoint that was read before and is no longer given: fail stops the query, "
-    "finish ends it where it stands and forgets its position; it cannot be added again then.",
+    doc="What happens to an endpoint that was read before and is no longer set: fail stops the query; "
+    "finish ends the endpoint at its position and forgets that position, and the endpoint cannot be "
+    "added again.",
 )
 
 
@@ -96,17 +97,17 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
         back = [url for url in self._endpoints if url in self._given_up]
         if back:
             raise OptionError(
-                f"option {ENDPOINTS.name} has {', '.join(back)} again, which was removed before and whose "
-                "position is forgotten",
-                remedy="leave it out, or read it from its start in a query of its own",
+                f"option {ENDPOINTS.name} contains {', '.join(back)} again, which was removed before; the "
+                "position was forgotten",
+                remedy="remove the endpoint, or read it from its start in a separate query",
             )
         known = [*self._handed_out, *(split.split_id for split in self._returned)]
         removed = [url for url in known if url not in self._endpoints]
         if removed and self.options_given[ON_REMOVED_ENDPOINT] == "fail":
             raise OptionError(
                 f"this query has read {', '.join(removed)}, which option {ENDPOINTS.name} (or the path) no "
-                "longer has",
-                remedy="put it back; or, to leave the rest of it unread, set "
+                "longer contains",
+                remedy="add them again; or, to leave the rest of them unread, set "
                 f'.option("{ON_REMOVED_ENDPOINT.name}", "finish")',
             )
         for url in removed:

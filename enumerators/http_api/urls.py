@@ -23,7 +23,7 @@ def texts(value: str) -> tuple[str, ...]:
         try:
             return tuple(msgspec.json.decode(value, type=list[str]))
         except msgspec.MsgspecError:
-            raise ValueError('a JSON list of texts is expected, such as ["orders", "customers"]') from None
+            raise ValueError('a JSON list of strings is expected, such as ["orders", "customers"]') from None
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
@@ -61,9 +61,9 @@ def joined_link(url: str, link: str) -> str:
     except ValueError:
         raise ValueError("its host or port cannot be read") from None
     if parts.scheme not in _SCHEMES:
-        raise ValueError("it is no URL of HTTP")
+        raise ValueError("it is not an HTTP URL")
     if "@" in own.netloc:
-        raise ValueError("it has a user name")
+        raise ValueError("it contains a user name")
     # Some parsers take the next word for the host where there is none.
     if (own.netloc or own.scheme) and _HOST.fullmatch(own.netloc) is None:
         raise ValueError("its host or port cannot be read")
@@ -96,16 +96,16 @@ def _checked(url: str, option: str) -> SplitResult:
     parts = _parts(url)
     if parts is None:
         raise OptionError(
-            f"option {option} has {shown_url(url)!r}, which is no URL of an HTTP API",
+            f"option {option} has the value {shown_url(url)!r}, which is not a URL of an HTTP API",
             remedy="write it as https://api.example.com/v1/orders",
         )
     credentials = [name for name, _ in _query(parts.query) if is_secret_name(name)]
     if credentials or "@" in parts.netloc:
         what = f"the parameter {credentials[0]}" if credentials else "a user name or password"
         raise OptionError(
-            f"option {option} has {shown_url(url)!r} with {what}, which would be stored with the query",
-            remedy="give the credential by authEnv or authToken, with authParam where the API takes it as a "
-            "parameter of the URL, or by headers",
+            f"option {option} contains {shown_url(url)!r} with {what}, which would be stored with the query",
+            remedy="set the credential with authEnv or authToken, with authParam if the API expects it as a "
+            "URL parameter, or with headers",
         )
     return parts._replace(fragment="")
 
@@ -124,7 +124,7 @@ def _parts(url: str) -> SplitResult | None:
 def _check_characters(url: str) -> None:
     """Raise ValueError for characters that some parsers drop, and others take for something else."""
     if "\\" in url or any(char < " " or char == "\x7f" for char in url):
-        raise ValueError("it has a backslash or control characters")
+        raise ValueError("it contains a backslash or control characters")
 
 
 def _below(root: SplitResult, endpoint: str) -> str:

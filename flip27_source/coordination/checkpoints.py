@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
+from ..enumerator import UNKNOWN_BACKLOG, Backlog
 from ..events import SourceEvent
 from ..split import SplitT
 from .actions import PendingAction
+from .data_losses import DataLoss
 from .edit_values import AppliedEdit
 from .packing import Plan
 from .subtask_reports import AcknowledgeResult, ReportDemand, SubtaskReport
@@ -52,6 +54,8 @@ class CheckpointSummary:
         waiting_splits: splits assigned and put off to a later batch by a limit.
         quarantined_splits: splits that cannot be read and were set aside.
         ignored_splits: splits that cannot be read and were left out.
+        data_losses: how often data was gone before it was read.
+        backlog: what waits behind it.
         gauges: what the enumerator published.
     """
 
@@ -64,6 +68,8 @@ class CheckpointSummary:
     waiting_splits: int = 0
     quarantined_splits: int = 0
     ignored_splits: int = 0
+    data_losses: int = 0
+    backlog: Backlog = UNKNOWN_BACKLOG
     gauges: dict[str, int | float] = field(default_factory=dict)
 
 
@@ -109,6 +115,7 @@ class LedgerState(Generic[SplitT]):
         events: events to subtasks that are in no plan yet, in order.
         quarantined: splits that were set aside.
         ignored: the last few of those that an option left out. ignored_count: how many there were.
+        losses: the last losses of data that were reported. loss_count: how many there were.
         finished: number of splits that were handed to batches for good.
     """
 
@@ -119,6 +126,8 @@ class LedgerState(Generic[SplitT]):
     quarantined: tuple[QuarantinedSplit[SplitT], ...] = ()
     ignored: tuple[QuarantinedSplit[SplitT], ...] = ()
     ignored_count: int = 0
+    losses: tuple[DataLoss, ...] = ()
+    loss_count: int = 0
     finished: int = 0
 
 

@@ -15,13 +15,15 @@ from ..enumerator import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from ..errors import ContractError
+from ..errors import ContractError, DataLossError
 from ..events import SourceEvent
 from ..options import Options
 from ..reader import SplitReader
+from ..source_options import ON_DATA_LOSS
 from ..split import SplitT
 from ..values.stored_values import StoredValues, stored_actions, stored_events, stored_splits
 from .actions import ActionPolicy
+from .data_losses import described
 from .subtask_reports import ReportDemand
 
 SentT_contra = TypeVar("SentT_contra", contravariant=True)
@@ -77,6 +79,8 @@ class Coordinator(Protocol[SentT_contra]):
     def send_event(self, subtask_id: int, event: SourceEvent) -> None: ...
 
     def add_action(self, action: Any) -> None: ...
+
+    def report_data_loss(self, what: str, split_id: str | None) -> None: ...
 
 
 class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
@@ -157,6 +161,11 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
             self._actions = stored_actions(self._enumerator_type)
         self._actions.check(action)
         self._coordinator.add_action(action)
+
+    def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
+        if self._coordinator.settings.options.get(ON_DATA_LOSS.name, "fail") != "report":
+            raise DataLossError(described(what, split_id), remedy=remedy)
+        self._coordinator.report_data_loss(what, split_id)
 
     def check_range(self, split: SplitT, cut: BoundedRange[SplitT]) -> None:
         """Refuse what ``bound_split`` returned for a split where it cannot be stored, or is another split.

@@ -8,14 +8,16 @@ instance made from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any, Generic
 
-from ..enumerator import Boundedness, BoundedRange, Budget, SplitEnumerator
+from ..enumerator import Backlog, Boundedness, BoundedRange, Budget, SplitEnumerator
 from ..errors import ContractError, ProtocolError
 from ..events import SourceEvent
 from ..split import SplitT, size_of
 from .actions import PendingActions
+from .backlog_numbers import backlog_numbers
 from .batch import Batch
 from .checkpoint_states import CheckpointCall, CheckpointState, transition
 from .checkpoints import (
@@ -34,9 +36,11 @@ from .gateway import SubtaskGateway
 from .ledger import Ledger
 from .outbox import Outbox
 from .packing import BatchBudget, Limits, Plan
-from .report_delivery import Folding
+from .report_delivery import ReportDelivery
 from .shares import fair_ranges
 from .subtask_reports import AcknowledgeResult, SubtaskReport
+
+_log = logging.getLogger("flip27_source")
 
 _CALL_OF = {
     AcknowledgeResult.SUCCESS: CheckpointCall.ACKNOWLEDGE,
@@ -88,6 +92,7 @@ class SourceCoordinator(Generic[SplitT]):
         self.enumerator = enumerator_type(self._context, settings.options, state)
         self._started = False
         self._completing: int | None = None
+        self._backlog: Backlog | None = None
 
     @property
     def last_checkpoint_id(self) -> int:
@@ -100,14 +105,19 @@ class SourceCoordinator(Generic[SplitT]):
         return self._pending
 
     @property
-    def gauges(self) -> dict[str, int | float]:
+    def gauges(self) -> dict[str, int | float | str]:
         """The numbers that the enumerator publishes, and our own of what went wrong."""
+        self._settle_losses()
         own = {
             "quarantinedSplits": len(self._ledger.quarantined),
             "ignoredSplits": self._ledger.ignored_count,
+            "dataLosses": self._ledger.losses.count,
             "actionsGivenUp": self._actions.given_up,
         }
-        return {**self._context.metrics.gauges, **{name: value for name, value in own.items() if value}}
+        known = {name: value for name, value in own.items() if value}
+        if self._backlog is None:
+            self._backlog = self._waiting_backlog()
+        return {**self._context.metrics.gauges, **known, **backlog_numbers(self._backlog)}
 
     def start(self) -> None:
         """Start the enumerator and register the subtasks as its readers."""
@@ -121,6 +131,7 @@ class SourceCoordinator(Generic[SplitT]):
     def handle_result(self, handler: Handler, result: Any, error: BaseException | None) -> None:
         """Asynchronous work ended: give its outcome to the handler that waits for it."""
         self._check_started()
+        self._backlog = None
         handler(result, error)
 
     def checkpoint(self, metadata: CheckpointMetadata, limits: Limits) -> PendingCheckpoint[SplitT] | None:
@@ -208,9 +219,11 @@ class SourceCoordinator(Generic[SplitT]):
             return None
         self._pending = None
         self._completing = checkpoint_id
-        folding = Folding(pending, self._ledger, self.enumerator, self.settings)
+        folding = ReportDelivery(pending, self._ledger, self.enumerator, self.settings)
         folding.fold_splits(resend=self._resend, cuts_splits=self._cuts_splits)
         self._rest(folding.caught_up, pending.snapshot.metadata.timestamp_ms)
+        for loss in (loss for report in folding.reports for loss in report.losses):
+            self._ledger.losses.add(loss)
         self._ledger.completed(checkpoint_id)
         for subtask_id in self._gateways:
             self._open(subtask_id, checkpoint_id)
@@ -250,6 +263,14 @@ class SourceCoordinator(Generic[SplitT]):
     def add_action(self, action: Any) -> None:
         """To be performed once what is known now is durable and complete."""
         self._actions.add(action, self._last_id + 1 if self._completing is None else self._completing)
+
+    def report_data_loss(self, what: str, split_id: str | None) -> None:
+        """Data was gone before it was read. May be called from any thread."""
+        self._ledger.losses.report(what, split_id)
+
+    def _settle_losses(self) -> None:
+        for loss in self._ledger.losses.settle(self._last_id + 1):
+            _log.warning("data was lost before it was read: %s", loss)
 
     def _sent_to(self, subtask_id: int) -> None:
         if len(self._gateways[subtask_id]):
@@ -413,6 +434,7 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _snapshot(self, metadata: CheckpointMetadata, plan: Plan[SplitT]) -> Snapshot[SplitT]:
         state = self.enumerator.snapshot_state(metadata.checkpoint_id)
+        self._settle_losses()
         gateways = self._gateways.values()
         ledger = self._ledger.state(
             waiting=tuple(
@@ -435,7 +457,20 @@ class SourceCoordinator(Generic[SplitT]):
             actions=self._actions.pending,
         )
 
+    def _waiting_backlog(self) -> Backlog:
+        """What is in no batch yet: what the enumerator knows of, and what limits have put off."""
+        told = self.enumerator.backlog(self._ledger.live)
+        if not isinstance(told, Backlog):
+            raise ContractError(
+                f"backlog of {type(self.enumerator).__qualname__} returned a {type(told).__name__}",
+                remedy="return Backlog(splits=..., rows=..., bytes=..., oldest_event_time=...); rows and "
+                "bytes are None where they are not known",
+            )
+        waiting = [split for subtask_id in self._ready for split in self._outbox(subtask_id).waiting()]
+        return told + Backlog.of(map(size_of, waiting)) if waiting else told
+
     def _summary(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointSummary:
+        self._backlog = self._waiting_backlog()
         return CheckpointSummary(
             splits=budget.splits,
             files=budget.files,
@@ -446,5 +481,7 @@ class SourceCoordinator(Generic[SplitT]):
             waiting_splits=len(ledger.waiting),
             quarantined_splits=len(ledger.quarantined),
             ignored_splits=ledger.ignored_count,
+            data_losses=ledger.loss_count,
+            backlog=self._backlog,
             gauges=dict(self._context.metrics.gauges),
         )

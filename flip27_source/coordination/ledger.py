@@ -13,6 +13,7 @@ from typing import Generic
 from ..errors import ContractError, ProtocolError
 from ..split import SplitT
 from .checkpoints import LedgerState, QuarantinedSplit, WaitingEvent, WaitingSplit
+from .data_losses import DataLosses
 
 IGNORED_KEPT = 20
 """How many of the splits that were left out are kept by name; all are counted."""
@@ -23,7 +24,7 @@ class Ledger(Generic[SplitT]):
 
     __slots__ = (
         "_in_flight", "_live", "_pins", "_planned", "_planned_id", "finished", "ignored", "ignored_count",
-        "quarantined",
+        "losses", "quarantined",
     )  # fmt: skip
 
     def __init__(self, restored: LedgerState[SplitT] | None = None) -> None:
@@ -36,6 +37,7 @@ class Ledger(Generic[SplitT]):
         self.quarantined: list[QuarantinedSplit[SplitT]] = list(state.quarantined)
         self.ignored: tuple[QuarantinedSplit[SplitT], ...] = state.ignored
         self.ignored_count = state.ignored_count
+        self.losses = DataLosses(state.losses, state.loss_count)
         self.finished = state.finished
 
     @property
@@ -60,6 +62,8 @@ class Ledger(Generic[SplitT]):
             quarantined=tuple(self.quarantined),
             ignored=self.ignored,
             ignored_count=self.ignored_count,
+            losses=self.losses.listed,
+            loss_count=self.losses.count,
             finished=self.finished,
         )
 

@@ -1,4 +1,4 @@
-"""Folding: what the reports of a checkpoint change, once it is complete (R4). Pure.
+"""ReportDelivery: what the reports of a checkpoint change, once it is complete (R4). Pure.
 
 Reports are folded in the order of their subtasks, so a restart that folds them again comes to the
 same state.
@@ -27,7 +27,7 @@ class Resend(Protocol[SentT_contra]):
     ) -> None: ...
 
 
-class Folding(Generic[SplitT]):
+class ReportDelivery(Generic[SplitT]):
     """Folds the reports of one checkpoint into the ledger and tells the enumerator."""
 
     def __init__(

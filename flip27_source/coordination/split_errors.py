@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..errors import (
     AttemptError,
     ContractError,
+    DataLossError,
     HeldRowsError,
     NewColumnsError,
     OptionError,
@@ -15,7 +16,7 @@ from ..errors import (
     StateError,
 )
 from ..source import Source
-from ..source_options import MAX_QUARANTINED_SPLITS, MAX_SPLIT_ATTEMPTS, ON_SPLIT_ERROR
+from ..source_options import MAX_QUARANTINED_SPLITS, MAX_SPLIT_ATTEMPTS, ON_DATA_LOSS, ON_SPLIT_ERROR
 from .subtask_reports import SplitStatus
 
 _NOT_THE_SPLIT = (
@@ -37,11 +38,13 @@ class SplitErrorPolicy:
 
     Attributes:
         on_error: ``onSplitError``.
+        reports_loss: whether splits whose data is gone are left out: ``onDataLoss=report``.
         ignored_by: the options that leave out splits which fail in a certain way, as far as they are on.
         max_attempts: how many times reading a split is tried. max_quarantined: in all.
     """
 
     on_error: str
+    reports_loss: bool
     ignored_by: frozenset[str]
     max_attempts: int
     max_quarantined: int
@@ -52,6 +55,7 @@ class SplitErrorPolicy:
         options = source.options
         return cls(
             on_error=options[ON_SPLIT_ERROR],
+            reports_loss=options[ON_DATA_LOSS] == "report",
             ignored_by=frozenset(name for name in source.reader_type.ignored_by if options.get(name, False)),
             max_attempts=options[MAX_SPLIT_ATTEMPTS],
             max_quarantined=options[MAX_QUARANTINED_SPLITS],
@@ -60,7 +64,7 @@ class SplitErrorPolicy:
     @property
     def fails_always(self) -> bool:
         """Whether every split has to be read: then nothing is held back."""
-        return self.on_error == "fail" and not self.ignored_by
+        return self.on_error == "fail" and not self.ignored_by and not self.reports_loss
 
     def outcome(self, error: Exception) -> SplitStatus | None:
         """What becomes of a split that cannot be read for this; None: its task fails.
@@ -73,7 +77,12 @@ class SplitErrorPolicy:
 
     def names(self, error: Exception) -> bool:
         """Whether an option that is on is for this very error."""
-        return isinstance(error, SplitReadError) and error.ignored_by in self.ignored_by
+        named = isinstance(error, SplitReadError) and error.ignored_by in self.ignored_by
+        return named or self.is_reported_loss(error)
+
+    def is_reported_loss(self, error: Exception) -> bool:
+        """Whether the data of a split is gone, and that is reported rather than fatal."""
+        return self.reports_loss and isinstance(error, DataLossError)
 
 
 _OUTCOMES = {"quarantine": SplitStatus.FAILED, "ignore": SplitStatus.IGNORED}

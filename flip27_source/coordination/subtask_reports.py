@@ -9,6 +9,7 @@ from typing import Generic
 
 from ..events import SourceEvent
 from ..split import SplitT
+from .data_losses import DataLoss
 
 
 class ReportDemand(StrEnum):
@@ -87,12 +88,14 @@ class SubtaskReport(Generic[SplitT]):
     Attributes:
         results: one for each split of the subtask that did not simply finish.
         events: what the reader sent, in order (R4).
+        losses: data that was gone when it was to be read.
     """
 
     checkpoint_id: int
     subtask_id: int
     results: tuple[SplitResult[SplitT], ...] = ()
     events: tuple[SourceEvent, ...] = ()
+    losses: tuple[DataLoss, ...] = ()
     metrics: CheckpointMetrics = field(default_factory=CheckpointMetrics)
 
     def same_ranges(self, other: SubtaskReport[SplitT]) -> bool:

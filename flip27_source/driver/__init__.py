@@ -1,6 +1,6 @@
-"""The driver: what runs in the process of the coordinator, between Spark's calls and the stored state.
+"""The driver: code that runs in the coordinator's process, between Spark's calls and the stored state.
 
-Open `holder` first: it takes Spark's calls and carries out what the coordinator decides. Threads, the log,
-requests and clean-up hang on it. Nothing here is imported by a task, and nothing here decides what a batch
-holds: that is `coordination`.
+Open `holder` first: it takes Spark's calls, carries out the coordinator's decisions, and owns the threads,
+the log, requests and clean-up. No task imports this package, and this package does not decide what a batch
+contains: `coordination` does.
 """

@@ -1,4 +1,4 @@
-"""ActionRunner: performs pending actions on threads; what came of them waits in a mailbox."""
+"""ActionRunner: performs pending actions on threads; their outcomes wait in a mailbox."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from ..errors import kept_text
 
 THREADS = 8
-"""Actions are mostly one request to a file system or a service each."""
+"""An action is mostly a single request to a file system or a service."""
 
 
 class ActionRunner:
-    """Performs actions beside the batches. Closed, it begins no further one."""
+    """Performs actions in the background. Once closed, it starts no further action."""
 
     def __init__(self, perform: Callable[[Any], None], threads: int = THREADS) -> None:
         self._perform = perform
@@ -25,28 +25,28 @@ class ActionRunner:
         self._closed = threading.Event()
 
     def submit(self, actions: Iterable[tuple[int, Any]]) -> None:
-        """Have these performed, in any order."""
+        """Queue these actions; they are performed in any order."""
         for item in actions:
             self._due.put(item)
             if len(self._started) < self._threads:
-                # Daemon threads: a process that ends does not wait for them; actions are idempotent.
+                # Daemon threads: the process exits without waiting for them; actions are idempotent.
                 thread = threading.Thread(target=self._run, name="flip27-action", daemon=True)
                 self._started.append(thread)
                 thread.start()
 
     def drain(self) -> list[tuple[int, str | None]]:
-        """What has ended since the last call: the action's number, and its error if it failed."""
+        """The actions that have ended since the last call: number, and error if the action failed."""
         return [self._ended.get() for _ in range(self._ended.qsize())]
 
     def close(self) -> None:
-        """Begin no further action; those under way end by themselves."""
+        """Start no further action; running actions end by themselves."""
         self._closed.set()
 
     def end(self) -> list[tuple[int, str | None]]:
-        """Begin no further action, and block until those under way have ended; as :meth:`drain`."""
+        """Start no further action, block until running actions have ended, and return :meth:`drain`."""
         self.close()
         for _ in self._started:
-            self._due.put((0, None))  # wakes a thread that waits for work
+            self._due.put((0, None))  # wakes a waiting thread
         for thread in self._started:
             thread.join()
         return self.drain()
@@ -58,7 +58,7 @@ class ActionRunner:
                 return
             try:
                 self._perform(action)
-            except Exception as error:  # noqa: BLE001 - kept with the action, shown and retried
+            except Exception as error:  # noqa: BLE001 - stored with the action, shown and retried
                 self._ended.put((number, kept_text(error)))
             else:
                 self._ended.put((number, None))

@@ -1,4 +1,4 @@
-"""BackgroundRunner: runs asynchronous work of an enumerator on threads.
+"""BackgroundRunner: runs an enumerator's asynchronous work on threads.
 
 Results wait in a mailbox until the coordinator's thread collects them.
 """
@@ -21,7 +21,7 @@ Deliver = Callable[[Handler, Any, BaseException | None], None]
 
 
 MOST_UNDELIVERED = 1000
-"""Results that may wait in the mailbox before no further round begins."""
+"""Maximum number of results in the mailbox; while it is reached, no further round starts."""
 
 
 class BackgroundRunner:
@@ -40,7 +40,7 @@ class BackgroundRunner:
         period_s: float | None,
         retry: RetryPolicy,
     ) -> None:
-        """Begin to run ``work``, once or every ``period_s`` seconds."""
+        """Start to run ``work``, once or every ``period_s`` seconds."""
         with self._changed:
             self._first_rounds += 1
         threading.Thread(
@@ -51,21 +51,24 @@ class BackgroundRunner:
         ).start()
 
     def repeat(self, work: Callable[[], object], period_s: float) -> None:
-        """Do ``work`` every ``period_s`` seconds for its effect; errors are logged, and it goes on."""
+        """Run ``work`` every ``period_s`` seconds and drop its result; an error is logged and retried."""
 
         def rounds() -> None:
             error: BaseException | None = None
             while not self._closed.wait(period_s) and (error is None or isinstance(error, Exception)):
                 _, error = self._round(work, RetryPolicy())
                 if isinstance(error, Exception):
-                    _log.warning("tried again in %.1f s: %s", period_s, kept_text(error))
+                    _log.warning(
+                        "background work failed and is tried again in %.1f s: %s", period_s, kept_text(error)
+                    )
 
         threading.Thread(target=rounds, name="flip27-async", daemon=True).start()
 
     def drain(self, deliver: Deliver) -> None:
-        """Give what is in the mailbox now to ``deliver``, in order of arrival.
+        """Pass the results that are in the mailbox now to ``deliver``, in order of arrival.
 
-        What arrives meanwhile is for the next call: a call with a short period would never let this end.
+        Results that arrive meanwhile wait for the next call; otherwise work with a short period could keep
+        this loop running for ever.
         """
         try:
             for _ in range(self._mailbox.qsize()):
@@ -76,16 +79,16 @@ class BackgroundRunner:
 
     @property
     def in_first_rounds(self) -> bool:
-        """Whether the first round of some call is under way; its result is not in the mailbox yet."""
+        """Whether the first round of any work is still running, so that its result is not in the mailbox."""
         return self._first_rounds > 0
 
     def wait_for_first_rounds(self) -> None:
-        """Block until the first round of every call has ended and its result is in the mailbox."""
+        """Block until the first round of all work has ended and its result is in the mailbox."""
         with self._changed:
             self._changed.wait_for(lambda: self._first_rounds == 0 or self._closed.is_set())
 
     def close(self) -> None:
-        """Start no further round; work that is under way is left to end by itself."""
+        """Start no further round; running work ends by itself."""
         self._closed.set()
         with self._changed:
             self._changed.notify_all()
@@ -111,7 +114,7 @@ class BackgroundRunner:
             self._wait_for_room()
 
     def _wait_for_room(self) -> None:
-        """A long batch collects nothing: rounds must not fill the memory meanwhile."""
+        """Block while the mailbox is full: during a long batch nobody empties it, and memory is limited."""
         with self._changed:
             self._changed.wait_for(lambda: self._mailbox.qsize() < MOST_UNDELIVERED or self._closed.is_set())
 
@@ -120,13 +123,13 @@ class BackgroundRunner:
         while True:
             try:
                 return work(), None
-            except BaseException as error:  # noqa: BLE001 - handed on, not swallowed; a thread has no caller
+            except BaseException as error:  # noqa: BLE001 - returned, not swallowed; a thread has no caller
                 failures += 1
                 if failures > retry.retries or is_final(error):
                     return None, error
                 pause_s = retry.pause_s(failures)
                 _log.warning(
-                    "asynchronous work failed (%d of %d), tried again in %.1f s: %s",
+                    "asynchronous work failed (%d of %d) and is tried again in %.1f s: %s",
                     failures, retry.retries + 1, pause_s, kept_text(error),
                 )  # fmt: skip
                 if self._closed.wait(pause_s):

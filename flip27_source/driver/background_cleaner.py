@@ -1,4 +1,4 @@
-"""BackgroundCleaner: cleans a lineage up beside the batches, now and then."""
+"""BackgroundCleaner: periodically cleans up a lineage in the background."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CLEAN_EVERY = 10
 
 
 class BackgroundCleaner:
-    """Deletes what no retained checkpoint can reach; one clean-up at a time, on a thread.
+    """Deletes files that no retained checkpoint can reach; one clean-up at a time, on a thread.
 
     Args:
-        storage_options: of the file system that a claimed savepoint lies on.
+        storage_options: options of the file system that holds a claimed savepoint.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class BackgroundCleaner:
         self._cleaned_at = 0
 
     def committed(self, offset: Offset) -> None:
-        """Spark's commit log holds ``offset``: begin a clean-up where it is time for one."""
+        """Spark's commit log contains ``offset``: start a clean-up if one is due."""
         name, lineage, store = offset.name, offset.lineage, self._storage.store
         if store is None or name is None or lineage is None:
             return
@@ -58,7 +58,7 @@ class BackgroundCleaner:
         self._thread = self._environment.run_beside(lambda: self._clean_up(cleaner, name))
 
     def wait(self) -> None:
-        """Block until no clean-up is under way."""
+        """Block until no clean-up is running."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -74,5 +74,5 @@ class BackgroundCleaner:
                 lambda parent: self._environment.open_store(parent, self._storage_options),
             )
         except StateError as error:
-            # Clean-up is no part of the guarantee: what is left over is found again next time.
-            _log.warning("clean-up of the state location failed, tried again later: %s", error)
+            # The guarantees do not depend on clean-up: the next one finds the files that are left over.
+            _log.warning("clean-up of the state location failed and is tried again later: %s", error)

@@ -1,6 +1,6 @@
-"""One line in the log for each checkpoint: what it holds, what is left, how long it took.
+"""One log line for each checkpoint: its splits, rows and bytes, the backlog, and how long it took.
 
-The coordinator's process is Spark's own, where nobody sets up Python's logging: the environment
+Spark starts the coordinator's process and does not configure Python's logging there; the environment
 variable FLIP27_LOG_LEVEL does.
 """
 
@@ -23,11 +23,11 @@ LEVEL_VARIABLE = "FLIP27_LOG_LEVEL"
 _log = logging.getLogger("flip27_source")
 
 
-class CheckpointLog:
+class CheckpointLogLines:
     """Logs the checkpoints of one source.
 
     Args:
-        now_ms: the clock that the age of discovery is taken by.
+        now_ms: the clock that measures the age of discovery.
     """
 
     def __init__(self, uid: str, now_ms: Callable[[], int]) -> None:
@@ -37,19 +37,19 @@ class CheckpointLog:
         self._planning_s = 0.0
 
     def watched(self, runner: AsyncRunner) -> AsyncRunner:
-        """The runner of an enumerator's asynchronous work, whose rounds are taken for discovery."""
+        """``runner``, wrapped so that the end of each round is recorded as the time of discovery."""
         return _WatchedRunner(runner, self._discovered)
 
     @contextlib.contextmanager
     def planning(self) -> Iterator[None]:
-        """A checkpoint is looked for in the block."""
+        """Measure the block, which plans a checkpoint."""
         begun = time.perf_counter()
         yield
         self._planning_s = time.perf_counter() - begun
 
     @contextlib.contextmanager
     def writing(self, pending: PendingCheckpoint[Any]) -> Iterator[None]:
-        """The checkpoint is made durable in the block; logged unless that fails."""
+        """Measure the block, which makes the checkpoint durable; log the checkpoint if it succeeds."""
         begun = time.perf_counter()
         yield
         if _log.isEnabledFor(logging.INFO):
@@ -64,20 +64,22 @@ class CheckpointLog:
             "checkpoint": pending.checkpoint_id,
             "source": self._uid,
             "splits": summary.splits,
-            # Sizes that nobody knows before the splits are read add up to 0.
+            # Sizes that are not known before the splits are read add up to 0.
             "rows": summary.rows or None,
             "bytes": summary.bytes or None,
-            "backlog": summary.waiting_splits + summary.gauges.get("pendingSplits", 0),
+            "backlog": max(
+                summary.backlog.splits, summary.waiting_splits + summary.gauges.get("pendingSplits", 0)
+            ),
             "discovery_age_ms": self._discovery_age_ms(),
             "planning_ms": round(self._planning_s * 1000),
             "write_ms": round(writing_s * 1000),
         }
         line = " ".join(f"{name}={_shown(value)}" for name, value in numbers.items())
-        # Handlers that write JSON take the numbers from the record.
+        # Logging handlers that write JSON take the numbers from the record.
         _log.info(line, extra={"flip27": numbers})
 
     def _discovery_age_ms(self) -> int | None:
-        """Milliseconds since the newest round ended; None before the first, and where there is none."""
+        """Milliseconds since the last round ended; None if no round has ended."""
         return None if self._discovered_ms is None else max(0, self._now_ms() - self._discovered_ms)
 
 
@@ -86,7 +88,7 @@ def _shown(value: object) -> str:
 
 
 class _WatchedRunner:
-    """An AsyncRunner that says when a round has ended well."""
+    """An AsyncRunner that calls ``ended`` after each successful round."""
 
     def __init__(self, runner: AsyncRunner, ended: Callable[[], None]) -> None:
         self._runner = runner
@@ -104,10 +106,10 @@ class _WatchedRunner:
 
 
 def log_where_asked() -> None:
-    """Set the level of the log to FLIP27_LOG_LEVEL, if that is set; it goes to standard error by default.
+    """Set the log level to FLIP27_LOG_LEVEL, if it is set; without other handlers, log to standard error.
 
     Raises:
-        OptionError: it names no level of Python's logging.
+        OptionError: FLIP27_LOG_LEVEL is not a level of Python's logging.
     """
     level = os.environ.get(LEVEL_VARIABLE, "")
     if not level:
@@ -116,8 +118,8 @@ def log_where_asked() -> None:
         _log.setLevel(level.upper())
     except ValueError as error:
         raise OptionError(
-            f"the environment variable {LEVEL_VARIABLE} is {level!r}, which is no level of Python's logging",
-            remedy="set it to DEBUG, INFO, WARNING or ERROR, or take it away",
+            f"the environment variable {LEVEL_VARIABLE} is {level!r}, which is not a Python logging level",
+            remedy=f"set {LEVEL_VARIABLE} to DEBUG, INFO, WARNING or ERROR, or unset it",
         ) from error
     if not _log.hasHandlers():
         handler = logging.StreamHandler()

@@ -1,4 +1,4 @@
-"""Acknowledgements: the driver's side of reports. Which are demanded, where they go, collecting them."""
+"""DemandedReports: the driver's side of reports: which are required, where they go, and their collection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READ_AT_ONCE = 8
 
 
 def report_demand(source: Source) -> ReportDemand:
-    """Whether the tasks of a source report (R6)."""
+    """Whether the tasks of a source write reports (R6)."""
     options = source.options
     if (
         source.enumerator_type.resolve_event_types()
@@ -40,7 +40,7 @@ def report_demand(source: Source) -> ReportDemand:
 
 
 def report_place(offset: Offset, demand: ReportDemand, subtask_id: int) -> ReportPlace | None:
-    """Where a subtask of the checkpoint at ``offset`` reports; None when it does not."""
+    """Where a subtask of the checkpoint at ``offset`` writes its report; None if it writes none."""
     if demand is ReportDemand.NONE or offset.lineage is None or offset.name is None:
         return None
     return ReportPlace(
@@ -51,14 +51,14 @@ def report_place(offset: Offset, demand: ReportDemand, subtask_id: int) -> Repor
     )
 
 
-class Acknowledgements:
+class DemandedReports:
     """Collects the reports of complete checkpoints."""
 
     def __init__(self, source: Source, store: Store, codec: SnapshotCodec) -> None:
         self._repeats = source.options[ON_MISSING_REPORT] == "repeat"
         self._storage = ReportStorage(store, codec, source.enumerator_type)
         self.numbers: dict[str, Any] = {}
-        """Of the newest checkpoint whose tasks reported, for progress events."""
+        """Numbers for progress events, from the newest checkpoint whose tasks reported."""
 
     def collect(
         self,
@@ -67,13 +67,13 @@ class Acknowledgements:
         offset: Offset,
         change: Callable[[SubtaskReport[Any]], SubtaskReport[Any]] | None = None,
     ) -> None:
-        """Hand the coordinator every report of a checkpoint whose batch is complete.
+        """Pass every report of a checkpoint whose batch is complete to the coordinator.
 
         Args:
-            change: what is done to each report before.
+            change: applied to each report first.
 
         Raises:
-            MissingReportError: a required one is not there, and the policy is to fail.
+            MissingReportError: a required report is missing, and ``onMissingReport`` is fail.
         """
         plan = pending.snapshot.plan
         subtasks = [item.subtask_id for item in plan.assignments]
@@ -99,24 +99,24 @@ class Acknowledgements:
 
 
 def _warn_of_ignored(reports: list[SubtaskReport[Any]]) -> None:
-    """The driver's log names every split that was left out."""
+    """Log every split that was skipped, in the driver's log."""
     for report in reports:
         for result in report.results:
             if result.status is SplitStatus.IGNORED:
                 _log.warning(
-                    "checkpoint %d: split %s could not be read and was left out: %s",
+                    "checkpoint %d: split %s could not be read and was skipped: %s",
                     report.checkpoint_id, result.split_id, result.error,
                 )  # fmt: skip
 
 
 def _missing(place: ReportPlace) -> MissingReportError:
     return MissingReportError(
-        f"the batch of checkpoint {place.name.checkpoint_id} is complete, and subtask {place.subtask_id} "
-        f"of it has written no report ({place.lineage}): what it has read, and what its reader has sent, "
-        "is not known",
-        remedy="let every batch be read to its end (a foreachBatch that only takes or limits rows does "
-        "not), or restore the state location from a backup; with onMissingReport=repeat the splits of "
-        "that subtask are read once more, so rows that were used come twice",
+        f"the batch of checkpoint {place.name.checkpoint_id} is complete, but its subtask "
+        f"{place.subtask_id} has not written its report (lineage {place.lineage}): the rows that it read "
+        "and the events that its reader sent are not known",
+        remedy="read every batch to its end (a foreachBatch that only takes or limits rows does not), or "
+        "restore the state location from a backup; with onMissingReport=repeat the splits of that subtask "
+        "are read again, so rows that were already used are delivered twice",
     )
 
 

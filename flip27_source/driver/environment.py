@@ -1,4 +1,4 @@
-"""Environment: what the coordinator's process takes from the world. Tests hand in their own."""
+"""Environment: clock, randomness, threads and storage of the coordinator's process. Tests pass their own."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def _on_a_thread(work: Callable[[], None]) -> threading.Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Clock, randomness, threads and storage.
+    """What the coordinator's process gets from its surroundings.
 
     Attributes:
-        now_ms: the time, milliseconds since the epoch. new_random: 16 hex digits that nobody else has.
-        cores: of the executors, as far as they are known.
-        new_runner: runs asynchronous work of an enumerator.
-        new_actions: performs actions by the function that it is given.
-        run_beside: begins work beside the batches; what it returns is joined by whoever waits for the work.
-        open_store: the store at a path or URL, with the options of its file system.
+        now_ms: returns the time in milliseconds since the epoch.
+        new_random: returns 16 unique hex digits.
+        cores: number of executor cores if known, else the driver's.
+        new_runner: makes a runner for an enumerator's asynchronous work.
+        new_actions: makes a runner that performs actions with the given function.
+        run_beside: starts work in the background; the caller joins the returned thread to wait for the work.
+        open_store: opens the store at a path or URL, with the options of its file system.
     """
 
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000

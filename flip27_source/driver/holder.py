@@ -1,8 +1,8 @@
-"""CoordinatorHolder: Spark's calls in, the coordinator's decisions carried out.
+"""CoordinatorHolder: takes Spark's calls and carries out the coordinator's decisions.
 
 One holder lives in the driver-side process of a source for one run of a query. It owns the
-coordinator, its background work and its storage, and decides nothing itself but which
-checkpoint the coordinator stands at (R7, R8). Flink: OperatorCoordinatorHolder.
+coordinator, its background work and its storage. Its only decision is which checkpoint the
+coordinator has reached (R7, R8). Flink: OperatorCoordinatorHolder.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from ..source_options import (
 from .action_runner import ActionRunner
 from .background import BackgroundRunner
 from .background_cleaner import BackgroundCleaner
-from .checkpoint_log_lines import CheckpointLog
-from .demanded_reports import Acknowledgements, report_demand, report_place
+from .checkpoint_log_lines import CheckpointLogLines
+from .demanded_reports import DemandedReports, report_demand, report_place
 from .environment import Environment
 from .requests import Requests
-from .restored_state import Beginning, begin, check_not_rolled_back
+from .restored_state import RestoredSavepoint, check_not_rolled_back, restored_savepoint
 from .rewind import state_after
 from .settings import limits_of, settings_of
 
@@ -62,7 +62,7 @@ class CoordinatorHolder:
         environment: Environment | None = None,
         one_batch: bool = False,
     ) -> None:
-        """``one_batch``: nothing follows the first checkpoint, so nobody has to report."""
+        """``one_batch``: no checkpoint follows the first one, so tasks need not report."""
         self._source = source
         self._one_batch = one_batch
         self._environment = environment or Environment()
@@ -70,7 +70,7 @@ class CoordinatorHolder:
         self._settings = settings_of(
             source, boundedness, reports=reports, one_batch=one_batch, cores=self._environment.cores
         )
-        self._checkpoint_log = CheckpointLog(source.uid, self._environment.now_ms)
+        self._checkpoint_log = CheckpointLogLines(source.uid, self._environment.now_ms)
         options = source.options
         location, storage_options = options[STATE_LOCATION], options.with_prefix("storage.")
         if store is None and location is not None:
@@ -92,11 +92,11 @@ class CoordinatorHolder:
         )
         self._coordinator: SourceCoordinator[Any] | None = None
         self._runner = self._environment.new_runner()
-        self._acknowledgements = None if store is None else Acknowledgements(source, store, codec)
+        self._reports = None if store is None else DemandedReports(source, store, codec)
         self._actions = self._new_actions(None)
         self._epoch: DriverEpoch | None = None
         self._codec = codec
-        self._beginning: Beginning | None = None
+        self._restored_savepoint: RestoredSavepoint | None = None
         self._at = INITIAL_OFFSET
         self._cleaner = BackgroundCleaner(
             self._storage, options[RETAINED_CHECKPOINTS], storage_options, self._environment
@@ -117,19 +117,20 @@ class CoordinatorHolder:
         self._look_every_s = 0.0 if asked_in is None else options[REQUEST_INTERVAL]
 
     def latest_offset(self, start: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
-        """The next checkpoint after ``start``, durable; ``start`` itself when nothing is new.
+        """Make the next checkpoint after ``start`` durable; return ``start`` itself if there is nothing new.
 
         Args:
-            start: the newest offset in Spark's commit log, or the initial one.
-            limits: further limits of this batch; None for "all that is available".
+            start: the newest offset in Spark's commit log, or the initial offset.
+            limits: additional limits for this batch; None for all available data.
         """
         with self._whole_or_not_at_all():
             offset = self._next_after(self._offset(start), limits)
         return start if offset is None else offset.to_json()
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
-        """What the tasks of the batch ``(start, end]`` read; the same at every call (R3)."""
-        # While a driver sleeps another one may go on so far that Spark's log forgets the batch, and takes it.
+        """The subtasks of the batch ``(start, end]``; the same at every call (R3)."""
+        # While a driver is suspended, another one may advance until Spark's log has dropped this batch and
+        # would accept it again.
         self._check_that_it_drives()
         first, last = self._offset(start), self._offset(end)
         return [
@@ -148,16 +149,16 @@ class CoordinatorHolder:
         ]
 
     def coordinator_at(self, start: dict[str, Any]) -> SourceCoordinator[Any]:
-        """The coordinator as it stands at an offset: made or restored where it is not."""
+        """The coordinator at an offset; it is created or restored if necessary."""
         with self._whole_or_not_at_all():
             return self._coordinator_at(self._offset(start))
 
     def wait_for_clean_up(self) -> None:
-        """Block until no clean-up is under way."""
+        """Block until no clean-up is running."""
         self._cleaner.wait()
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark's commit log holds ``end``. May be told late, twice, or never."""
+        """Spark's commit log contains ``end``. Spark may call this late, twice, or never."""
         offset = self._offset(end)
         if self._coordinator is not None and offset == self._at:
             with self._whole_or_not_at_all():
@@ -169,12 +170,12 @@ class CoordinatorHolder:
         if self._coordinator is None:
             return None
         numbers: dict[str, Any] = {**self._coordinator.gauges}
-        if self._acknowledgements is not None:
-            numbers |= self._acknowledgements.numbers
+        if self._reports is not None:
+            numbers |= self._reports.numbers
         return {"checkpoint": self._at.checkpoint_id, **dict(sorted(numbers.items()))}
 
     def close(self) -> None:
-        """The run ends."""
+        """End the run: stop background work and close the coordinator."""
         self._put_down()
         if self._epoch is not None:
             self._epoch.end()
@@ -187,7 +188,7 @@ class CoordinatorHolder:
         bounds = UNLIMITED if limits is None else limits.tightened_by(limits_of(self._source.options))
         if limits is None:
             self._runner.wait_for_first_rounds()
-        # Asked before the mailbox is emptied: a round that ends in between is not overlooked.
+        # Checked before the mailbox is emptied, so that a round which ends in between is not missed.
         while True:
             more_to_come = self._runner.in_first_rounds
             with self._checkpoint_log.planning():
@@ -195,7 +196,7 @@ class CoordinatorHolder:
             if pending is not None:
                 with self._checkpoint_log.writing(pending):
                     return self._written(pending, start)
-            # A handler may have begun a further call, whose first round counts too.
+            # A handler may have submitted more work, whose first round is waited for too.
             if not more_to_come and not self._runner.in_first_rounds:
                 return None
             self._runner.wait_for_first_rounds()
@@ -209,7 +210,7 @@ class CoordinatorHolder:
         try:
             edited = self._requests.apply_edits(standing, self._state_after)
             return self._triggered(self._resumed(edited), limits)
-        except Exception as error:  # noqa: BLE001 - an edit that nothing can go on from is refused
+        except Exception as error:  # noqa: BLE001 - an edit that the query cannot continue from is refused
             self._requests.refuse_edits(error)
             self._start_over()
             return self._triggered(self._resumed(standing), limits)
@@ -221,8 +222,8 @@ class CoordinatorHolder:
         return coordinator.checkpoint(metadata, limits)
 
     def _stopped(self, coordinator: SourceCoordinator[Any]) -> Snapshot[Any]:
-        """The state of a coordinator that is given up, between two batches."""
-        # Side effects on data that is read again must not happen: none is begun while that is found out.
+        """Discard the coordinator between two batches, and return its state."""
+        # An edit may have data read again, on which no side effect may happen: no action starts meanwhile.
         for number, error in self._actions.end():
             coordinator.action_ended(number, error)
         standing = coordinator.standing()
@@ -230,7 +231,7 @@ class CoordinatorHolder:
         return standing
 
     def _resumed(self, state: Snapshot[Any]) -> SourceCoordinator[Any]:
-        """A coordinator of a state between two batches, made anew as at a restart."""
+        """A new coordinator with a state between two batches, created as at a restart."""
         made = self._made(state)
         completed = made.complete(made.last_checkpoint_id, quietly=True)
         if completed is not None:
@@ -244,25 +245,25 @@ class CoordinatorHolder:
             present=self._at,
             storage=self._storage,
             make=self._new_coordinator,
-            acknowledgements=self._acknowledgements,
+            reports=self._reports,
         )
 
     def _written(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
         """Make the checkpoint durable."""
         self._check_that_it_drives()
-        beginning = self._beginning if parent.is_initial else None
-        savepoint = None if beginning is None else beginning.savepoint
+        restored = self._restored_savepoint if parent.is_initial else None
+        savepoint = None if restored is None else restored.savepoint
         restored_from = None if savepoint is None else savepoint.name
         self._at = self._storage.write(pending, parent=parent, restored_from=restored_from)
-        if beginning is not None and not self._one_batch:
-            beginning.first_written(self._at, self._storage.store)
+        if restored is not None and not self._one_batch:
+            restored.first_written(self._at, self._storage.store)
         self._drive(self._at)
         self._requests.written(self._at)
         return self._at
 
     @contextlib.contextmanager
     def _whole_or_not_at_all(self) -> Iterator[None]:
-        """What fails half-way leaves a coordinator that stands nowhere: the next call restores it."""
+        """Discard the coordinator if the block fails half-way; the next call restores it from its offset."""
         try:
             yield
         except BaseException:
@@ -282,22 +283,22 @@ class CoordinatorHolder:
         self._actions = self._new_actions(None)
 
     def _new_actions(self, enumerator: Any) -> ActionRunner:
-        """What performs the actions of one coordinator; its threads look at nothing of this holder."""
+        """A runner for the actions of one coordinator; its threads use nothing of this holder."""
 
         def perform(action: Any) -> None:
             if not isinstance(enumerator, PerformsActions):
-                raise ProtocolError("there is nobody to perform the action")
+                raise ProtocolError("the enumerator does not perform actions")
             enumerator.perform(action)
 
         return self._environment.new_actions(perform)
 
     def _complete(self, coordinator: SourceCoordinator[Any], offset: Offset) -> None:
-        """The batch of ``offset`` is in the commit log: fold its reports in, once (R4, R7)."""
+        """The commit log contains the batch of ``offset``: process its reports, once (R4, R7)."""
         pending = coordinator.pending
         if pending is None or pending.checkpoint_id != offset.checkpoint_id:
             return
-        if self._acknowledgements is not None:
-            self._acknowledgements.collect(coordinator, pending, offset)
+        if self._reports is not None:
+            self._reports.collect(coordinator, pending, offset)
         completed = coordinator.complete(offset.checkpoint_id)
         if completed is not None:
             self._requests.edits_completed()
@@ -305,7 +306,7 @@ class CoordinatorHolder:
         self._requests.savepoint_completed(pending.snapshot.metadata, offset)
 
     def _drive(self, offset: Offset) -> None:
-        """Say that this driver drives the lineage of ``offset`` from now on (R9)."""
+        """Record that this driver drives the lineage of ``offset`` from now on (R9)."""
         store, lineage = self._storage.store, offset.lineage
         if self._one_batch or store is None or lineage is None:
             return
@@ -320,7 +321,7 @@ class CoordinatorHolder:
             self._epoch.check()
 
     def _coordinator_at(self, offset: Offset) -> SourceCoordinator[Any]:
-        """The coordinator, standing at ``offset``: made or reset (R8) where it is not."""
+        """The coordinator at ``offset``; it is created or reset (R8) if necessary."""
         if self._coordinator is not None and offset == self._at:
             return self._coordinator
         if self._coordinator is not None:
@@ -335,14 +336,14 @@ class CoordinatorHolder:
         self._requests.restored_at(offset, None if restored is None else restored.metadata)
         self._at = offset
         coordinator = self._made(restored)
-        if offset.is_initial and self._beginning is not None:
-            self._beginning.complete(coordinator)
+        if offset.is_initial and self._restored_savepoint is not None:
+            self._restored_savepoint.complete(coordinator)
         return coordinator
 
     def _made(self, state: Snapshot[Any] | None) -> SourceCoordinator[Any]:
-        """A coordinator of this state, started, and its requests looked for from now on."""
+        """Create and start a coordinator with this state, and start to check for requests."""
         coordinator = self._new_coordinator(state, self._runner)
-        # Actions of the restored state are performed by the enumerator from here on.
+        # From here on this enumerator performs the actions of the restored state.
         self._coordinator = coordinator
         self._actions = self._new_actions(coordinator.enumerator)
         coordinator.start()
@@ -369,7 +370,7 @@ class CoordinatorHolder:
         if not offset.is_initial:
             self._check_not_rolled_back(offset)
             return self._storage.restore(offset, with_plan=self._wants_finished_splits())
-        self._beginning = begin(
+        self._restored_savepoint = restored_savepoint(
             self._source,
             self._identity,
             self._storage,
@@ -377,13 +378,13 @@ class CoordinatorHolder:
             self._environment.open_store,
             one_batch=self._one_batch,
         )
-        return None if self._beginning is None else self._beginning.snapshot
+        return None if self._restored_savepoint is None else self._restored_savepoint.snapshot
 
     def _check_not_rolled_back(self, offset: Offset) -> None:
         try:
             check_not_rolled_back(self._source, self._storage.store, offset)
         except CorruptStateError:
-            # It is the state that has gone on, where another driver has taken over.
+            # If another driver has taken over, the state advanced and the checkpoint was not rolled back.
             if self._epoch is not None:
                 self._epoch.check()
             raise
@@ -392,7 +393,7 @@ class CoordinatorHolder:
         return self._source.enumerator_type.wants_finished_splits(self._source.options)
 
     def _offset(self, value: dict[str, Any]) -> Offset:
-        # An idle stream asks many times a second with the offset that was told last.
+        # For an idle stream Spark passes the last offset many times a second.
         if not self._at.is_initial and value == self._at.to_json():
             return self._at
         return Offset.from_json(value)

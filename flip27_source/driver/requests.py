@@ -1,11 +1,13 @@
-"""Requests: what is asked of a running query, from the first look at it until its file is deleted.
+"""Requests: the edits and savepoints requested of a running query, until their files are deleted.
 
 An edit is applied at the next batch boundary. Its request is deleted when the checkpoint that applied it is
-complete; until then documents name it, so a crash anywhere has it applied once: either from the state before
-it, or not again (KIP-875). A savepoint turns the next checkpoint into one: coordinator and subtasks are told
-(FLINK-5777), and once it is complete it is copied to its target.
+complete; until then documents name the request, so that the edit is applied exactly once even after a crash:
+either to the state before it, or not again (KIP-875). A savepoint request turns the next checkpoint into a
+savepoint: the coordinator and the subtasks are notified (FLINK-5777), and the checkpoint is copied to its
+target once it is complete.
 
-No request stops the query, whatever it holds: what cannot be read or done is marked as failed or refused.
+No request stops the query, whatever it contains: a request that cannot be read or carried out is marked as
+failed or refused.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ from .background import BackgroundRunner
 _log = logging.getLogger("flip27_source")
 
 LOOKS_BORNE = 3
-"""A request that cannot be read at so many looks is marked as failed; a network may fail now and then."""
+"""After so many failed reads a request is marked as failed; a single read may fail with the network."""
 
 
 class Requests:
-    """The requests of one source. Used on the coordinator's thread, but for :meth:`look`.
+    """The requests of one source. Used on the coordinator's thread, except for :meth:`look`.
 
     Args:
-        store: None where nobody can ask for anything.
+        store: where requests are stored; None if the source takes no requests.
     """
 
     def __init__(
@@ -59,21 +61,21 @@ class Requests:
         self._left_alone: frozenset[str] = frozenset()
         self._unread: Counter[str] = Counter()
         self._edits_due: tuple[EditRequest, ...] = ()
-        # What came of the edits that the next checkpoint is to name.
+        # Outcomes of edits that the next checkpoint records.
         self._applied: tuple[AppliedEdit, ...] = ()
-        # Edits that are in the state already: a look that began before tells of them once more.
+        # Edits that are already in the state; a look that started earlier may find them again.
         self._edited: set[str] = set()
-        # Edits that checkpoints have named, and whose files may still be there.
+        # Edits that checkpoints have recorded and whose request files may still exist.
         self._undeleted: set[str] = set()
         self._savepoints_due: tuple[SavepointRequest, ...] = ()
         self._answered: set[str] = set()
-        # Those that the pending checkpoint is made for.
+        # Savepoint requests that the pending checkpoint answers.
         self._under_way: frozenset[str] = frozenset()
 
     def restored_at(self, offset: Offset, metadata: CheckpointMetadata | None) -> None:
-        """A coordinator begins at an offset, whose document has this metadata: look for its requests."""
+        """A coordinator starts at an offset, whose document has this metadata: look for its requests."""
         self._go_to(offset)
-        # A savepoint's edits are those of the query that it was made of.
+        # The edits in a savepoint belong to the query that the savepoint was taken from.
         known = None if offset.is_initial else metadata
         named = known or CheckpointMetadata(checkpoint_id=0, timestamp_ms=0)
         self._undeleted = {*named.answered, *(edit.request_id for edit in named.edits)}
@@ -83,24 +85,24 @@ class Requests:
         self.found(self.look(), None)
 
     def look_every(self, period_s: float, runner: BackgroundRunner) -> None:
-        """Look now and then, beside the batches."""
+        """Look for requests every ``period_s`` seconds, in the background."""
         runner.submit(self.look, self.found, period_s, RetryPolicy())
 
     def look(self) -> WaitingRequests | None:
-        """All requests that can be read; None where they cannot be looked for. On any thread."""
+        """All requests that can be read; None if they cannot be listed. Runs on any thread."""
         folder = self._folder
         if folder is None:
             return None
         try:
             found = folder.waiting()
             self._sort_out(folder, found)
-        except Exception as error:  # noqa: BLE001 - what lies among the requests must not stop the query
-            _log.warning("requests cannot be looked for, tried again later: %s", error)
+        except Exception as error:  # noqa: BLE001 - no file among the requests may stop the query
+            _log.warning("requests cannot be listed; this is tried again later: %s", error)
             return None
         return found
 
     def found(self, requests: WaitingRequests | None, error: BaseException | None) -> None:
-        """A look has ended."""
+        """Take over the result of :meth:`look`."""
         if error is not None:
             raise error
         edits = () if requests is None else requests.edits
@@ -109,14 +111,14 @@ class Requests:
         self._savepoints_due = tuple(item for item in savepoints if item.request_id not in self._answered)
 
     def has_edits(self) -> bool:
-        """Whether there are edits to apply, after a last look at what was withdrawn meanwhile."""
+        """Whether there are edits to apply, without those that were withdrawn meanwhile."""
         self._edits_due = self._still_there(self._edits_due)
         return bool(self._edits_due)
 
     def apply_edits(self, standing: Snapshot[Any], state_after: StateAfter) -> Snapshot[Any]:
-        """The state with all edits applied, in the order in which they were asked for.
+        """The state with all edits applied, in the order of their requests.
 
-        What cannot be done is refused: an edit that stops the query would stop it at every restart.
+        An edit that fails is refused: if it stopped the query, it would stop it at every restart.
         """
         for request in self._edits_due:
             try:
@@ -132,7 +134,7 @@ class Requests:
                     dropped_actions=edited.dropped_actions,
                 )
             _log.warning(
-                "edit %s (%s, asked for by %s: %s) has changed %d splits and left %d alone%s",
+                "edit %s (%s, requested by %s: %s) changed %d splits and left %d unchanged%s",
                 request.operation, request.request_id, request.who, request.why, outcome.splits,
                 outcome.left_alone_count, "" if outcome.refused is None else f": {outcome.refused}",
             )  # fmt: skip
@@ -142,15 +144,15 @@ class Requests:
         return standing
 
     def refuse_edits(self, error: Exception) -> None:
-        """The query cannot go on from what was applied last: none of it is done."""
-        why = f"the query cannot go on from the edited state: {self._reason(error)}"
+        """Refuse all edits of this batch boundary: the query cannot continue from the edited state."""
+        why = f"the query cannot continue from the edited state: {self._reason(error)}"
         _log.error("the edits of this batch boundary are refused: %s", why)
         self._applied = tuple(
             item if item.refused is not None else AppliedEdit.of(item, refused=why) for item in self._applied
         )
 
     def next_checkpoint(self, checkpoint_id: int) -> CheckpointMetadata:
-        """What the next checkpoint is triggered with: the edits applied, and the savepoint asked for."""
+        """The metadata of the next checkpoint: the applied edits, and the requested savepoint."""
         metadata = CheckpointMetadata(
             checkpoint_id=checkpoint_id,
             timestamp_ms=self._now_ms(),
@@ -169,24 +171,24 @@ class Requests:
         return metadata
 
     def written(self, offset: Offset) -> None:
-        """A checkpoint is durable, and names what was applied."""
+        """A checkpoint is durable and records the applied edits."""
         self._go_to(offset)
         self._undeleted |= {edit.request_id for edit in self._applied}
         self._applied = ()
 
     def edits_completed(self) -> None:
-        """A checkpoint is complete: what it and those before it have applied is asked for no longer."""
+        """A checkpoint is complete: delete the requests that it and earlier checkpoints have applied."""
         for request_id in sorted(self._undeleted):
             assert self._folder is not None
             try:
                 self._folder.delete(request_id)
             except StateError as error:
-                _log.warning("an applied request is deleted later: %s", error)
+                _log.warning("an applied request cannot be deleted yet; this is tried again later: %s", error)
             else:
                 self._undeleted.discard(request_id)
 
     def savepoint_completed(self, metadata: CheckpointMetadata, offset: Offset) -> None:
-        """A checkpoint is complete: copy it where it is a savepoint. A failure is not tried again."""
+        """A checkpoint is complete: if it is a savepoint, copy it. A failed copy is not retried."""
         target = metadata.target_directory
         if target is None or offset.lineage is None or offset.name is None:
             return
@@ -195,7 +197,7 @@ class Requests:
             self._savepoints.make(target, offset.lineage, offset.name, metadata.timestamp_ms)
         except Exception as error:  # noqa: BLE001 - whatever it is, the query goes on
             problem = error
-        # After a restart it is not known any more which request the checkpoint was made for.
+        # After a restart the requests that the checkpoint answers are no longer known; the target tells.
         answered = [
             item
             for item in self._savepoints_due
@@ -203,12 +205,12 @@ class Requests:
             or (item.target == target and item.requested_ms <= metadata.timestamp_ms)
         ]
         if problem is not None and not answered:
-            _log.error("the savepoint that was asked for in %s could not be made: %s", target, problem)
+            _log.error("the savepoint requested in %s could not be taken: %s", target, problem)
         self._under_way = frozenset()
         self._answer(answered, problem)
 
     def _go_to(self, offset: Offset) -> None:
-        """The offset that the source is at, and the folder of its lineage; the first checkpoint makes one."""
+        """Move to an offset and to the folder of its lineage, which exists from the first checkpoint on."""
         self._at = offset
         lineage = offset.lineage
         if self._store is None or lineage is None:
@@ -217,18 +219,18 @@ class Requests:
             self._folder = RequestFolder(self._store, lineage)
 
     def _still_there(self, requests: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Those that were not withdrawn meanwhile."""
+        """The requests that were not withdrawn meanwhile."""
         if not requests or self._folder is None:
             return requests
         try:
             there = set(self._folder.ids())
         except StateError as error:
-            _log.warning("requests cannot be looked for, tried again later: %s", error)
+            _log.warning("requests cannot be listed; this is tried again later: %s", error)
             there = set()
         return tuple(item for item in requests if item.request_id in there)
 
     def _answer(self, requests: Iterable[SavepointRequest], problem: Exception | None) -> None:
-        """Delete requests that were done; mark those that could not be."""
+        """Delete these requests; if there is a problem, mark them as failed first."""
         answered = {item.request_id for item in requests}
         self._answered |= answered
         self._savepoints_due = tuple(item for item in self._savepoints_due if item.request_id not in answered)
@@ -237,7 +239,7 @@ class Requests:
             try:
                 if problem is not None:
                     _log.error(
-                        "the savepoint that was asked for in %s could not be made: %s",
+                        "the savepoint requested in %s could not be taken: %s",
                         request.target,
                         problem,
                     )
@@ -247,10 +249,10 @@ class Requests:
                 _log.warning("an answered request could not be deleted: %s", error)
 
     def _sort_out(self, folder: RequestFolder, found: WaitingRequests) -> None:
-        """Mark what is no request or cannot be read again and again; leave alone what newer code asks."""
+        """Mark invalid and repeatedly unreadable requests as failed; keep requests of newer versions."""
         newer = {name: e for name, e in found.damaged.items() if isinstance(e, IncompatibleStateError)}
         for request_id in newer.keys() - self._left_alone:
-            _log.warning("a request is left alone: %s", newer[request_id])
+            _log.warning("a request is ignored: %s", newer[request_id])
         self._left_alone = frozenset(newer)
         self._unread = Counter({name: self._unread[name] + 1 for name in found.unread})
         for request_id, error in (found.damaged | found.unread).items():
@@ -262,7 +264,7 @@ class Requests:
         try:
             self._mark(folder, request_id, "", "", str(error))
         except StateError as failure:
-            _log.warning("a request cannot be marked as failed, tried again later: %s", failure)
+            _log.warning("a request cannot be marked as failed; this is tried again later: %s", failure)
 
     def _mark(self, folder: RequestFolder, request_id: str, kind: str, asked: str, reason: str) -> None:
         """Mark a request as failed."""
@@ -271,6 +273,6 @@ class Requests:
         )
 
     def _reason(self, error: Exception) -> str:
-        """What the history keeps of an error; no secret."""
+        """The text of an error for the history, without secrets."""
         text = self._hidden.in_text(said_of(error))[:LONGEST_KEPT]
         return text.encode("utf-8", "backslashreplace").decode()

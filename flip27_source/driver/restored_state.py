@@ -1,7 +1,7 @@
-"""Restoring a savepoint: how a new query begins with the state of another one.
+"""Restoring a savepoint: a new query starts with the state of another query.
 
-A savepoint commits nothing (I12): its actions stay with the query that it was made of, and the
-enumerator is told of no completion. Flink: CheckpointCoordinator.restoreSavepoint.
+Restoring a savepoint commits nothing (I12): its actions stay with the query that it was taken from, and the
+enumerator is not notified of completion. Flink: CheckpointCoordinator.restoreSavepoint.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from ..source_options import (
     SAVEPOINT_CLAIM,
     STATE_LOCATION,
 )
-from .demanded_reports import Acknowledgements
+from .demanded_reports import DemandedReports
 
 _log = logging.getLogger("flip27_source")
 
 
-class Beginning:
-    """The state of a savepoint that a new query begins with.
+class RestoredSavepoint:
+    """The state of a savepoint that a new query starts with.
 
     Attributes:
-        savepoint: where it comes from.
-        snapshot: what the coordinator is made from, with what ``pathRewrite`` says.
+        savepoint: the savepoint.
+        snapshot: the state for the coordinator, with paths changed by ``pathRewrite``.
     """
 
     def __init__(
@@ -59,27 +59,27 @@ class Beginning:
         self.snapshot: Snapshot[Any] = replace(found, actions=())
 
     def complete(self, coordinator: SourceCoordinator[Any]) -> None:
-        """Fold in the reports that lie with the savepoint."""
+        """Process the reports that are stored with the savepoint."""
         pending = coordinator.pending
         assert pending is not None
         savepoint = self.savepoint
         offset = Offset(checkpoint_id=pending.checkpoint_id, lineage=savepoint.folder, name=savepoint.name)
-        Acknowledgements(self._source, savepoint.store, self._codec).collect(
+        DemandedReports(self._source, savepoint.store, self._codec).collect(
             coordinator, pending, offset, None if self._moved is None else self._moved.report
         )
         coordinator.complete(pending.checkpoint_id, quietly=True)
 
     def first_written(self, offset: Offset, store: Store | None) -> None:
-        """The first checkpoint of the query is durable and not yet told of: claim the savepoint.
+        """The query's first checkpoint is durable, and Spark does not know it yet: claim the savepoint.
 
         Raises:
-            StateLocationError: another query owns it.
+            StateLocationError: another query owns the savepoint.
         """
         if store is not None and offset.lineage is not None and _claims(self._source):
             claim(self.savepoint, store, offset.lineage, self._source.uid, offset.checkpoint_id)
 
 
-def begin(
+def restored_savepoint(
     source: Source,
     identity: SourceIdentity,
     storage: CheckpointStorage,
@@ -87,13 +87,13 @@ def begin(
     open_store: Callable[[str, Mapping[str, Any]], Store],
     *,
     one_batch: bool = False,
-) -> Beginning | None:
-    """What a query that has no checkpoint begins with; None when it begins at its start.
+) -> RestoredSavepoint | None:
+    """The savepoint's state for a query without a checkpoint; None if the query starts without a savepoint.
 
     Raises:
-        IncompatibleStateError: the savepoint is of another source, and the option does not allow it.
-        StateLocationError: there is no savepoint, or it is another query's property.
-        OptionError: an option does not go with the others.
+        IncompatibleStateError: the savepoint does not match, and ``allowNonRestoredState`` is false.
+        StateLocationError: the savepoint does not exist, or another query owns it.
+        OptionError: options contradict each other.
     """
     options = source.options
     location = options[SAVEPOINT]
@@ -106,31 +106,31 @@ def begin(
         _check_claim(source, savepoint, storage.store)
     if not _is_restorable(source, identity, savepoint):
         return None
-    return Beginning(source, savepoint, storage, codec)
+    return RestoredSavepoint(source, savepoint, storage, codec)
 
 
 def check_not_rolled_back(source: Source, store: Store | None, offset: Offset) -> None:
-    """Refuse to go on from an offset behind which Spark had committed more.
+    """Refuse an offset if the state shows that Spark has committed a later one.
 
     Raises:
-        CorruptStateError: unless the option allows it.
+        CorruptStateError: there is a later one, and ``allowRolledBackCheckpoint`` is false.
     """
     committed = None if store is None else committed_behind(store, offset)
     if committed is None:
         return
     said = (
-        f"the query's checkpoint location is an older copy: it stands at checkpoint {offset.checkpoint_id} "
-        f"of {offset.lineage}, and the state shows that Spark had committed {committed.checkpoint_id}"
+        f"the query's checkpoint location is an older copy: its last checkpoint is {offset.checkpoint_id} "
+        f"of lineage {offset.lineage}, and the state shows that Spark committed {committed.checkpoint_id}"
     )
     if not source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
         raise CorruptStateError(
             said,
-            remedy="restore the checkpoint location and the state location from one backup. If the older "
-            f"copy is meant, set {ALLOW_ROLLED_BACK_CHECKPOINT.name}=true: what was read since is found and "
-            "read again. A sink that knows batch numbers (Spark's files, Delta Lake) leaves out batches that "
-            "it has, with all that is new in them: take such a sink back to the same moment",
+            remedy="restore the checkpoint location and the state location from the same backup. To use the "
+            f"older copy, set {ALLOW_ROLLED_BACK_CHECKPOINT.name}=true: data that was read since is read "
+            "again. A sink that tracks batch numbers (Spark's files, Delta Lake) skips batches that it has, "
+            "including new data in them: restore such a sink to the same moment",
         )
-    _log.warning("%s; the query goes on, and what was read since is read again", said)
+    _log.warning("%s; the query continues, and data that was read since is read again", said)
 
 
 def _is_restorable(source: Source, identity: SourceIdentity, savepoint: Savepoint) -> bool:
@@ -140,20 +140,20 @@ def _is_restorable(source: Source, identity: SourceIdentity, savepoint: Savepoin
     if not source.options[ALLOW_NON_RESTORED_STATE]:
         raise IncompatibleStateError(
             f"savepoint {savepoint.location} does not match source {source.uid}:{as_lines(found)}",
-            remedy="set them back; or, to go on all the same, set "
-            f'.option("{ALLOW_NON_RESTORED_STATE.name}", "true"): docs/savepoints.md says what becomes of '
-            "the state then",
+            remedy="restore the old settings; or, to continue despite the differences, set "
+            f'.option("{ALLOW_NON_RESTORED_STATE.name}", "true"): docs/savepoints.md describes the effect '
+            "on the state",
         )
     if any(difference.is_fatal for difference in found):
         _log.warning(
-            "source %s begins at its start: nothing of the savepoint %s is restored, which is kept and not "
-            "claimed; what its query has read is read again:%s",
+            "source %s starts from the beginning: the savepoint %s is neither restored nor claimed, and data "
+            "that its query has read is read again. Differences:%s",
             source.uid, savepoint.location, as_lines(found),
         )  # fmt: skip
         return False
     _log.warning(
-        "source %s begins with the savepoint %s although they differ; its state goes on as it is, and start "
-        "options given now have no effect on it:%s",
+        "source %s starts from the savepoint %s although they differ; the state is restored unchanged, and "
+        "start options that are set now have no effect on it. Differences:%s",
         source.uid, savepoint.location, as_lines(found),
     )  # fmt: skip
     return True
@@ -167,8 +167,8 @@ def _check_claim(source: Source, savepoint: Savepoint, store: Store | None) -> N
     if store is None:
         raise StateLocationError(
             f"option {SAVEPOINT_CLAIM.name} is claim, and option {STATE_LOCATION.name}, where the claim is "
-            "kept, is not set",
-            remedy=f"set {STATE_LOCATION.name}, or leave {SAVEPOINT_CLAIM.name} out",
+            "stored, is not set",
+            remedy=f"set {STATE_LOCATION.name}, or remove {SAVEPOINT_CLAIM.name}",
         )
     check_claimable(savepoint, store, source.uid)
 
@@ -178,5 +178,5 @@ def _check_unused(source: Source) -> None:
         if source.options.is_set(option) and source.options[option] != option.default:
             raise OptionError(
                 f"option {option.name} is set, the query has no checkpoint, and option savepoint is not set",
-                remedy=f'add .option("{SAVEPOINT.name}", ...), or leave {option.name} out',
+                remedy=f'add .option("{SAVEPOINT.name}", ...), or remove {option.name}',
             )

@@ -1,4 +1,4 @@
-"""Rewinding: the state that a source had after an older checkpoint, to go on from once more."""
+"""Rewinding: restores the state that a source had after an older checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..coordination.coordinator import SourceCoordinator
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.offsets import Offset
 from .background import BackgroundRunner
-from .demanded_reports import Acknowledgements
+from .demanded_reports import DemandedReports
 
 Make = Callable[[Snapshot[Any] | None, BackgroundRunner], SourceCoordinator[Any]]
 
@@ -21,25 +21,26 @@ def state_after(
     present: Offset,
     storage: CheckpointStorage,
     make: Make,
-    acknowledgements: Acknowledgements | None,
+    reports: DemandedReports | None,
 ) -> Snapshot[Any]:
-    """The state after the batch of a retained checkpoint: its reports folded in, and nobody told.
+    """The state after the batch of a retained checkpoint, with its reports; nothing is notified.
 
     Args:
-        offset, present: that checkpoint, and the one that the source stands at.
-        make: makes a coordinator of a snapshot.
+        offset: the offset of the retained checkpoint.
+        present: the current offset of the source.
+        make: makes a coordinator from a snapshot.
 
     Raises:
-        MissingStateError, MissingReportError: it is not there any more, or not whole.
-        CorruptStateError: it is not on the way to the present one.
+        MissingStateError, MissingReportError: the checkpoint no longer exists, or is not complete.
+        CorruptStateError: the checkpoint is not an ancestor of the current one.
     """
     list(storage.plans_between(offset, present))
     no_work = BackgroundRunner()
     no_work.close()
     older = make(storage.restore(offset, with_plan=True), no_work)
     older.start()
-    if acknowledgements is not None and older.pending is not None:
-        acknowledgements.collect(older, older.pending, offset)
+    if reports is not None and older.pending is not None:
+        reports.collect(older, older.pending, offset)
     older.complete(offset.checkpoint_id, quietly=True)
     state = older.standing()
     older.close()

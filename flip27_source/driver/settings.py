@@ -1,4 +1,4 @@
-"""What a source's options say to the coordinator."""
+"""The coordinator's settings, derived from a source's options."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ..source_options import (
 def settings_of(
     source: Source, boundedness: Boundedness, *, reports: ReportDemand, one_batch: bool, cores: int
 ) -> CoordinatorSettings:
-    """The settings of a source's coordinator; ``cores`` is the parallelism where no option says it."""
+    """The settings of a source's coordinator; ``cores`` is the parallelism if the option is not set."""
     options = source.options
     chosen = options[PARALLELISM]
     return CoordinatorSettings(
         boundedness=boundedness,
         parallelism=chosen or cores,
-        # Whoever sets parallelism means it; otherwise large batches get more tasks.
+        # A parallelism that the user set is kept; otherwise large batches get more tasks.
         max_partition_bytes=None if chosen else options[MAX_PARTITION_BYTES],
         reader_type=source.reader_type,
         options=options,
@@ -48,7 +48,7 @@ def settings_of(
 
 
 def limits_of(options: Options) -> Limits:
-    """How much a batch may hold, by the source's own options."""
+    """The limits of a batch, from the source's options."""
     return Limits(
         files=options[MAX_FILES_PER_TRIGGER],
         rows=options[MAX_ROWS_PER_TRIGGER],

@@ -1,4 +1,4 @@
-"""Edits of a source's state for programs: plan one, submit it, list and withdraw what waits (KIP-875).
+"""Edits of a source's state for programs: plan, submit, list and withdraw edits (KIP-875).
 
 ``submit(plan("replay", state="/ckpt/orders/flip27", glob="*/2026-01-03/*", why="bad upload"))``
 """

@@ -1,6 +1,6 @@
-"""EditApplication: what one edit makes of the state of a source, with the plans of the batches that it names.
+"""EditApplication: applies one edit to the state of a source, with the plans of the batches that it names.
 
-What the effect of each operation is, ``coordination`` says; here is what has to be read for it.
+``coordination`` defines the effect of each operation; this module reads the stored state for it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ StateAfter = Callable[[Offset], Snapshot[Any]]
 
 
 def changed_fields(split: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON object of a split with other values in some of its fields.
+    """The JSON object of a split with new values in some of its fields.
 
     Raises:
-        EditError: it has no such field.
+        EditError: the split has no such field.
     """
     known = split if isinstance(split, dict) else {}
     unknown = [name for name in fields if name not in known]
     if unknown:
         raise EditError(
             f"a split has no field {', '.join(unknown)}: {msgspec.json.encode(split).decode():.500}",
-            remedy=f"give fields of the split, as JSON: {', '.join(known)}",
+            remedy=f"give only fields of the split, as JSON: {', '.join(known)}",
         )
     return {**known, **fields}
 
 
 class EditApplication:
-    """Applies edits to the state of one source; remembers none of them."""
+    """Applies edits to the state of one source; keeps no state itself."""
 
     def __init__(self, editing: Editing[Any], storage: CheckpointStorage, codec: SnapshotCodec) -> None:
         self._editing = editing
@@ -52,13 +52,13 @@ class EditApplication:
     def apply(
         self, request: EditRequest, standing: Snapshot[Any], at: Offset, state_after: StateAfter
     ) -> Edited[Any]:
-        """What the edit makes of the state.
+        """The state with the edit applied.
 
         Args:
             standing, at: the state between two batches, and the checkpoint that it follows.
 
         Raises:
-            EditError, StateError: it cannot be done; nothing was changed.
+            EditError, StateError: the edit cannot be applied; nothing was changed.
         """
         edited = self._dispatched(request, standing, at, state_after)
         self._storage.check_storable(edited.snapshot)
@@ -94,17 +94,17 @@ class EditApplication:
         return by_ids[request.operation](standing, split_ids)
 
     def _with_fields(self, split: Any, fields: Mapping[str, Any]) -> Any:
-        """The split with other values in some of its fields, checked by the split's type."""
+        """The split with new values in some of its fields, validated by the split's type."""
         known: Any = msgspec.json.decode(self._codec.encode_split(split))
         version = self._editing.enumerator_type.split_version
         try:
             changed = msgspec.json.encode(changed_fields(known, fields))
             return self._codec.decode_split(version, msgspec.Raw(changed))
         except CorruptStateError as error:
-            raise EditError(f"{dict(fields)} is no position: {error.what}") from error
+            raise EditError(f"{dict(fields)} is not a valid position: {error.what}") from error
 
     def _planned(self, request: EditRequest, at: Offset) -> Iterable[Any]:
-        """The splits that are to be replayed, as the plans of their batches have them, oldest first."""
+        """The splits to replay, as in the plans of their batches, oldest batch first."""
         plans = {_offset(name, at): frozenset(wanted) for name, wanted in request.plans.items()}
         offsets = sorted(plans, key=lambda offset: offset.checkpoint_id)
         if not offsets:
@@ -113,21 +113,21 @@ class EditApplication:
         for offset in offsets:
             if offset not in line:
                 raise EditError(
-                    f"checkpoint {offset.name} is not on the way to {at.name}: the query went back from it",
-                    remedy="ask for the edit again",
+                    f"checkpoint {offset.name} is not an ancestor of {at.name}: the query was reset",
+                    remedy="plan and submit the edit again",
                 )
             splits = self._splits_in(offset, self._storage.read(offset))
             yield from (split for split in splits if split.split_id in plans[offset])
 
     def _splits_in(self, offset: Offset, document: CheckpointDocument) -> Iterator[Any]:
-        """The splits that the batch of a checkpoint had."""
+        """The splits in the batch of a checkpoint."""
         for _, segment in document.plan_segments(self._storage.segment_loader(offset, document)):
             yield from self._codec.decode_splits(document.source.split_version, segment)
 
 
 def _offset(text: str | None, at: Offset) -> Offset:
-    """The checkpoint of this name, in the lineage that the source is in."""
+    """The checkpoint with this name, in the source's lineage."""
     name = CheckpointName.parse(text or "")
     if name is None or at.lineage is None:
-        raise EditError(f"{text!r} is not the name of a checkpoint", remedy="withdraw the edit; ask again")
+        raise EditError(f"{text!r} is not the name of a checkpoint", remedy="withdraw and resubmit the edit")
     return Offset(checkpoint_id=name.checkpoint_id, lineage=at.lineage, name=name)

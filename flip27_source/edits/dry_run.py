@@ -1,6 +1,6 @@
 """Planning an edit: a dry run over the stored state, split by split. Changes nothing.
 
-What is found here is what is done: the request names the splits, whatever comes later.
+The request names the splits that the dry run found; later splits are not part of the edit.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from ..registry import find_enumerator
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage, find_lineages
-from ..state_tables.history import History, Line, StoredSplit, canonical
-from ..state_tables.predicates import Asked
+from ..state_tables.history import Ancestry, History, StoredSplit, canonical
+from ..state_tables.predicates import Predicate
 from .selection import Candidate, Change, Selection, live, planned, quarantined, to_be_read
 
-_AGAIN = "rows that were delivered come again"
+_AGAIN = "rows that were already delivered are delivered again"
 _NO_SIDE_EFFECTS = (
-    "side effects that are still due on what is read again (archive, delete) will not happen; files that are "
-    "gone already do not come back"
+    "pending side effects on splits that are read again (archive, delete) will not happen; files that were "
+    "already deleted are not restored"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditPlan:
-    """What an edit would do; nothing is done before it is submitted.
+    """What an edit would do; nothing happens before the plan is submitted.
 
     Attributes:
         changes: split by split, as of the newest checkpoint.
-        notes: what else there is to know.
+        notes: further consequences of the edit.
     """
 
     request: EditRequest
@@ -51,10 +51,10 @@ class EditPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
-    """What is there to be edited."""
+    """The stored state that an edit starts from."""
 
     history: History
-    line: Line
+    line: Ancestry
     head: CheckpointDocument
 
     @property
@@ -81,22 +81,22 @@ def plan(
     position: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> EditPlan:
-    """What an edit would change: a dry run.
+    """Plan an edit: a dry run that shows what it would change.
 
     Args:
         operation: ``skip``, ``replay``, ``rewind``, ``set-position``, ``quarantine retry``,
             ``quarantine drop`` or ``forget``.
         state: the query's state location or its Spark checkpoint.
-        why: kept in the history. who: the same; the user and the host when None.
-        lineage: which of several queries that share a state location.
-        splits, glob, since, until: the splits, by id, by a glob on the id, by when the checkpoint was
-            made that read them; times without a zone are local. A split has to be all that is given.
-        to_checkpoint, to_time: of a rewind: a retained checkpoint, or the last one made until then.
-        position: of set-position: fields of the split and their new values.
+        why: the reason, stored in the history. who: the author, stored too; user and host if None.
+        lineage: the lineage, if several queries share a state location.
+        splits, glob, since, until: select splits by id, by a glob on the id, and by the time of the
+            checkpoint that read them; times without a zone are local. A split must meet all conditions.
+        to_checkpoint, to_time: for a rewind: a retained checkpoint, or the last one up to that time.
+        position: for set-position: fields of the split and their new values.
         storage_options: for the file system, as the source's ``storage.*`` options.
 
     Raises:
-        EditError: it cannot be done, or asks for something that is not there.
+        EditError: the edit is not possible, or selects something that does not exist.
         StateLocationError, OptionError, StateError: the state cannot be found or read.
     """
     chosen = _operation(operation)
@@ -104,7 +104,7 @@ def plan(
     found = only_lineage(state, lineage, options)
     ground = _ground(found, options)
     if not why.strip():
-        raise EditError("an edit needs a reason, which its history shows", remedy="say why")
+        raise EditError("an edit needs a reason, which the history shows", remedy="give the reason (--why)")
     request = EditRequest(
         request_id=str(uuid.uuid4()),
         lineage=found.folder,
@@ -118,12 +118,16 @@ def plan(
         selection = Selection(split_ids=tuple(splits), glob=glob, since=since, until=until)
         if not selection.is_empty:
             raise EditError(
-                f"a rewind is of the whole source, and {selection} was selected", remedy="replay those splits"
+                f"a rewind applies to the whole source, but {selection} was selected",
+                remedy="replay those splits instead",
             )
         request, changes, notes = _rewind(ground, request, to_checkpoint, _aware(to_time))
     else:
         if to_checkpoint is not None or to_time is not None:
-            raise EditError(f"{chosen} goes back to no checkpoint", remedy="only rewind does: leave it out")
+            raise EditError(
+                f"{chosen} takes no checkpoint or time to go back to",
+                remedy="remove it: only rewind takes one",
+            )
         selection = Selection(
             split_ids=tuple(dict.fromkeys(splits)), glob=glob, since=_aware(since), until=_aware(until)
         )
@@ -136,26 +140,26 @@ def plan(
 
 
 def only_lineage(state: str, lineage: str | None, storage_options: Mapping[str, Any]) -> Lineage:
-    """The one lineage that is meant.
+    """The only lineage, or the one named ``lineage``.
 
     Raises:
-        EditError: there are several, or it is none that a query goes on with.
+        EditError: there are several, or no query can continue with the lineage.
     """
     found = find_lineages(state, storage_options, only=lineage)
     if len(found) > 1:
         raise EditError(
-            f"{redacted(state)} holds several lineages: {', '.join(item.name for item in found)}",
-            remedy="say which one by lineage (--lineage)",
+            f"{redacted(state)} contains several lineages: {', '.join(item.name for item in found)}",
+            remedy="choose one (--lineage)",
         )
     (one,) = found
     if one.is_savepoint:
         raise EditError(
             f"{redacted(state)} is a savepoint, which never changes",
-            remedy="start a query from it, and edit the state of that one",
+            remedy="start a query from the savepoint, and edit the state of that query",
         )
     if one.parent is None:
         raise EditError(
-            f"the state of {one.name} is inside Spark's offset log, where no edit reaches it",
+            f"the state of {one.name} is inside Spark's offset log, where it cannot be edited",
             remedy="edits need a state location: set stateLocation on a new query",
         )
     return one
@@ -166,7 +170,7 @@ def _operation(given: EditOperation | str) -> EditOperation:
         return EditOperation(given)
     except ValueError:
         raise EditError(
-            f"there is no edit {given!r}", remedy=f"use one of: {', '.join(EditOperation)}"
+            f"{given!r} is not an edit operation", remedy=f"use one of: {', '.join(EditOperation)}"
         ) from None
 
 
@@ -184,7 +188,7 @@ def _aware(given: dt.datetime | None) -> dt.datetime | None:
 
 
 def _class_of(head: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
-    """The enumerator's class, where its name leads to it from here."""
+    """The enumerator's class; None if it cannot be found here by its name."""
     try:
         return find_enumerator(head.source.enumerator)
     except RegistryError:
@@ -199,30 +203,30 @@ def _check(
 ) -> None:
     if selection.is_empty:
         raise EditError(
-            f"{operation} of which splits?",
-            remedy="select them by id (--split), --glob, or --since and --until",
+            f"no splits are selected for {operation}",
+            remedy="select splits by id (--split), --glob, or --since and --until",
         )
     if selection.has_time and operation in (EditOperation.SKIP, EditOperation.SET_POSITION):
         raise EditError(
-            f"a time selects splits by the batch that has read them, and {operation} is of splits that are "
-            "still to be read",
-            remedy="select them by id or glob",
+            f"a time selects splits by the batch that has read them, but {operation} applies to splits that "
+            "have not been read yet",
+            remedy="select splits by id or glob",
         )
     if (position is None) != (operation is not EditOperation.SET_POSITION):
         raise EditError(
             f"{operation} " + ("needs a position" if position is None else "takes no position"),
-            remedy='a position is for set-position alone: fields of the split, such as {"next": 500}',
+            remedy='only set-position takes a position: fields of the split, such as {"next": 500}',
         )
     if enumerator is None:
         return
     if operation is EditOperation.FORGET and not issubclass(enumerator, ForgetsSplits):
         raise EditError(
             f"{enumerator.__qualname__} cannot forget splits: it has no forget_splits",
-            remedy="replay them, or rewind the source",
+            remedy="replay the splits, or rewind the source",
         )
     if operation is EditOperation.REPLAY and enumerator.bound_split is not SplitEnumerator.bound_split:
         raise EditError(
-            f"{enumerator.__qualname__} cuts its splits by bound_split: a range of one cannot be replayed",
+            f"{enumerator.__qualname__} bounds its splits (bound_split): their ranges cannot be replayed",
             remedy="set the position of the split, or rewind the source",
         )
 
@@ -251,12 +255,12 @@ def _set_position(ground: _Ground, request: EditRequest, selection: Selection) -
         unknown = [name for name in fields if name not in item.split.fields]
         if unknown or "split_id" in fields:
             raise EditError(
-                f"split {item.split.split_id} has no position {', '.join(unknown or ['split_id'])}",
-                remedy=f"give fields of the split, which is {item.split.text}; its id stays",
+                f"split {item.split.split_id} has no position field {', '.join(unknown or ['split_id'])}",
+                remedy=f"give fields of the split, which is {item.split.text}; its id cannot change",
             )
-        then = f"goes on at {canonical({**item.split.fields, **fields})}"
+        then = f"continues at {canonical({**item.split.fields, **fields})}"
         changes.append(Change(split_id=item.split.split_id, now=item.now, then=then))
-    note = "rows come again where the new position is before the old one, and are left out where it is behind"
+    note = "rows are delivered again if the new position is before the old one, and skipped if it is after it"
     return _by_ids(request, chosen), changes, [note]
 
 
@@ -272,20 +276,20 @@ def _drop(ground: _Ground, request: EditRequest, selection: Selection) -> _Plann
 
 def _forget(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
     candidates = list(planned(ground.history, ground.line, selection.asked))
-    notes = [f"what discovery finds again is read again: {_AGAIN}"]
+    notes = [f"splits that discovery finds again are read again: {_AGAIN}"]
     there = {item.split.split_id for item in candidates}
     unknown = [name for name in selection.split_ids if name not in there]
     if unknown and not selection.has_time and selection.glob is None:
         notes.append(
-            f"{len(unknown)} of the splits are in no retained batch: whether the enumerator knows them is "
-            "seen when the edit is applied"
+            f"{len(unknown)} of the splits are in no retained batch: the query checks whether the enumerator "
+            "knows them when it applies the edit"
         )
         candidates += [
             Candidate(split=StoredSplit(split_id=name, text="", fields={}), now="is in no retained batch")
             for name in unknown
         ]
     chosen = selection.chosen(candidates, "that a retained batch has read")
-    return _by_ids(request, chosen), _changes(chosen, "is not known any more"), notes
+    return _by_ids(request, chosen), _changes(chosen, "is forgotten"), notes
 
 
 _BY_SPLITS: dict[EditOperation, Callable[[_Ground, EditRequest, Selection], _Planned]] = {
@@ -302,17 +306,20 @@ def _rewind(
     ground: _Ground, request: EditRequest, to_checkpoint: int | None, to_time: dt.datetime | None
 ) -> _Planned:
     if (to_checkpoint is None) == (to_time is None):
-        raise EditError("rewind to where?", remedy="give a checkpoint (--checkpoint) or a time (--until)")
+        raise EditError(
+            "a rewind needs a target: either a checkpoint or a time",
+            remedy="give a checkpoint (--to-checkpoint) or a time (--to-time)",
+        )
     target = _target(ground, to_checkpoint, to_time)
-    after = Asked(lowest=target.checkpoint_id + 1)
+    after = Predicate(lowest=target.checkpoint_id + 1)
     read_again = planned(ground.history, ground.line, after)
     notes = [
-        f"the source stands at checkpoint {ground.name.checkpoint_id}, goes back to {target.checkpoint_id}",
+        f"the source goes back from checkpoint {ground.name.checkpoint_id} to {target.checkpoint_id}",
         _AGAIN,
         _NO_SIDE_EFFECTS,
     ]
     selected = f"to checkpoint {target.checkpoint_id}"
-    selected += "" if to_time is None else f", the last one until {to_time.isoformat()}"
+    selected += "" if to_time is None else f", the last one up to {to_time.isoformat()}"
     request = replace(request, checkpoint=str(target), selected=selected)
     return request, _changes(read_again, "is found and read again"), notes
 
@@ -327,19 +334,17 @@ def _target(ground: _Ground, to_checkpoint: int | None, to_time: dt.datetime | N
         found = [name for name in names if _made_ms(ground.history, name) <= until_ms]
     if found:
         return found[-1]
-    what = (
-        f"checkpoint {to_checkpoint}" if to_time is None else f"a checkpoint made until {to_time.isoformat()}"
-    )
-    retained = "there is none before the present one"
+    what = f"checkpoint {to_checkpoint}" if to_time is None else f"a checkpoint up to {to_time.isoformat()}"
+    retained = "there is no checkpoint before the current one"
     if names:
         oldest = dt.datetime.fromtimestamp(_made_ms(ground.history, names[0]) / 1000, dt.UTC)
         retained = (
-            f"retained are {names[0].checkpoint_id} to {names[-1].checkpoint_id}, the oldest made "
-            f"{oldest.isoformat(timespec='seconds')}"
+            f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained, the oldest "
+            f"made at {oldest.isoformat(timespec='seconds')}"
         )
     raise EditError(
         f"the source cannot be rewound to {what}",
-        remedy=f"{retained}; retainedCheckpoints says how many are kept",
+        remedy=f"{retained}; option retainedCheckpoints sets how many are kept",
     )
 
 

@@ -1,4 +1,4 @@
-"""Edits that wait: submitting, listing and withdrawing their requests."""
+"""Pending edits: submits, lists and withdraws their requests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .dry_run import EditPlan, only_lineage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingEdit:
-    """A request that is there.
+    """An existing request.
 
     Attributes:
-        request: None where it cannot be read. error: why not, or why it was not done.
-        applied_in: the checkpoint that has applied it, whose batch is not known to be complete.
+        request: None if it cannot be read. error: why it cannot be read, or why it failed.
+        applied_in: the checkpoint that has applied it; the batch of that checkpoint may not be complete.
     """
 
     request_id: str
@@ -30,10 +30,10 @@ class PendingEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithdrawnEdit:
-    """What came of a withdrawal.
+    """The result of a withdrawal.
 
     Attributes:
-        applied_in: the checkpoint that had applied it before; None when it never happens.
+        applied_in: the checkpoint that had already applied the edit; None if it is never applied.
     """
 
     request_id: str
@@ -41,10 +41,10 @@ class WithdrawnEdit:
 
 
 def submit(plan: EditPlan) -> str:
-    """Ask for what was planned; the id of the request.
+    """Submit a plan; return the id of the request.
 
-    It is applied at the next batch boundary: within ``requestInterval`` by a query that runs, and at
-    its next start by one that is stopped.
+    The query applies it at the next batch boundary: a running query within ``requestInterval``, a
+    stopped one at its next start.
     """
     store = plan.lineage.store(plan.storage_options)
     assert store is not None
@@ -55,7 +55,7 @@ def submit(plan: EditPlan) -> str:
 def pending(
     *, state: str, lineage: str | None = None, storage_options: Mapping[str, Any] | None = None
 ) -> list[PendingEdit]:
-    """The requests that wait, in the order in which they will be applied; unreadable ones last."""
+    """The waiting requests, in the order in which they will be applied; then unreadable and failed ones."""
     requests, history = _opened(state, lineage, storage_options)
     found = requests.waiting()
     applied = _applied(history) if found.edits else {}
@@ -82,10 +82,10 @@ def withdraw(
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> WithdrawnEdit:
-    """Take a request back; says so when it was applied meanwhile.
+    """Withdraw a request; the result says if it was applied meanwhile.
 
     Args:
-        request_id: as ``submit`` and ``pending`` have it, or the beginning of it.
+        request_id: the id from ``submit`` or ``pending``, or the beginning of it.
 
     Raises:
         EditError: there is no such request, and no retained checkpoint has applied it.
@@ -96,13 +96,13 @@ def withdraw(
     there = (*(edit.request_id for edit in found.edits), *found.damaged, *found.unread, *failed)
     matching = [name for name in there if name.startswith(request_id)]
     if len(matching) > 1:
-        raise EditError(f"{request_id} begins {len(matching)} requests", remedy="give more of the id")
+        raise EditError(f"{len(matching)} requests start with {request_id}", remedy="give more of the id")
     for name in matching:
         requests.delete(name)
     name = matching[0] if matching else request_id
     applied_in = _applied(history).get(name)
     if not matching and applied_in is None:
-        raise EditError(f"there is no request {request_id}", remedy="see what waits: flip27 edit list")
+        raise EditError(f"there is no request {request_id}", remedy="list the requests: flip27 edit list")
     return WithdrawnEdit(request_id=name, applied_in=applied_in)
 
 
@@ -117,7 +117,7 @@ def _opened(
 
 
 def _applied(history: History) -> dict[str, int]:
-    """The retained checkpoints that name requests as applied, by request."""
+    """The retained checkpoints that have applied requests, by request."""
     found: dict[str, int] = {}
     for name in history.line().names:
         document = history.document(name)

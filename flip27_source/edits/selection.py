@@ -1,6 +1,6 @@
-"""Selection: which splits an edit is about, and the splits that can be chosen for each operation.
+"""Selection: selects the splits of an edit from the candidates for its operation.
 
-Reads stored state as the views do: no class of the source is needed, and nothing is written.
+Reads stored state like the views: the classes of the source are not needed, and nothing is written.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import msgspec
 from ..errors import EditError
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
-from ..state_tables.held_splits import held_pages
-from ..state_tables.history import COMPLETE, History, Line, StoredSplit
-from ..state_tables.predicates import EVERYTHING, Asked
+from ..state_tables.history import COMPLETE, Ancestry, History, StoredSplit, held_pages
+from ..state_tables.predicates import EVERYTHING, Predicate
 from ..state_tables.split_rows import LIVE, QUARANTINED, RETURNED, WAITING, quarantine_rows, shares
 
 _SHOWN = 10
@@ -28,8 +27,8 @@ class Change:
     """What an edit would do to one split.
 
     Attributes:
-        now: its status, as in the view ``splits``, and details. then: what would become of it.
-        checkpoint_id: the checkpoint whose batch had it; None for what no batch had.
+        now: the split's present status. then: its status after the edit.
+        checkpoint_id: the checkpoint whose batch contained it; None if no batch did.
     """
 
     split_id: str
@@ -40,11 +39,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A split that can be chosen.
+    """A split that can be selected.
 
     Attributes:
-        now: its status, as in the view ``splits``, and details.
-        name, made_ms: the checkpoint whose batch had it, and when that was made; None for none.
+        now: its present status.
+        name, made_ms: name and time of the checkpoint whose batch contained it; None if no batch did.
     """
 
     split: StoredSplit
@@ -55,9 +54,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Splits by id, by a glob on the id, by when the checkpoint was made that read them.
+    """Selects splits by id, by a glob on the id, and by the time of the checkpoint that read them.
 
-    A split has to be all that is given.
+    A split must meet all given conditions.
     """
 
     split_ids: tuple[str, ...] = ()
@@ -67,18 +66,18 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is given at all."""
+        """Whether no condition is given."""
         return not self.split_ids and self.glob is None and not self.has_time
 
     @property
     def has_time(self) -> bool:
-        """Whether a time is given."""
+        """Whether the selection has a time condition."""
         return self.since is not None or self.until is not None
 
     @property
-    def asked(self) -> Asked:
-        """What spares reading."""
-        return Asked(split_ids=frozenset(self.split_ids)) if self.split_ids else EVERYTHING
+    def asked(self) -> Predicate:
+        """The predicate that limits what is read."""
+        return Predicate(split_ids=frozenset(self.split_ids)) if self.split_ids else EVERYTHING
 
     def __str__(self) -> str:
         ids, more = self.split_ids[:_SHOWN], len(self.split_ids) - _SHOWN
@@ -98,25 +97,25 @@ class Selection:
         )
 
     def chosen(self, candidates: Iterable[Candidate], what: str) -> list[Candidate]:
-        """The selected ones.
+        """The selected candidates.
 
         Raises:
-            EditError: there is none, or one that was named is not there, or its id is not known.
+            EditError: no split matches, a split given by id is missing, or a split has no stored id.
         """
         found = [candidate for candidate in candidates if self.has(candidate)]
         there = {candidate.split.split_id for candidate in found}
         missing = [split_id for split_id in self.split_ids if split_id not in there]
         if missing or not found:
-            named = f": {', '.join(missing[:_SHOWN])}" if missing else f" that is selected by {self}"
+            named = f": {', '.join(missing[:_SHOWN])}" if missing else f" and matches {self}"
             raise EditError(
                 f"there is no split {what}{named}",
-                remedy="see which there are: flip27 state splits, or the view splits of flip27_state",
+                remedy="list the splits: flip27 state splits, or the view splits of flip27_state",
             )
         for candidate in found:
             if candidate.split.split_id == candidate.split.text:
                 raise EditError(
                     f"the id of split {candidate.split.text:.200} is computed by its class and not stored",
-                    remedy="splits of such a source cannot be edited one by one; rewind it",
+                    remedy="splits of such a source cannot be edited one by one: rewind the source",
                 )
         return found
 
@@ -128,7 +127,7 @@ class Selection:
 
 
 def to_be_read(history: History, name: CheckpointName, head: CheckpointDocument) -> Iterator[Candidate]:
-    """Splits that wait, that the enumerator holds, and live ones; ``head`` is the newest document."""
+    """Waiting splits, splits that the enumerator holds, and live splits; ``head`` is the newest document."""
     for block in head.raw.ledger.waiting:
         for split in history.splits(name, head, block.splits) or ():
             yield Candidate(split=split, now=WAITING)
@@ -138,14 +137,14 @@ def to_be_read(history: History, name: CheckpointName, head: CheckpointDocument)
 
 
 def live(head: CheckpointDocument) -> Iterator[Candidate]:
-    """Splits that go on from batch to batch."""
+    """Live splits, which are read further in each batch."""
     for raw in head.raw.ledger.live:
         split = StoredSplit.of(raw)
         yield Candidate(split=split, now=f"{LIVE} at {split.text}")
 
 
-def planned(history: History, line: Line, asked: Asked) -> Iterator[Candidate]:
-    """Splits that retained batches had and read, in the order of the batches."""
+def planned(history: History, line: Ancestry, asked: Predicate) -> Iterator[Candidate]:
+    """Splits that retained batches have read, in the order of the batches."""
     for share in shares(history, line, asked):
         for split in share.splits:
             is_complete = line.status[share.name] == COMPLETE
@@ -154,8 +153,8 @@ def planned(history: History, line: Line, asked: Asked) -> Iterator[Candidate]:
                 yield Candidate(split=split, now=status, name=share.name, made_ms=share.document.timestamp_ms)
 
 
-def quarantined(history: History, line: Line) -> Iterator[Candidate]:
-    """Splits that were set aside."""
+def quarantined(history: History, line: Ancestry) -> Iterator[Candidate]:
+    """Quarantined splits."""
     names = {name.checkpoint_id: name for name in line.names}
     for row in quarantine_rows(history, EVERYTHING):
         name = names.get(row["checkpoint_id"])

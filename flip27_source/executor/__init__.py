@@ -1,6 +1,6 @@
-"""The executor: what runs inside one Spark task.
+"""The executor: code that runs inside one Spark task.
 
-Open `subtask` first: the splits of one subtask, read in order; `retries` is where a later attempt stops, and
-`quarantine` what becomes of a split that cannot be read. Nothing here is imported by the driver's process,
-and nothing here knows the coordinator: a task knows its partition and the state location.
+Open `subtask` first: it reads the splits of one subtask in order. `retries` decides where a later attempt
+stops, and `quarantine` handles splits that cannot be read. The driver's process does not import this package,
+and this package does not know the coordinator: a task knows only its partition and the state location.
 """

@@ -1,7 +1,7 @@
-"""Rows that are held back until it is known that they may be given, in memory of a bounded size.
+"""Rows that are held back until they may be delivered, in bounded memory.
 
-Arrow batches that do not fit are in a temporary file. It has no name, so nothing of it is left however the
-process ends.
+Arrow batches that do not fit into memory go to a temporary file. The file has no name, so it disappears
+however the process ends.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from .split_read import Item
 
 BATCHES_BYTES = 64 * 1024 * 1024
-"""How much of Arrow batches is held in memory."""
+"""Maximum size of Arrow batches that are held in memory."""
 
 TUPLES_BYTES = 256 * 1024 * 1024
-"""How much of rows that are tuples is held at all: nothing stores any Python value as it is."""
+"""Maximum size of tuples that are held; they stay in memory, as not every Python value can be stored."""
 
 _TUPLE_BYTES = 200
-"""What a row that is a tuple costs beside its texts."""
+"""Assumed size of a tuple without its texts."""
 
 
 class HeldRows:
-    """Rows of one schema, in their order: batches, or tuples.
+    """Rows of one schema, in order: batches or tuples.
 
     Args:
-        what: whose rows they are, for messages.
+        what: the owner of the rows, for messages.
     """
 
     def __init__(self, what: str) -> None:
@@ -47,7 +47,7 @@ class HeldRows:
         """Hold one more batch or row.
 
         Raises:
-            HeldRowsError: there is no room for it.
+            HeldRowsError: there is no room for the batch or row.
         """
         if self._writer is not None and isinstance(item, pa.RecordBatch):
             self._write(item)
@@ -60,7 +60,7 @@ class HeldRows:
             self._spill(item.schema)
 
     def given(self) -> Iterator[Item]:
-        """All rows, which are then held no longer."""
+        """Yield all rows and release them."""
         yield from self._items
         self._items = []
         self._bytes = 0
@@ -69,7 +69,7 @@ class HeldRows:
             self.close()
 
     def close(self) -> None:
-        """Forget the rows."""
+        """Discard the rows."""
         self._items = []
         self._bytes = 0
         file, self._file, self._writer = self._file, None, None
@@ -114,23 +114,23 @@ class HeldRows:
     def _check_tuples(self) -> None:
         if self._bytes > TUPLES_BYTES:
             raise HeldRowsError(
-                f"{self._what}: more than {TUPLES_BYTES >> 20} MiB of tuples have to be held back until it "
-                "is known that they may be given",
-                remedy="have the reader yield Arrow batches, which need not be held in memory, or Progress "
+                f"{self._what}: more than {TUPLES_BYTES >> 20} MiB of tuples would have to be held back in "
+                "memory until they may be delivered",
+                remedy="have the reader yield Arrow batches, which can be held on disk, or yield Progress "
                 "more often; or set onSplitError=fail, which holds nothing back",
             )
 
     def _no_room(self, error: OSError) -> HeldRowsError:
         return HeldRowsError(
-            f"{self._what}: rows that have to be held back until it is known that they may be given do not "
-            f"fit into a temporary file in {tempfile.gettempdir()}: {error}",
-            remedy="make room there, or set TMPDIR for the executors to a directory with more; or set "
+            f"{self._what}: rows that have to be held back until they may be delivered do not fit into a "
+            f"temporary file in {tempfile.gettempdir()}: {error}",
+            remedy="free space there, or set TMPDIR for the executors to a directory with more space; or set "
             "onSplitError=fail, which holds nothing back",
         )
 
 
 def bytes_of(item: Item) -> int:
-    """What a batch or a row takes in memory, nearly."""
+    """Approximate size of a batch or a row in memory."""
     if isinstance(item, pa.RecordBatch):
         return int(item.nbytes)
     return _TUPLE_BYTES + sum(map(_bytes_of_value, item))

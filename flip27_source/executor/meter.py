@@ -1,4 +1,4 @@
-"""Meter: counts what a subtask gives to Spark."""
+"""Meter: counts the rows and bytes that a subtask passes to Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .split_read import Item
 
 
 class Meter:
-    """Rows, bytes of Arrow data, and the largest event time where a column is named."""
+    """Rows, bytes of Arrow data, and the largest event time if an event time column is set."""
 
     def __init__(self, event_time_column: str | None = None) -> None:
         self._column = event_time_column
@@ -21,7 +21,7 @@ class Meter:
         self.bytes = 0
 
     def count(self, item: Item) -> None:
-        """Count a batch, or one row."""
+        """Count a batch or a row."""
         if not isinstance(item, pa.RecordBatch):
             self.rows += 1
             return
@@ -32,21 +32,21 @@ class Meter:
 
     @property
     def max_event_time(self) -> str | None:
-        """The largest event time, ISO 8601; None when there was none."""
+        """The largest event time, ISO 8601; None if no event time was found."""
         if isinstance(self._latest, dt.datetime):
             return self._latest.isoformat(timespec="microseconds")
         return None if self._latest is None else str(self._latest)
 
     def _look_at(self, batch: pa.RecordBatch, column: str) -> None:
-        import pyarrow.compute as pc  # only here: it takes its time to import
+        import pyarrow.compute as pc  # imported here because the import is slow
 
         index = batch.schema.get_field_index(column)
         kind = batch.schema.field(index).type if index >= 0 else None
         if kind is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
             raise OptionError(
-                f"eventTimeColumn is {column!r}, and the columns with times are "
+                f"eventTimeColumn is {column!r}, but the columns with times are "
                 f"{[f.name for f in batch.schema if pa.types.is_temporal(f.type)]}",
-                remedy="name a column of type timestamp or date",
+                remedy="set eventTimeColumn to a column of type timestamp or date",
             )
         largest = pc.max(batch.column(index)).as_py()
         if largest is not None and (self._latest is None or largest > self._latest):

@@ -1,9 +1,9 @@
-"""Quarantine: splits that cannot be read are set aside or left out, all of their rows or none (R12).
+"""Quarantine: sets aside or skips splits that cannot be read; delivers all rows of a split or none (R12).
 
-What a split yields is held back until it has ended, up to a limit; so a failure costs nothing but
-the attempt to read it. A split too large for that is read for real at once; when it fails then,
-the task fails with it, and the next attempt, which finds the failure on record, reads it once
-without giving rows, and again with them when that went well.
+The rows of a split are held back until the split has ended, up to a size limit, so that a failure only
+costs the attempt. The rows of a larger split are delivered while it is read. If it then fails, the task
+fails too; the next attempt finds the recorded failure, reads the split once without delivering rows, and
+reads it again, with rows, if that succeeded.
 """
 
 from __future__ import annotations
@@ -17,40 +17,50 @@ from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import (
     AttemptError,
+    DataLossError,
     QuarantineError,
     kept_text,
 )
 from ..snapshots.failure_counts import FailureLog, FailureRecord
 from .held_rows import bytes_of
+from .loss_reports import LossReports
 from .split_read import Item, Reading
 
 _log = logging.getLogger("flip27_source")
 
 HELD_BACK_BYTES = 64 * 1024 * 1024
-"""How much of one split is held back in memory."""
+"""Maximum size of the rows of one split that are held back in memory."""
 
 
 class Quarantine:
-    """Reads splits of one subtask so that those which cannot be read harm nobody else.
+    """Reads the splits of one subtask so that an unreadable split does not affect the others.
 
     Args:
-        log: failures of other attempts; None where nothing is stored, and every split that is too
+        log: failures of other attempts; None if nothing is stored: then every split that is too
             large to be held back is read twice.
+        losses: takes those of splits that are left out because their data is gone.
     """
 
     def __init__(
-        self, policy: SplitErrorPolicy, log: FailureLog | None, *, subtask_id: int, attempt_number: int
+        self,
+        policy: SplitErrorPolicy,
+        log: FailureLog | None,
+        losses: LossReports,
+        *,
+        subtask_id: int,
+        attempt_number: int,
     ) -> None:
         self._policy = policy
         self._log = log
         self._subtask_id = subtask_id
+        self._losses = losses
         self._attempt_number = attempt_number
         self._set_aside = 0
 
     def read(self, split_id: str, reading: Callable[[], Reading], *, demanded: bool) -> Reading:
         """What ``reading()`` yields and returns; FAILED or IGNORED after ``maxSplitAttempts`` failures.
 
-        ``demanded``: the attempt that reported first has read it, so this one has to (R5).
+        ``demanded``: the attempt that reported first has read the split, so this one must too (R5).
         """
         tries = 0
         while True:
@@ -62,7 +72,7 @@ class Quarantine:
                     held.append(item)
                     size += bytes_of(item)
                 if self._log is None or self._log.count(split_id):
-                    # It may fail, or has before: read it to its end without giving rows, then again.
+                    # The split may fail, or has failed before: read it without delivering rows, then again.
                     held.clear()
                     _exhaust(run)
                     run = reading()
@@ -95,7 +105,7 @@ class Quarantine:
             raise
 
     def _failed(self, split_id: str, error: Exception) -> int:
-        """Put a failure on record; how many there are, 0 where there is no record."""
+        """Record a failure and return the number of failures; 0 if nothing is recorded."""
         if self._log is None:
             return 0
         record = FailureRecord(
@@ -111,9 +121,13 @@ class Quarantine:
         self, split_id: str, outcome: SplitStatus, error: Exception, attempts: int
     ) -> SplitResult[Any]:
         if outcome is SplitStatus.IGNORED:
-            _log.warning("split %s cannot be read and is left out: %s", split_id, kept_text(error))
+            _log.warning("split %s cannot be read and is skipped: %s", split_id, kept_text(error))
         else:
             self._check_limit(split_id, error)
+        if self._policy.is_reported_loss(error):
+            self._losses.report(
+                error.what if isinstance(error, DataLossError) else kept_text(error), split_id
+            )
         return SplitResult(split_id=split_id, status=outcome, error=kept_text(error), attempts=attempts)
 
     def _check_limit(self, split_id: str, error: Exception) -> None:
@@ -123,16 +137,17 @@ class Quarantine:
             raise QuarantineError(
                 f"{self._set_aside} splits of one task cannot be read, more than "
                 f"maxQuarantinedSplits={limit}; the last one is {split_id!r}: {kept_text(error)}",
-                remedy="mend the cause and restart the query, or raise maxQuarantinedSplits; no row of "
+                remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
             ) from error
 
 
 def _has_been_read(split_id: str, error: Exception) -> AttemptError:
     return AttemptError(
-        f"the attempt that reported first has read split {split_id!r}, and this one cannot: "
+        f"the attempt that reported first has read split {split_id!r}, and this attempt cannot read it: "
         f"{kept_text(error)}",
-        remedy="put it back as it was: its rows may have arrived, so the batch is only repeated with them",
+        remedy="restore the split's data: its rows may already be in the sink, so the batch can only be "
+        "repeated with them",
     )
 
 

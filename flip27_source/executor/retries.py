@@ -1,7 +1,7 @@
-"""ReportingSubtask: reads a subtask and acknowledges its checkpoint (rules R4, R5).
+"""SubtaskAttempt: reads a subtask and acknowledges its checkpoint (rules R4, R5).
 
-The report is written when everything has been read and before the task can end well. An attempt
-that finds a report has to read exactly what that one says, and writes nothing.
+The report is written after the last row and before the task can succeed. An attempt that finds a
+report must read exactly the ranges in the report, and writes nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..snapshots.report_files import ReportPlace, ReportStorage, check_same_rang
 from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
+from .loss_reports import LossReports
 from .meter import Meter
 from .quarantine import Quarantine
 from .split_read import Item
@@ -34,7 +35,7 @@ _log = logging.getLogger("flip27_source")
 _NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED)
 
 
-class ReportingSubtask:
+class SubtaskAttempt:
     """One attempt of one subtask that reports."""
 
     def __init__(
@@ -54,6 +55,8 @@ class ReportingSubtask:
         self._sent: list[SourceEvent] = []
         self._meter = Meter(source.options[EVENT_TIME_COLUMN])
         results = () if self._first is None else self._first.results
+        policy = SplitErrorPolicy.of(source)
+        self._losses = LossReports(policy, context.checkpoint_id)
         self._context = replace(
             context,
             end_positions={
@@ -62,13 +65,14 @@ class ReportingSubtask:
                 if item.status in (SplitStatus.LIVE, SplitStatus.FINISHED)
             },
             event_sender=self._send,
+            loss_reporter=self._losses.report,
         )
-        policy = SplitErrorPolicy.of(source)
         self._quarantine = None
         if not policy.fails_always:
             self._quarantine = Quarantine(
                 policy,
                 FailureLog(store, place.lineage, place.name),
+                self._losses,
                 subtask_id=place.subtask_id,
                 attempt_number=context.attempt_number,
             )
@@ -76,7 +80,7 @@ class ReportingSubtask:
     def read(
         self, reader: SplitReader[Any], splits: Sequence[Any], events: Sequence[bytes]
     ) -> Iterator[Item]:
-        """The rows of the subtask; at their end the report is there."""
+        """The rows of the subtask; the report is written after the last row."""
         began = time.monotonic()
         reader.open(self._context)
         try:
@@ -93,7 +97,7 @@ class ReportingSubtask:
         self._acknowledge(len(splits), reading.results, time.monotonic() - began)
 
     def _send(self, event: SourceEvent) -> None:
-        self._storage.events.check(event)  # refused here, where the author sees who sent it
+        self._storage.events.check(event)  # refused here, so that the traceback shows the sender
         self._sent.append(event)
 
     def _acknowledge(self, splits: int, results: Sequence[SplitResult[Any]], duration_s: float) -> None:
@@ -102,6 +106,7 @@ class ReportingSubtask:
             subtask_id=self._context.subtask_id,
             results=tuple(results),
             events=tuple(self._sent),
+            losses=tuple(self._losses.losses),
             metrics=CheckpointMetrics(
                 rows=self._meter.rows,
                 bytes=self._meter.bytes,

@@ -1,4 +1,4 @@
-"""Gives Arrow batches the exact schema that Spark expects; free where they have it already."""
+"""Converts Arrow batches to the exact schema that Spark expects; costs nothing if they already have it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """``batch`` with the columns, order, types and nullability of ``schema``.
 
     Raises:
-        SchemaError: a column is missing, cannot be cast, or has nulls where none may be.
+        SchemaError: a column is missing, cannot be cast, or is NOT NULL and has nulls.
     """
     if batch.schema.equals(schema):
         return batch
@@ -29,7 +29,7 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     if not field.nullable and column.null_count:
         raise SchemaError(
             f"column {field.name!r} is NOT NULL in the schema and has {column.null_count} nulls",
-            remedy="drop NOT NULL from the schema, or mend the data",
+            remedy="remove NOT NULL from the schema, or correct the data",
         )
     if column.type.equals(field.type):
         return column
@@ -37,6 +37,6 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         return column.cast(field.type)
     except pa.ArrowException as error:
         raise SchemaError(
-            f"column {field.name!r} has type {column.type} and cannot become {field.type}: {error}",
+            f"column {field.name!r} has type {column.type} and cannot be cast to {field.type}: {error}",
             remedy="change the schema given to .schema(...), or the reader",
         ) from error

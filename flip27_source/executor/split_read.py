@@ -1,6 +1,6 @@
-"""Reading one split: errors that name it, rows in the right schema, and where its share ends.
+"""Reading one split: names the split in errors, converts rows to the schema, and ends its share of a batch.
 
-Generators of rows; what became of the split is what they return.
+The functions are generators: they yield rows and return the split's result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .held_rows import HeldRows
 from .spark_schema import conform
 
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
-"""What Spark takes: a batch, or one row as a tuple."""
+"""What Spark accepts: a batch, or one row as a tuple."""
 
 Reading: TypeAlias = Generator[Item, None, SplitResult[Any]]
 
@@ -28,7 +28,7 @@ Reading: TypeAlias = Generator[Item, None, SplitResult[Any]]
 def conformed(
     read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
 ) -> Iterator[Item | Progress[Any]]:
-    """What ``read(what)`` yields, in the schema; an error names the ``splits`` it was reading."""
+    """What ``read(what)`` yields, converted to the schema; an error names the ``splits``."""
     try:
         for item in read(what):
             if isinstance(item, pa.RecordBatch):
@@ -42,15 +42,15 @@ def conformed(
         more = f" and {len(splits) - 3} more" if len(splits) > 3 else ""
         raise SplitReadError(
             f"reading split {named}{more} failed: {type(error).__name__}: {error}",
-            remedy="mend the split or the reader; the batch is tried again when the query is "
-            "restarted, and no row of it was delivered",
+            remedy="fix the split or the reader, and restart the query: the batch is then tried again; no "
+            "row of it was delivered",
         ) from error
 
 
 def unmarked(
     items: Iterator[Item | Progress[Any]], *, reader: SplitReader[Any] | None = None
 ) -> Iterator[Item]:
-    """The rows of a split that is read whole, for readers that are known to report nothing."""
+    """The rows of splits that are read whole, in tasks that write no report."""
     try:
         for item in items:
             if not isinstance(item, Progress):
@@ -59,9 +59,9 @@ def unmarked(
                 raise _not_declared(reader)
     except ReturnSplit as returned:
         raise ContractError(
-            f"the reader returned a split ({returned}) and its tasks write no reports, by which it would "
-            "come back to the enumerator",
-            remedy="set taskReports=always with a stateLocation; a batch read has to read every split",
+            f"the reader returned a split ({returned}), but the source's tasks write no reports, which would "
+            "return the split to the enumerator",
+            remedy="set taskReports=always and a stateLocation; a batch read must read every split",
         ) from None
 
 
@@ -71,7 +71,7 @@ def read_whole(
     context: SourceReaderContext,
     first: SplitResult[Any] | None = None,
 ) -> Reading:
-    """A split that is read whole; ``first`` is what the report that counts says of it, if it does."""
+    """Read a whole split; ``first`` is its result in the report of an earlier attempt, if there is one."""
     if first is not None and first.status is not SplitStatus.FINISHED:
         return first
     began = False
@@ -84,7 +84,7 @@ def read_whole(
     except ReturnSplit:
         if began:
             raise ContractError(
-                f"the reader returned split {split.split_id!r} after rows of it",
+                f"the reader returned split {split.split_id!r} after it had yielded rows of the split",
                 remedy="raise ReturnSplit before the first row",
             ) from None
         return SplitResult(split_id=split.split_id, status=SplitStatus.RETURNED)
@@ -93,7 +93,7 @@ def read_whole(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitBudget:
-    """Where a split that the reader bounds ends its share of a batch; None means no limit."""
+    """Limits on a batch's share of a split that the reader bounds; None means no limit."""
 
     rows: int | None = None
     bytes: int | None = None
@@ -101,7 +101,7 @@ class SplitBudget:
     clock: Callable[[], float] = time.monotonic
 
     def used_up(self, rows: int, size: int, since: float) -> bool:
-        """Whether a split has had its share."""
+        """Whether a split has used up its share."""
         return (
             (self.rows is not None and rows >= self.rows)
             or (self.bytes is not None and size >= self.bytes)
@@ -119,13 +119,13 @@ def read_bounded(
     whole_pages: bool = False,
     check_position: Callable[[Any], None] | None = None,
 ) -> Reading:
-    """A split whose share of the batch ends at one of the reader's Progress marks (rule R5).
+    """Read a split up to one of the reader's Progress marks, where its share of the batch ends (rule R5).
 
     Args:
-        first: what the report that counts says of the split: this attempt ends there too.
-        whole_pages: hold rows back until the Progress that covers them; where reading fails
-            after such a one, the share ends there instead of failing.
-        check_position: refuses a position that cannot be stored; None where none is.
+        first: the split's result in the report of an earlier attempt: this attempt ends at the same place.
+        whole_pages: hold rows back until the Progress that covers them; if reading fails after a
+            Progress, the share ends at that Progress instead of failing.
+        check_position: raises if a position cannot be stored; None if no position is stored.
     """
     if first is not None and (
         first.status in (SplitStatus.RETURNED, SplitStatus.FAILED, SplitStatus.IGNORED)
@@ -166,7 +166,7 @@ _NOT_OF_THE_PAGE = (ContractError, AttemptError, HeldRowsError)
 
 
 class _Pages:
-    """How far the reading of a split has come, mark by mark."""
+    """The progress of reading a split, from one Progress mark to the next."""
 
     def __init__(self, split: Any, budget: SplitBudget, first: SplitResult[Any] | None) -> None:
         self._split_id: str = split.split_id
@@ -180,7 +180,7 @@ class _Pages:
         self.any_marked = False
 
     def count(self, item: Item) -> None:
-        """Rows that the next mark has to cover."""
+        """Count rows, which the next mark must cover."""
         if isinstance(item, pa.RecordBatch):
             self._rows += item.num_rows
             self._bytes += item.nbytes
@@ -188,24 +188,24 @@ class _Pages:
             self._rows += 1
 
     def mark(self, position: Any) -> None:
-        """A Progress: the rows so far are covered."""
+        """Handle a Progress: it covers all rows so far."""
         if position is not None and position.split_id != self._split_id:
             raise ContractError(
-                f"Progress of split {self._split_id!r} says split {position.split_id!r}",
-                remedy="keep split_id; only the position changes",
+                f"the reader of split {self._split_id!r} yielded a Progress for split {position.split_id!r}",
+                remedy="keep split_id; only the position may change",
             )
         if position == self._position and self._rows > self._rows_at_mark:
             raise ContractError(
                 f"the reader yielded {self._rows - self._rows_at_mark} rows of split {self._split_id!r} and "
-                f"a Progress at the position that it was at before: {position!r:.300}",
-                remedy="yield the position from which reading goes on without those rows",
+                f"then a Progress whose position has not changed: {position!r:.300}",
+                remedy="yield the position after those rows, from which reading continues",
             )
         self._position = position
         self._rows_at_mark = self._rows
         self.any_marked = True
 
     def ended(self) -> SplitResult[Any] | None:
-        """The result when the share ends at the newest mark, None when it goes on."""
+        """The result if the share ends at the last mark; None if reading continues."""
         if self._position is None:
             result: SplitResult[Any] = SplitResult(split_id=self._split_id, status=SplitStatus.FINISHED)
             return self._checked(result)
@@ -216,7 +216,7 @@ class _Pages:
         return None
 
     def exhausted(self, *, after_error: bool = False) -> SplitResult[Any]:
-        """The reader has no more for now, or could not go on."""
+        """The result after the reader has no more data for now, or failed."""
         if self._rows > self._rows_at_mark and not after_error:
             raise ContractError(
                 f"the reader of split {self._split_id!r} ended with "
@@ -227,10 +227,10 @@ class _Pages:
         return self._checked(self._live(caught_up=True))
 
     def returned(self) -> SplitResult[Any]:
-        """The reader gave the split back."""
+        """The result after the reader returned the split."""
         if self._rows or self.any_marked:
             raise ContractError(
-                f"the reader returned split {self._split_id!r} after rows or progress of it",
+                f"the reader returned split {self._split_id!r} after it had yielded rows or Progress",
                 remedy="raise ReturnSplit before the first row",
             )
         return self._checked(SplitResult(split_id=self._split_id, status=SplitStatus.RETURNED))
@@ -248,17 +248,17 @@ class _Pages:
             return result
         raise AttemptError(
             f"the attempt that reported first read split {self._split_id!r} up to "
-            f"{self._first.position or 'its end'!r:.300}; this one came to "
-            f"{result.position or 'its end'!r:.300} and not by it",
-            remedy="nothing is lost: the rows of this attempt are thrown away. Make the positions of the "
-            "reader reproducible, read no further than context.end_positions says where that has the "
-            "split, or have the source give the same pages again",
+            f"{self._first.position or 'its end'!r:.300}; this attempt reached "
+            f"{result.position or 'its end'!r:.300} without passing that position",
+            remedy="nothing is lost: the rows of this attempt are discarded. Make the reader's positions "
+            "reproducible, read no further than context.end_positions if it contains the split, or have "
+            "the source return the same pages again",
         )
 
 
 def _not_declared(reader: SplitReader[Any] | None) -> ContractError:
     name = "the reader" if reader is None else type(reader).__name__
     return ContractError(
-        f"{name} yielded Progress and does not declare it",
+        f"{name} yielded Progress, but is not a YieldsProgress",
         remedy=f"write class {name}(YieldsProgress, SplitReader[...])",
     )

@@ -1,7 +1,7 @@
-"""A subtask: what one Spark task reads of a batch, and the reading of it.
+"""A subtask: reads one Spark task's part of a batch.
 
-Runs on executors. A task may be repeated or killed at any point: nothing here outlives it but the
-report, where one is asked for (see ``reporting``).
+Runs on executors. A task may be repeated or killed at any point: only its report outlives it, if the
+plan requests one (see ``retries``).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..snapshots.event_codec import EventCodec
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import Store
 from ..source import Source
+from .loss_reports import LossReports
 from .quarantine import Quarantine
 from .split_read import Item, conformed, unmarked
 from .subtask_splits import SplitsOfSubtask
@@ -32,7 +33,7 @@ def read_subtask(
     """The rows of one subtask, in the exact schema of ``context``.
 
     Args:
-        store: where reports go; the state location of the source when None.
+        store: where reports are written; None for the source's state location.
     """
     try:
         yield from _read(source, planned, context, store)
@@ -56,12 +57,14 @@ def _read(
     splits = codec.decode_splits(planned.split_version, Segment("splits", data=planned.splits))
     reader = source.reader_type()
     if planned.report is not None:
-        from .retries import ReportingSubtask
+        from .retries import SubtaskAttempt
 
-        subtask = ReportingSubtask(source, planned.report, context, codec, store)
+        subtask = SubtaskAttempt(source, planned.report, context, codec, store)
         yield from subtask.read(reader, splits, planned.events)
         return
-    # A batch read: nothing comes after it that an event could reach.
+    # Without reports events of readers reach nobody; they are only checked.
+    losses = LossReports(SplitErrorPolicy.of(source), context.checkpoint_id)
+    context = replace(context, loss_reporter=losses.report)
     reader.open(replace(context, event_sender=EventCodec(source.enumerator_type).check))
     try:
         for event in planned.events:
@@ -75,11 +78,15 @@ def _all(
     source: Source, reader: SplitReader[Any], splits: list[Any], context: SourceReaderContext
 ) -> Iterator[Item]:
     policy = SplitErrorPolicy.of(source)
-    if policy.on_error == "quarantine":  # nothing is stored of this read: there is no place to set aside
+    if policy.on_error == "quarantine":  # without reports there is no place to record a quarantined split
         policy = replace(policy, on_error="fail")
     if not policy.fails_always and not isinstance(reader, YieldsProgress):
         quarantine = Quarantine(
-            policy, None, subtask_id=context.subtask_id, attempt_number=context.attempt_number
+            policy,
+            None,
+            LossReports(policy, context.checkpoint_id),
+            subtask_id=context.subtask_id,
+            attempt_number=context.attempt_number,
         )
         yield from SplitsOfSubtask(reader, context, quarantine).rows(splits)
     elif isinstance(reader, ReadsTogether):

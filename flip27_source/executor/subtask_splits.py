@@ -1,7 +1,7 @@
-"""SplitsOfSubtask: reads the splits of one subtask in order, and keeps what became of each.
+"""SplitsOfSubtask: reads the splits of one subtask in order, and collects their results.
 
-How a split is read depends on the powers of the reader; splits that cannot be read go through the
-quarantine, where there is one. Nothing is stored here.
+How a split is read depends on the reader's mix-ins; the quarantine, if there is one, handles splits
+that cannot be read. Nothing is stored here.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from .split_read import Item, Reading, SplitBudget, conformed, read_bounded, rea
 _log = logging.getLogger("flip27_source")
 
 TOGETHER_BYTES = 8 * 1024 * 1024
-"""Where splits may fail, so much is read together: what is read again when one of it cannot be read."""
+"""Maximum size of a group of splits read together if splits may fail: a failure rereads the whole group."""
 
 
 class SplitsOfSubtask:
     """One attempt to read the splits of a subtask.
 
     Args:
-        first: the report that counts, of another attempt, if there is one.
-        check_position: refuses a position of a Progress that cannot be stored; None where none is.
+        first: the report of an earlier attempt, if there is one.
+        check_position: raises if the position of a Progress cannot be stored; None if none is stored.
 
     Attributes:
-        results: of the splits that did not simply finish, as far as they were read.
+        results: results so far of splits that did not simply finish.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SplitsOfSubtask:
 
     def _kept(self, reading: Reading) -> Generator[Item, None, None]:
         result = yield from reading
-        # A split that was read whole is what the absence of a result means: reports stay small.
+        # A split without a result was read whole: this keeps reports small.
         if result.status is not SplitStatus.FINISHED or isinstance(self._reader, YieldsProgress):
             self.results.append(result)
 
@@ -115,16 +115,16 @@ class SplitsOfSubtask:
         return self._quarantine.read(split_id, reading, demanded=demanded)
 
     def _together(self, reader: ReadsTogether[Any], group: Sequence[Any]) -> Iterator[Item]:
-        """A group of small splits in one go; one by one where that fails, to find the bad one."""
+        """Read a group of small splits together; if that fails, one by one to find the bad split."""
         read = [split for split in group if split.split_id not in self._expected]
         if len(read) > 1:
             with HeldRows(f"{len(read)} splits that are read together") as held:
                 try:
                     for item in unmarked(conformed(reader.read_together, read, read, self._context)):
                         held.add(item)
-                except Exception as error:  # noqa: BLE001 - what it was shows when they are read one by one
+                except Exception as error:  # noqa: BLE001 - reading one by one shows which split fails
                     _log.warning(
-                        "%d splits cannot be read together, and are read one by one: %s", len(read), error
+                        "%d splits cannot be read together and are read one by one: %s", len(read), error
                     )
                 else:
                     yield from held.given()

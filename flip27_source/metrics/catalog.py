@@ -59,6 +59,15 @@ EVENT_TIME_LAG = _of_source(
     "flip27_event_time_lag_seconds", "s", "Time since the largest event time that tasks have reported."
 )
 BACKLOG = _of_source("flip27_backlog_splits", "{split}", "Splits that are found and in no batch yet.")
+BACKLOG_ROWS = _of_source(
+    "flip27_backlog_rows", "{row}", "Rows that are found and in no batch yet, where the source tells them."
+)
+BACKLOG_BYTES = _of_source(
+    "flip27_backlog_bytes", "By", "Bytes that are found and in no batch yet, where the source tells them."
+)
+BACKLOG_AGE = _of_source(
+    "flip27_backlog_seconds", "s", "Time since the event time of the oldest record that waits."
+)
 SPLITS = _of_source("flip27_splits", "{split}", "Splits by where they are.", "status")
 LATE_FILES = _of_source("flip27_late_files", "{file}", "Files that came late, since the source began.")
 TOO_OLD_FILES = _of_source(
@@ -75,6 +84,9 @@ RETRIED_SUBTASKS = _of_source(
 )
 ACTIONS_GIVEN_UP = _of_source(
     "flip27_actions_given_up", "{action}", "Side effects after a batch that have failed for good."
+)
+DATA_LOSSES = _of_source(
+    "flip27_data_losses", "{loss}", "How often data was gone before it was read, since the source began."
 )
 ENUMERATOR_GAUGE = _of_source(
     "flip27_enumerator_gauge", "1", "What the enumerator publishes of its own, by its name.", "name"
@@ -99,6 +111,9 @@ CATALOG: tuple[Metric, ...] = (
     LAG,
     EVENT_TIME_LAG,
     BACKLOG,
+    BACKLOG_ROWS,
+    BACKLOG_BYTES,
+    BACKLOG_AGE,
     SPLITS,
     LATE_FILES,
     TOO_OLD_FILES,
@@ -106,6 +121,7 @@ CATALOG: tuple[Metric, ...] = (
     SLOWEST_SUBTASK,
     RETRIED_SUBTASKS,
     ACTIONS_GIVEN_UP,
+    DATA_LOSSES,
     ENUMERATOR_GAUGE,
     CHECKPOINTS,
     ROWS,

@@ -27,6 +27,7 @@ STATUSES = {
 _OWN = {
     *STATUSES.values(), "checkpoint", "splits", "files", "rows", "bytes", "actionsGivenUp",
     "filesLate", "filesTooOld", "filesOverwritten",
+    "dataLosses", "backlogSplits", "backlogRows", "backlogBytes",
     "lastRows", "lastBytes", "lastSlowestSubtaskMs", "lastRetriedSubtasks",
 }  # fmt: skip
 """Numbers that have a meaning here; any other is a gauge of the enumerator's author."""
@@ -43,6 +44,9 @@ class SourceProgress:
         splits, files, bytes: planned for the batch; 0 unless ``is_new``.
         by_status: splits by where they are; the keys are those of ``STATUSES``.
         late_files, too_old_files, overwritten_files: since the source began; 0 where nobody counts them.
+        backlog_splits: splits that are found and in no batch yet. backlog_rows, backlog_bytes: what they
+            hold, None where that is not known. oldest_event_time: of the oldest record that waits.
+        data_losses: how often data was gone before it was read, since the source began.
         slowest_subtask_s, retried_subtasks: of the newest batch whose tasks reported; None without reports.
         max_event_time: the largest one reported.
         gauges: what the enumerator publishes beside these.
@@ -60,15 +64,15 @@ class SourceProgress:
     too_old_files: float = 0
     overwritten_files: float = 0
     actions_given_up: float = 0
+    data_losses: float = 0
+    backlog_splits: float = 0
+    backlog_rows: float | None = None
+    backlog_bytes: float | None = None
+    oldest_event_time: dt.datetime | None = None
     slowest_subtask_s: float | None = None
     retried_subtasks: float | None = None
     max_event_time: dt.datetime | None = None
     gauges: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def backlog_splits(self) -> float:
-        """Splits that are found and in no batch yet, as ``flip27 watch`` counts them."""
-        return self.by_status["pending"] + self.by_status["waiting"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +137,14 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         too_old_files=numbers.get("filesTooOld", 0),
         overwritten_files=numbers.get("filesOverwritten", 0),
         actions_given_up=numbers.get("actionsGivenUp", 0),
+        data_losses=numbers.get("dataLosses", 0),
+        # Offsets of older releases, and enumerators that do not tell their backlog, have no such number.
+        backlog_splits=max(
+            numbers.get("backlogSplits", 0), numbers.get("pendingSplits", 0) + numbers.get("waitingSplits", 0)
+        ),
+        backlog_rows=numbers.get("backlogRows"),
+        backlog_bytes=numbers.get("backlogBytes"),
+        oldest_event_time=_time({**offset.summary, **told}.get("backlogOldestEventTime")),
         slowest_subtask_s=None if slowest_ms is None else slowest_ms / 1000,
         retried_subtasks=numbers.get("lastRetriedSubtasks"),
         max_event_time=_time(told.get("lastMaxEventTime")),

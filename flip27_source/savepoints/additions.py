@@ -1,7 +1,7 @@
-"""Additions: what readers add to a savepoint of a running query, one stream for each name, whole or absent.
+"""Additions: files that readers add to a savepoint of a running query; each is complete or absent.
 
-They write into the savepoint itself. Where that fails, the reading goes on and the savepoint is not made: a
-file in the lineage says what is missing in it.
+Readers write into the savepoint itself. If a write fails, reading continues and the savepoint fails: a file
+in the lineage records what is missing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def added_to(
     """The context of a subtask whose reader may add to a savepoint.
 
     Args:
-        store: where what could not be added is recorded; the state location of the source when None.
+        store: where failed additions are recorded; None for the source's state location.
     """
     storage_options = source.options.with_prefix("storage.")
 
@@ -48,15 +48,15 @@ def added_to(
     def opened(name: str) -> Iterator[BinaryIO]:
         if _NAME.fullmatch(name) is None:
             raise ContractError(
-                f"{name!r} cannot be the name of a file in a savepoint",
-                remedy="use up to 100 letters, digits and _.- and no dot at its beginning",
+                f"{name!r} is not a valid name of a file in a savepoint",
+                remedy="use up to 100 letters, digits and _.-, and do not start with a dot",
             )
         buffer = io.BytesIO()
         yield buffer
         try:
             target = open_store(place.directory, storage_options)
             target.replace(f"{READERS}/{context.subtask_id}/{name}", buffer.getvalue())
-        except Exception as error:  # noqa: BLE001 - the savepoint fails, and the query goes on
+        except Exception as error:  # noqa: BLE001 - the savepoint fails, and the query continues
             _log.error("%s cannot be added to the savepoint %s: %s", name, place.directory, error)
             state = store or open_store(str(source.options[STATE_LOCATION]), storage_options)
             why = Hidden(storage_options).in_text(kept_text(error))
@@ -72,14 +72,14 @@ class _FailedAddition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _record_failure(store: Store, place: SavepointPlace, subtask_id: int, file: str, why: str) -> None:
-    """Say, durably, that a subtask could not add a file; the first failure of a subtask is kept."""
+    """Record durably that a subtask could not add a file; only its first failure is kept."""
     failed = _FailedAddition(subtask=subtask_id, file=file, error=why)
     name = file_names.failed_addition_file(place.lineage, place.name, subtask_id)
     store.create(name, msgspec.json.encode(failed, order="sorted"))
 
 
 def failed_additions(store: Store, lineage: str, name: CheckpointName) -> str | None:
-    """What could not be added to the savepoint that a checkpoint becomes, in words; None where all was."""
+    """A text about the files that could not be added to a checkpoint's savepoint; None if all were added."""
     said = []
     for text in store.list(f"{lineage}/{file_names.FAILURES}"):
         found = file_names.parse_failed_addition(text)

@@ -1,8 +1,8 @@
-"""Claims: a savepoint that the query which began with it owns, and deletes once nobody can need it.
+"""Claims: a query that starts from a savepoint can own it, and deletes it once it is no longer needed.
 
-The first checkpoint of a lineage holds all that the savepoint held, so a claim changes nothing but who
-deletes it (Flink: RestoreMode.CLAIM, FLINK-25154). Two files say so: ``_claim`` in the savepoint names the
-lineage, and is created once; ``claim.json`` in the lineage says what is to be deleted and when.
+The first checkpoint of a lineage contains all of the savepoint's state, so a claim only decides who deletes
+the savepoint (Flink: RestoreMode.CLAIM, FLINK-25154). Two files record it: ``_claim`` in the savepoint names
+the lineage, and is created once; ``claim.json`` in the lineage lists what to delete and when.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger("flip27_source")
 
 
 class ClaimMark(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``_claim`` holds: the owner. ``state`` is its state location, without credentials."""
+    """The content of ``_claim``: the owner. ``state`` is its state location, without credentials."""
 
     lineage: str
     state: str
@@ -34,7 +34,7 @@ class ClaimMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``claim.json`` of a lineage holds; ``first`` is the first checkpoint of the lineage."""
+    """The content of a lineage's ``claim.json``; ``first`` is the first checkpoint of the lineage."""
 
     parent: str
     folder: str
@@ -43,10 +43,10 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim(savepoint: Savepoint, mine: Store, lineage: str, uid: str, first_checkpoint_id: int) -> None:
-    """Make a savepoint the property of a lineage whose first checkpoint is durable and not yet told of.
+    """Claim a savepoint for a lineage whose first checkpoint is durable, before Spark knows that checkpoint.
 
     Raises:
-        StateLocationError: another query owns it, or its file system cannot create-if-absent.
+        StateLocationError: another query owns it, or its file system does not support create-if-absent.
     """
     folder = savepoint.folder
     record = _Record(
@@ -65,11 +65,11 @@ def claim(savepoint: Savepoint, mine: Store, lineage: str, uid: str, first_check
 def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
     """Refuse a savepoint that another query owns.
 
-    A start of this source that got no further than its first checkpoint is no other query: it was
-    killed before Spark knew of it, or its place is about to be taken.
+    A lineage of this source that has only its first checkpoint does not count as another query: its driver
+    was killed before Spark knew that checkpoint, or this query is about to replace it.
 
     Raises:
-        StateLocationError: with who owns it.
+        StateLocationError: another query owns the savepoint; the message names it.
     """
     mark = mark_of(savepoint.store, savepoint.folder)
     if mark is None:
@@ -79,8 +79,8 @@ def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
         return
     raise StateLocationError(
         f"savepoint {savepoint.location} is claimed by the query whose source {mark.uid} has its state in "
-        f"{mark.state}/{mark.lineage}, which will delete it",
-        remedy="leave savepointClaim=claim out to begin with it as long as it is there, or claim a copy "
+        f"{mark.state}/{mark.lineage}, which will delete the savepoint",
+        remedy="remove savepointClaim=claim to start from the savepoint while it exists, or claim a copy "
         f"of it (without the file {CLAIM})",
     )
 
@@ -92,15 +92,15 @@ def delete_subsumed(
     retained: int,
     open_at: Callable[[str], Store],
 ) -> bool:
-    """Delete the savepoint that a lineage owns once it is none of the ``retained`` newest checkpoints.
+    """Delete the savepoint that a lineage owns once the lineage has ``retained`` newer checkpoints.
 
-    May be killed at any step and called again. Whatever lies in the directory besides stays.
+    The call may be killed at any step and repeated. Other files in the directory are kept.
 
     Args:
-        open_at: the store at a place.
+        open_at: opens the store at a location.
 
     Returns:
-        Whether it was deleted by this call.
+        Whether this call deleted the savepoint.
     """
     record = _record(mine, lineage)
     if record is None or committed.checkpoint_id - record.first + 1 < retained:
@@ -109,19 +109,19 @@ def delete_subsumed(
     mark = mark_of(store, folder)
     is_mine = mark is not None and mark.lineage == lineage
     if is_mine:
-        # First what makes it a savepoint, last what says whose it is.
+        # The metadata file goes first: without it the directory is no savepoint. The claim goes last.
         names = (METADATA, *map(file_names.checked_relative, record.files), CLAIM)
         deletion = Deletion(store)
         for name in names:
             deletion.delete(f"{folder}/{name}")
         deletion.remove_empty(folder)
-        _log.info("the savepoint %s/%s, which this query had claimed, is deleted", record.parent, folder)
+        _log.info("deleted the savepoint %s/%s, which this query had claimed", record.parent, folder)
     mine.delete(file_names.claim_file(lineage))
     return is_mine
 
 
 def files_of(savepoint: Savepoint) -> list[str]:
-    """What is to be deleted, by name in its folder; those of further sources are savepoints themselves."""
+    """The files to delete, relative to the savepoint's folder, with the savepoints of other sources."""
     found = savepoint.files()
     for folder in savepoint.source_folders:
         inside = folder.removeprefix(f"{savepoint.folder}/")
@@ -149,5 +149,5 @@ def _decoded(store: Store, name: str, kind: type[StructT]) -> StructT | None:
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
             f"{name} in {store.location} cannot be read: {error}",
-            remedy="delete it: the savepoint is then nobody's, and is never deleted",
+            remedy="delete this file: then no query owns the savepoint, and no query deletes it",
         ) from error

@@ -1,4 +1,4 @@
-"""Making savepoints: a query that runs makes it at its next batch boundary, of a stopped one it is a copy."""
+"""Creating savepoints: a running query takes one at its next batch boundary; a stopped query is copied."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ def create(
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CreatedSavepoint:
-    """Make a savepoint of a query, which may be running or not.
+    """Create a savepoint of a running or stopped query.
 
-    Where its driver lives, that makes the next checkpoint a savepoint: at the next batch boundary, at once
-    on an idle stream, as soon as it has looked for requests (``requestInterval``). Where none lives, the
-    newest complete checkpoint is copied; also when the driver dies meanwhile, or cannot write to ``to``.
+    If the query's driver is alive, it turns the next checkpoint into a savepoint: at the next batch boundary,
+    on an idle stream at once, after it has found the request (``requestInterval``). If no driver is alive,
+    the newest complete checkpoint is copied; also if the driver dies meanwhile, or cannot write to ``to``.
 
     Args:
         state: the query's ``stateLocation``.
-        to: directory in which the savepoint gets a directory of its own. It has to mean the same to a
-            running query, and to be reached with its ``storage.*`` options.
-        checkpoint: the query's Spark checkpoint location, which says what the last committed
-            batch is. Found by itself where ``state`` lies inside it.
-        lineage: which of several queries that share a state location; its directory's name.
-        query: take the whole query: Spark's checkpoint after the newest committed batch, operators' state
-            and all, and the state of its other flip27 sources. See :func:`restore_query`. Always a copy.
-        copy: copy the newest complete checkpoint at once, whether or not the query runs. Where the
-            directory has one of this very checkpoint, that one is left as it is and named.
+        to: directory in which the savepoint gets a directory of its own. It must mean the same to a
+            running query, which reaches it with its own ``storage.*`` options.
+        checkpoint: the query's Spark checkpoint location, which contains the last committed
+            batch. Not needed if ``state`` lies inside it.
+        lineage: the directory name of the query's lineage, if several queries share a state location.
+        query: include the whole query: Spark's checkpoint after the newest committed batch with the
+            operators' state, and the state of other flip27 sources. See :func:`restore_query`. Always a copy.
+        copy: copy the newest complete checkpoint at once, whether or not the query runs. If the
+            directory already contains a savepoint of this checkpoint, that one is kept and returned.
         timeout_s: how long to wait for a running query, in seconds.
-        progress: is told, in words, what is waited for.
+        progress: called with texts that say what the call is waiting for.
         storage_options: for the file systems, as the source's ``storage.*`` options.
 
     Raises:
-        StateLocationError, MissingStateError, CorruptStateError: with what to do. Where the query did not
-            make it in time, the request is withdrawn unless it is being done.
+        StateLocationError, MissingStateError, CorruptStateError: the savepoint could not be created. After
+            a timeout the request is withdrawn, unless the driver is already handling it.
     """
     options = dict(storage_options or {})
     if not (query or copy):
@@ -70,18 +70,18 @@ def stop_with_savepoint(
     checkpoint: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CreatedSavepoint:
-    """Stop a query and make a savepoint of exactly what it has committed.
+    """Stop a query and create a savepoint of exactly what it has committed.
 
     Args:
         query: the StreamingQuery.
         target, checkpoint, storage_options: see :func:`create`.
-        state: the query's ``stateLocation``; found by itself where it lies inside the checkpoint location
-            of a query that runs in this process (not by Spark Connect).
+        state: the query's ``stateLocation``; not needed if it lies inside the checkpoint location of a
+            query that runs in this process (not with Spark Connect).
 
     Raises:
-        StopError: the stop failed; the message names the savepoint, which is whole (S87).
-        StateLocationError, MissingStateError: the savepoint could not be made; where it is the state
-            location that is not known, the query was not stopped.
+        StopError: the stop failed; the message names the savepoint, which is complete (S87).
+        StateLocationError, MissingStateError: the savepoint could not be created; if the state location
+            is not known, the query was not stopped.
     """
     options = dict(storage_options or {})
     if state is None:
@@ -90,7 +90,7 @@ def stop_with_savepoint(
     failure: Exception | None = None
     try:
         query.stop()
-    except Exception as error:  # noqa: BLE001 - raised below, with the savepoint that was still made
+    except Exception as error:  # noqa: BLE001 - raised below, with the savepoint that was created
         failure = error
     made = _copied(state, target, checkpoint, None, options)
     if failure is not None:
@@ -110,14 +110,14 @@ def _copied(
     *,
     query: bool = False,
 ) -> CreatedSavepoint:
-    """The newest complete checkpoint, copied."""
+    """Copy the newest complete checkpoint."""
     source, target = open_store(state, options), open_store(to, options)
     batch = newest_batch(state, checkpoint, options)
     if batch is not None:
         folder, name = one_source(batch.named, state, lineage, any_of_them=query)
     elif query:
         raise StateLocationError(
-            f"where the checkpoint of the query is that has its state in {redacted(state)} is not known",
+            f"the checkpoint location of the query with its state in {redacted(state)} is not known",
             remedy="give the query's checkpointLocation (--checkpoint-location)",
         )
     else:
@@ -139,7 +139,7 @@ def _copied(
 
 
 def _is_there(target: Store, name: CheckpointName, *, query: bool) -> bool:
-    """Whether a savepoint of this checkpoint is there and holds what is asked for."""
+    """Whether a savepoint of this checkpoint exists and contains the requested parts."""
     folder = savepoint_folder(name)
     if METADATA not in target.list(folder):
         return False
@@ -151,7 +151,7 @@ def _check_unclaimed(target: Store, name: CheckpointName) -> None:
     owner = mark_of(target, folder)
     if owner is not None:
         raise StateLocationError(
-            f"{target.location}/{folder} is a savepoint of this checkpoint already; the query whose source "
+            f"{target.location}/{folder} is already a savepoint of this checkpoint; the query whose source "
             f"{owner.uid} has its state in {owner.state}/{owner.lineage} has claimed it and will delete it",
             remedy="give another directory",
         )

@@ -1,17 +1,17 @@
-"""Savepoints: a checkpoint in a directory of its own, whole, movable, and never cleaned up.
+"""Savepoints: a checkpoint in a directory of its own; it is complete, movable and never cleaned up.
 
 <target>/savepoint-<id>-<digest>/
   segments/<digest>.<kind>.<form>    as in a lineage
   reports/<id>-<digest>.<subtask>.json
-  readers/<subtask>/...              what readers have added
-  query/...                          Spark's checkpoint, where the whole query was asked for
-  sources/savepoint-...              and its further sources
+  readers/<subtask>/...              files that readers have added
+  query/...                          Spark's checkpoint, in a savepoint of a whole query
+  sources/savepoint-...              savepoints of the query's other sources
   _metadata                          the document; written last, so its presence is the commit mark
-  _claim                             which query owns it and will delete it (see claims)
+  _claim                             the query that owns the savepoint and will delete it (see claims)
 
-Documents are immutable, so a savepoint can be made of any of them at any time, beside a running
-query and without asking it. It commits nothing and is no recovery point of the query that it was
-made of (FLINK-5777, FLINK-25276; scenarios I12, S85).
+Documents are immutable, so a complete one can be copied into a savepoint at any time, beside a running query
+and without its help. A savepoint commits nothing and is no recovery point of the query that it was taken
+from (FLINK-5777, FLINK-25276; scenarios I12, S85).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class StoredQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The query around the source.
 
     Attributes:
-        batch: the newest batch of Spark's checkpoint.
-        files: the digest of each of its files, by name below ``query/``.
+        batch: the newest batch in Spark's checkpoint.
+        files: the digest of each file of the checkpoint, by name below ``query/``.
         sources: savepoints of the query's other sources, by name below ``sources/``.
     """
 
@@ -56,7 +56,7 @@ class StoredQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SavepointMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``_metadata`` holds; ``readers``: the digest of each file that readers added, by name."""
+    """The content of ``_metadata``; ``readers``: the digest of each file that readers added, by name."""
 
     format: int
     kind: str
@@ -76,12 +76,12 @@ class _Format(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savepoint:
-    """A savepoint that is there, whole.
+    """A complete savepoint.
 
     Attributes:
-        store, folder: where it lies: ``folder`` is in the place of a lineage.
-        name: of the checkpoint that it was made of.
-        metadata: what its ``_metadata`` says.
+        store, folder: its place: ``folder`` is laid out like a lineage.
+        name: the name of its checkpoint.
+        metadata: the content of its ``_metadata``.
     """
 
     store: Store
@@ -92,7 +92,7 @@ class Savepoint:
 
     @property
     def location(self) -> str:
-        """Its directory; holds no secret."""
+        """Its directory; contains no secret."""
         return f"{self.store.location}/{self.folder}"
 
     @property
@@ -102,12 +102,12 @@ class Savepoint:
 
     @property
     def source_folders(self) -> list[str]:
-        """Where the savepoints of the query's other sources lie, in the same store."""
+        """The folders of the savepoints of the query's other sources, in the same store."""
         names = [] if self.metadata.query is None else self.metadata.query.sources
         return [f"{self.folder}/{SOURCES}/{file_names.checked_relative(name)}" for name in names]
 
     def files(self) -> list[str]:
-        """All of its files but ``_metadata``, by name in its folder; no name leads out of it."""
+        """All of its files except ``_metadata``, relative to its folder; no name leads out of the folder."""
         segments = [
             f"{file_names.SEGMENTS}/{file_names.checked_segment_name(name)}"
             for name in self.metadata.segments
@@ -121,7 +121,7 @@ class Savepoint:
         return [*segments, *reports, *added, *queried]
 
     def load_segment(self, name: str) -> bytes:
-        """The bytes of one of its segments."""
+        """The data of one of its segments."""
         return unpack_segment(name, self.stored_segment(name), self.document.segment_bytes.get(name))
 
     def stored_segment(self, name: str) -> bytes:
@@ -142,7 +142,7 @@ def write_savepoint(
     """Copy a complete checkpoint into a directory of its own.
 
     Args:
-        query: the query around it, whose files are in the directory already.
+        query: the query around it, whose files are already in the directory.
 
     Raises:
         MissingStateError: the checkpoint is not complete, or was cleaned up meanwhile.
@@ -182,7 +182,7 @@ def write_savepoint(
 
 
 def savepoint_folder(name: CheckpointName) -> str:
-    """The name of its directory."""
+    """The name of a savepoint's directory."""
     return f"savepoint-{name}"
 
 
@@ -201,51 +201,51 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
     """The savepoint in a folder of a store.
 
     Raises:
-        StateLocationError: there is none.
-        CorruptStateError: it is cut off or altered.
-        IncompatibleStateError: its format is newer than this library.
+        StateLocationError: the folder contains no savepoint.
+        CorruptStateError: the savepoint is truncated or altered.
+        IncompatibleStateError: this library does not know the savepoint's format.
     """
     location = f"{store.location}/{folder}"
     try:
         data = store.read(f"{folder}/{METADATA}", MOST_METADATA_BYTES)
     except MissingStateError:
         raise StateLocationError(
-            f"there is no savepoint at {location}: it holds no file {METADATA}",
-            remedy="give the directory that `flip27 savepoint create` has named; one without "
-            f"{METADATA} was not finished",
+            f"there is no savepoint at {location}: the file {METADATA} does not exist",
+            remedy="give the directory that `flip27 savepoint create` printed; a directory without "
+            f"{METADATA} is an unfinished savepoint",
         ) from None
     try:
         found = decode_json(data, _Format).format
         if found != FORMAT:
             raise IncompatibleStateError(
                 f"the savepoint {location} has format {found}; this library reads {FORMAT}",
-                remedy="install the version of flip27-source that wrote it, or a newer one",
+                remedy="install the version of flip27-source that wrote the savepoint, or a newer one",
             )
         metadata = decode_json(data, SavepointMetadata)
-        # What people can read is indented; the digest is of the form without blanks.
+        # The stored document is indented for people; its digest was computed without blanks.
         canonical = compact_json(bytes(metadata.document))
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
             f"the savepoint {location} cannot be read: {error}",
-            remedy="copy the directory again; it has to be whole",
+            remedy="copy the directory again, with all of its files",
         ) from error
     name = CheckpointName.parse(metadata.name)
     if name is None:
         raise CorruptStateError(
-            f"the savepoint {location} has no name that it could have: {metadata.name!r}",
-            remedy="copy the directory again; it has to be whole",
+            f"the savepoint {location} has the invalid name {metadata.name!r}",
+            remedy="copy the directory again, with all of its files",
         )
     document = decode_document(canonical, name)
     return Savepoint(store=store, folder=folder, name=name, document=document, metadata=metadata)
 
 
 def open_savepoint_at(location: str, storage_options: dict[str, Any]) -> Savepoint:
-    """The same for a path or fsspec URL."""
+    """The savepoint at a path or fsspec URL, see :func:`open_savepoint`."""
     return open_savepoint(location, lambda parent: open_store(parent, storage_options))
 
 
 def _added(target: Store, folder: str) -> dict[str, str]:
-    """The digests of what readers have put into a savepoint before it was finished."""
+    """The digests of the files that readers have added to an unfinished savepoint."""
     within = f"{folder}/{READERS}"
     names = [
         f"{subtask}/{name}" for subtask in target.list(within) for name in target.list(f"{within}/{subtask}")
@@ -262,7 +262,7 @@ def _reports(source: Store, lineage: str, document: CheckpointDocument, name: Ch
     }
     if document.reports is ReportDemand.REQUIRED and not wanted <= set(found):
         raise MissingStateError(
-            f"checkpoint {name} is not complete: of its {len(wanted)} subtasks {len(found)} have reported",
-            remedy="wait for the batch to end, or make a savepoint of an earlier checkpoint",
+            f"checkpoint {name} is not complete: {len(found)} of its {len(wanted)} subtasks have reported",
+            remedy="wait for the batch to end, or create a savepoint of an earlier checkpoint",
         )
     return sorted(found)

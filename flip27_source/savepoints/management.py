@@ -1,4 +1,4 @@
-"""Managing savepoints: list, describe, verify and delete those that are there. Runs no code of authors."""
+"""Managing savepoints: list, describe, verify and delete savepoints. Runs no authors' code."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ READABLE, DAMAGED, UNFINISHED = "readable", "damaged", "unfinished"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointEntry:
-    """One savepoint of a directory.
+    """One savepoint in a directory.
 
     Attributes:
-        directory: where it is; holds no secret.
-        status: ``readable``; ``damaged``: its ``_metadata`` cannot be read; ``unfinished``: it has none,
-            because it is being made, or was not made or deleted to the end.
-        problem: what is wrong with a damaged one.
-        created_at, checkpoint_id, lineage, uid: of readable ones: when it was made, of what.
+        directory: its directory; contains no secret.
+        status: ``readable``; ``damaged``: its ``_metadata`` cannot be read; ``unfinished``: it has no
+            ``_metadata``, because its creation is running or was interrupted, or its deletion was.
+        problem: why it is damaged; None if it is not.
+        created_at, checkpoint_id, lineage, uid: when and of what it was created; None if not readable.
     """
 
     directory: str
@@ -59,16 +59,16 @@ class SavepointEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointDetails:
-    """What a savepoint says of itself.
+    """A description of a savepoint.
 
     Attributes:
-        checkpoint_id, digest: the checkpoint that it holds.
-        checkpoint_at: when that was made; created_at: when the savepoint was.
-        lineage: the lineage that it was made of. source: what it belongs to.
+        checkpoint_id, digest: the checkpoint in the savepoint.
+        checkpoint_at: when the checkpoint was made; created_at: when the savepoint was created.
+        lineage: the checkpoint's lineage. source: the source that the savepoint belongs to.
         live, finished, quarantined: numbers of splits.
-        segments, reports: how many files it consists of besides ``_metadata``.
-        query_batch: the newest batch of Spark's checkpoint in it, where it is of the whole query.
-        claimed_by: the lineage that owns it and will delete it.
+        segments, reports: numbers of files besides ``_metadata``.
+        query_batch: the newest batch of Spark's checkpoint in a savepoint of a whole query; else None.
+        claimed_by: the lineage that owns the savepoint and will delete it; None if there is none.
     """
 
     directory: str
@@ -89,11 +89,11 @@ class SavepointDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedFile:
-    """One file of a savepoint, read whole.
+    """One verified file of a savepoint.
 
     Attributes:
-        name: relative to the savepoint. bytes: of its content, unpacked; None where that is not known.
-        problem: what is wrong with it; None where nothing is.
+        name: relative to the savepoint. bytes: size of its unpacked content; None if it is not known.
+        problem: what is wrong with the file; None if the file is correct.
     """
 
     name: str
@@ -103,36 +103,36 @@ class VerifiedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What came of looking at every file of a savepoint."""
+    """The result of checking every file of a savepoint."""
 
     directory: str
     files: tuple[VerifiedFile, ...]
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong with any file."""
+        """Whether every file is correct."""
         return not self.damaged
 
     @property
     def damaged(self) -> tuple[VerifiedFile, ...]:
-        """The files with which something is wrong."""
+        """The files that are missing or damaged."""
         return tuple(file for file in self.files if file.problem is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedSavepoint:
-    """A savepoint that is no more: where it was, and how many files it had."""
+    """A deleted savepoint: its directory, and the number of its files."""
 
     directory: str
     files: int
 
 
 def list_savepoints(directory: str, storage_options: Mapping[str, Any] | None = None) -> list[SavepointEntry]:
-    """The savepoints in a directory, by name of their own directories.
+    """The savepoints in a directory, ordered by the names of their own directories.
 
     Args:
-        directory: what savepoints were made ``to``.
-        storage_options: of the file system, as the source's ``storage.*`` options.
+        directory: the ``to`` of :func:`create`.
+        storage_options: for the file system, as the source's ``storage.*`` options.
 
     Raises:
         StateLocationError: the directory cannot be listed.
@@ -150,13 +150,13 @@ def list_savepoints(directory: str, storage_options: Mapping[str, Any] | None = 
 
 
 def describe(location: str, storage_options: Mapping[str, Any] | None = None) -> SavepointDetails:
-    """What a savepoint says of itself.
+    """Describe a savepoint.
 
     Args:
         location: its directory, with or without a slash, or its ``_metadata`` file.
 
     Raises:
-        StateLocationError, CorruptStateError, IncompatibleStateError: as for opening it.
+        StateLocationError, CorruptStateError, IncompatibleStateError: the savepoint cannot be opened.
     """
     savepoint = open_savepoint_at(location, dict(storage_options or {}))
     metadata, document = savepoint.metadata, savepoint.document
@@ -195,13 +195,13 @@ def verify(location: str, storage_options: Mapping[str, Any] | None = None) -> V
 
 
 def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> DeletedSavepoint:
-    """Delete a savepoint; ``_metadata`` first, so what is half deleted is no savepoint any more.
+    """Delete a savepoint; ``_metadata`` first, so a partly deleted savepoint is no longer one.
 
-    Files in its directory that are not of it stay, and the directory with them.
+    Files in its directory that do not belong to it are kept, and so is the directory then.
 
     Raises:
-        StateLocationError, CorruptStateError, IncompatibleStateError: it is not a savepoint that this
-            library can read, a query owns it, or it or a folder in it is a link; nothing was deleted.
+        StateLocationError, CorruptStateError, IncompatibleStateError: this library cannot read the
+            savepoint, a query owns it, or it or a folder in it is a link; nothing was deleted.
     """
     savepoint = open_savepoint_at(location, dict(storage_options or {}))
     store, folder = savepoint.store, savepoint.folder
@@ -210,8 +210,8 @@ def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> D
         raise StateLocationError(
             f"the savepoint {savepoint.location} is claimed by the query whose source {owner.uid} has its "
             f"state in {owner.state}/{owner.lineage}",
-            remedy="leave it: that query deletes it when it needs it no more; where the query is gone for "
-            f"good, delete the file {CLAIM} first",
+            remedy="keep the savepoint: that query deletes it when it no longer needs it; if the query no "
+            f"longer exists, delete the file {CLAIM} first",
         )
     names = [METADATA, *files_of(savepoint)]
     for inside in {f"{folder}/{name}".rpartition("/")[0] for name in names}:
@@ -262,7 +262,7 @@ def _verified(savepoint: Savepoint) -> Iterator[VerifiedFile]:
 
 
 def _verified_source(savepoint: Savepoint, folder: str) -> Iterator[VerifiedFile]:
-    """The files of the savepoint of a further source of the query."""
+    """The files of the savepoint of another source of the query."""
     inside = folder.removeprefix(f"{savepoint.folder}/")
     try:
         further = read_savepoint(savepoint.store, folder)
@@ -293,7 +293,7 @@ def _segment_bytes(savepoint: Savepoint, name: str) -> int:
 def _file_bytes(savepoint: Savepoint, file: str, digest: str) -> int:
     data = savepoint.store.read(f"{savepoint.folder}/{file}")
     if content_digest(data) != digest:
-        raise CorruptStateError(f"{file} is not what its digest promises ({len(data)} bytes)")
+        raise CorruptStateError(f"{file} does not match its digest ({len(data)} bytes)")
     return len(data)
 
 

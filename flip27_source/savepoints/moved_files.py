@@ -1,4 +1,4 @@
-"""Rewriting a savepoint's snapshot and reports: the files that they name were moved. Pure."""
+"""Rewrites a savepoint's snapshot and reports after the files that they name were moved. Pure."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ..values.stored_values import stored_splits
 
 
 class MovedFiles:
-    """Changes what names files to where they are now.
+    """Replaces the paths of moved files by their new paths.
 
     Args:
-        snapshot: of the savepoint, as it was stored.
+        snapshot: the savepoint's snapshot, as stored.
 
     Raises:
-        OptionError: the source's enumerator names no paths.
+        OptionError: the source's enumerator cannot rewrite paths.
     """
 
     def __init__(self, source: Source, rewrite: PathRewrite, snapshot: Snapshot[Any]) -> None:
         kind: Any = source.enumerator_type
         if not issubclass(kind, RewritesPaths):
             raise OptionError(
-                f"option {PATH_REWRITE.name} is set, and {kind.__name__} does not know how to rewrite paths",
-                remedy=f"leave it out, or write class {kind.__name__}(RewritesPaths[YourSplit], ...) with a "
-                "method rewrite_split",
+                f"option {PATH_REWRITE.name} is set, but {kind.__name__} cannot rewrite paths",
+                remedy=f"remove the option, or write class {kind.__name__}(RewritesPaths[YourSplit], ...) "
+                "with a method rewrite_split",
             )
         self._kind: type[RewritesPaths[Any]] = kind
         self._stored = stored_splits(kind)
@@ -44,7 +44,7 @@ class MovedFiles:
         }
 
     def snapshot(self) -> Snapshot[Any]:
-        """The snapshot with everything at its new place."""
+        """The snapshot with the new paths."""
         before = self._before
         return replace(
             before,
@@ -56,7 +56,7 @@ class MovedFiles:
         )
 
     def report(self, report: SubtaskReport[Any]) -> SubtaskReport[Any]:
-        """A report on the plan as it was, as one on the plan as it is now."""
+        """A report with the new paths."""
         return replace(report, results=tuple(self._result(result) for result in report.results))
 
     def _ledger(self, ledger: LedgerState[Any]) -> LedgerState[Any]:

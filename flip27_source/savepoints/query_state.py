@@ -1,4 +1,4 @@
-"""Locating: where a query has its state, and which of its checkpoints is complete. Reads only."""
+"""Locates a query's state and the newest complete checkpoint in it. Read-only."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from .values import NewestBatch
 
 
 def newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) -> NewestBatch | None:
-    """The newest committed batch of the query; None where Spark's checkpoint is not known.
+    """The newest committed batch of the query; None if Spark's checkpoint is not known.
 
     Args:
-        checkpoint: the query's Spark checkpoint location; None to look for it around ``state``.
+        checkpoint: the query's Spark checkpoint location; None to look for it above ``state``.
 
     Raises:
-        StateLocationError: ``checkpoint`` is none. MissingStateError: nothing is committed yet.
+        StateLocationError: ``checkpoint`` is not a Spark checkpoint.
+        MissingStateError: no batch is committed yet.
     """
     for location in [checkpoint] if checkpoint is not None else _parents(state):
         store = open_store(location, options)
@@ -44,7 +45,7 @@ def newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) ->
 
 
 def lineage_of(state: str, batch: NewestBatch | None, lineage: str | None, store: Store) -> str:
-    """The lineage that is meant.
+    """The name of the query's only lineage, or of ``lineage``.
 
     Raises:
         StateLocationError: there is none, or there are several.
@@ -57,31 +58,31 @@ def lineage_of(state: str, batch: NewestBatch | None, lineage: str | None, store
 def one_source(
     named: Sequence[tuple[str, CheckpointName]], state: str, lineage: str | None, *, any_of_them: bool = False
 ) -> tuple[str, CheckpointName]:
-    """Lineage and checkpoint of the source that is meant.
+    """Lineage and checkpoint of the only source, of ``lineage``, or of any source if ``any_of_them``.
 
     Raises:
-        MissingStateError, StateLocationError: there is none, or there are several and not any will do.
+        MissingStateError, StateLocationError: there is none, or there are several and one is required.
     """
     found = [item for item in named if lineage in (None, item[0])]
     if len(found) == 1 or (found and any_of_them):
         return found[0]
     if not found:
         raise MissingStateError(
-            f"the query's last batch names no state in {redacted(state)}",
+            f"the query's last batch refers to no state in {redacted(state)}",
             remedy="state inside the offsets needs no savepoint: copy the checkpoint; or give the state "
-            "location and lineage of the source that you mean",
+            "location and the lineage of the source",
         )
     raise StateLocationError(
         f"the query has several sources with state: {', '.join(sorted(item[0] for item in found))}",
-        remedy="say which one by lineage (--lineage)",
+        remedy="choose one by its lineage (--lineage)",
     )
 
 
 def surely_complete(store: Store, lineage: str) -> CheckpointName:
-    """The parent of the newest checkpoint: it was complete before its child was made.
+    """The parent of the newest checkpoint, which was complete before its child was made.
 
     Raises:
-        MissingStateError: there is none.
+        MissingStateError: no checkpoint has a parent.
     """
     for name in checkpoint_names(store, lineage):
         data = store.read(file_names.checkpoint_file(lineage, name), MOST_DOCUMENT_BYTES)
@@ -90,7 +91,8 @@ def surely_complete(store: Store, lineage: str) -> CheckpointName:
             return document.parent
     raise MissingStateError(
         f"no checkpoint of {lineage} is known to be complete",
-        remedy="give the query's Spark checkpoint location (--checkpoint-location), which knows",
+        remedy="give the query's Spark checkpoint location (--checkpoint-location), which names "
+        "complete checkpoints",
     )
 
 
@@ -101,12 +103,12 @@ def checkpoint_names(store: Store, lineage: str) -> list[CheckpointName]:
 
 
 def checkpoint_of(query: Any) -> str:
-    """Where Spark keeps the checkpoint of a query; only the query in the JVM knows."""
+    """The checkpoint location of a query; only the query's object in the JVM has it."""
     in_jvm = getattr(query, "_jsq", None)
     if in_jvm is None:
         raise StateLocationError(
-            "where the query has its state is not known here: Spark Connect does not tell",
-            remedy='give it: stop_with_savepoint(query, target, state="<stateLocation>")',
+            "the query's state location is not known: Spark Connect does not provide it",
+            remedy='pass it: stop_with_savepoint(query, target, state="<stateLocation>")',
         )
     return str(in_jvm.streamingQuery().resolvedCheckpointRoot())
 
@@ -116,8 +118,8 @@ def state_in(checkpoint: str, options: dict[str, Any]) -> str:
     found = {lineage.parent for lineage in find_lineages(checkpoint, options)} - {None}
     if len(found) != 1:
         raise StateLocationError(
-            f"the Spark checkpoint {redacted(checkpoint)} holds {len(found)} state locations",
-            remedy='say which one: state="<stateLocation>"'
+            f"the Spark checkpoint {redacted(checkpoint)} contains {len(found)} state locations",
+            remedy='choose one: state="<stateLocation>"'
             if found
             else "state inside the offsets needs no savepoint: copy the checkpoint",
         )
@@ -139,8 +141,8 @@ def _only_lineage(store: Store, state: str) -> str:
     if len(found) == 1:
         return found[0]
     raise StateLocationError(
-        f"{redacted(state)} holds {len(found)} lineages: {', '.join(found) or 'none'}",
-        remedy="say which one by lineage (--lineage), or give the query's Spark checkpoint "
+        f"{redacted(state)} contains {len(found)} lineages: {', '.join(found) or 'none'}",
+        remedy="choose one by its lineage (--lineage), or give the query's Spark checkpoint "
         "(--checkpoint-location)"
         if found
         else "give the stateLocation of the query",

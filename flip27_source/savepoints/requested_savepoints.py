@@ -1,4 +1,4 @@
-"""RequestedSavepoints: where savepoints of a running query go, and the copying of a checkpoint to there."""
+"""RequestedSavepoints: checks the targets of a running query's savepoints, and copies checkpoints to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OpenStore = Callable[[str, Mapping[str, Any]], Store]
 
 
 class RequestedSavepoints:
-    """The targets of savepoints, with the options by which they are opened."""
+    """Opens the targets of savepoints and writes the savepoints."""
 
     def __init__(
         self, store: Store | None, storage_options: Mapping[str, Any], open_store: OpenStore
@@ -32,13 +32,13 @@ class RequestedSavepoints:
         self._open_store = open_store
 
     def problem_with(self, target: str) -> Exception | None:
-        """Why nothing can be written to a target; asked before the batch that is to become a savepoint."""
+        """Why a target is not writable, or None; called before the batch that becomes a savepoint."""
         probe = f".flip27-{uuid.uuid4().hex}"
         try:
             place = self._open_store(target, self._storage_options)
-            place.replace(probe, b"flip27 looks whether it can write here")
+            place.replace(probe, b"flip27 tests whether it can write here")
             place.delete(probe)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the query goes on
+        except Exception as error:  # noqa: BLE001 - any error fails the savepoint, not the query
             return error
         return None
 
@@ -46,7 +46,7 @@ class RequestedSavepoints:
         """Copy a complete checkpoint to its target.
 
         Raises:
-            StateLocationError: a reader could not add its part to the savepoint, or the target fails.
+            StateLocationError: a reader could not add a file to the savepoint, or the target fails.
         """
         if self._store is None:
             return
@@ -55,15 +55,15 @@ class RequestedSavepoints:
             raise StateLocationError(missing)
         place = self._open_store(target, self._storage_options)
         folder = savepoint_folder(name)
-        # A restart completes the newest checkpoint once more.
+        # A restart completes the newest checkpoint again.
         if METADATA in place.list(folder):
             return
         write_savepoint(self._store, lineage, name, place, created_ms=created_ms)
-        _log.info("savepoint %s/%s was made, as asked for", place.location, folder)
+        _log.info("created the requested savepoint %s/%s", place.location, folder)
 
 
 def savepoint_of(offset: Offset, document: CheckpointDocument) -> SavepointPlace | None:
-    """The savepoint that a checkpoint is to become."""
+    """The savepoint that a checkpoint becomes; None if it does not become one."""
     target = document.target_directory
     if target is None or offset.lineage is None or offset.name is None:
         return None

@@ -1,4 +1,4 @@
-"""Asking a query for a savepoint: its next checkpoint becomes one, to which its readers can add."""
+"""Requests a savepoint from a query: its next checkpoint becomes one, and its readers can add files."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def request(
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RequestedSavepoint:
-    """Ask a query for a savepoint, and do not wait for it.
+    """Request a savepoint from a query, without waiting for it.
 
-    It is made at the query's next batch boundary, which for a stopped query is its next start. Its tasks
-    are told, and their readers may add files of their own (``context.savepoint_stream``).
+    The query takes it at its next batch boundary; a stopped query, at its next start. Its tasks are
+    notified, and their readers may add files of their own (``context.savepoint_stream``).
 
     Args:
         state, to, checkpoint, lineage, storage_options: see :func:`create`.
 
     Raises:
-        StateLocationError: the state is not found, or no savepoint can ever be made at the target.
+        StateLocationError: the state is not found, or the target is invalid.
     """
     requests = _folder(state, checkpoint, lineage, storage_options)
     asked = _submitted(requests, to)
@@ -60,23 +60,23 @@ def withdraw(
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RequestedSavepoint:
-    """Take a request for a savepoint back, or forget one that has failed.
+    """Withdraw a request for a savepoint, or delete a failed request.
 
-    One that is being made already is finished all the same.
+    A savepoint that the query is already taking is still finished.
 
     Args:
-        request_id: as :func:`request` has it, or the beginning of it.
+        request_id: the id from :func:`request`, or the beginning of it.
 
     Raises:
-        StateLocationError: none of that id waits or has failed, or several do.
+        StateLocationError: no waiting or failed request has that id, or several have.
     """
     requests = _folder(state, checkpoint, lineage, storage_options)
     waiting = _pending(requests)
     matching = [item for item in waiting if item.request_id.startswith(request_id)]
     if len(matching) != 1:
         raise StateLocationError(
-            f"{len(matching)} requests {request_id} for a savepoint wait in {requests.location}",
-            remedy="it may have been answered or withdrawn; these wait: "
+            f"{len(matching)} requests {request_id} for a savepoint exist in {requests.location}",
+            remedy="the request may have been answered or withdrawn; existing requests: "
             + (", ".join(item.request_id for item in waiting) or "none"),
         )
     (asked,) = matching
@@ -93,7 +93,7 @@ def pending(
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[PendingSavepoint]:
-    """The savepoints that a query is asked for: those that wait, then those that could not be made, and why.
+    """The requested savepoints of a query: waiting requests, then failed ones with the reason.
 
     Args:
         state, checkpoint, lineage, storage_options: see :func:`create`.
@@ -137,10 +137,10 @@ def made_by_driver(
     timeout_s: float,
     progress: Progress | None,
 ) -> CreatedSavepoint | None:
-    """The savepoint that the living driver makes when it is asked; None where there is none to copy instead.
+    """Request a savepoint from the query's driver; None if no driver is alive or it fails: copy one then.
 
     Raises:
-        StateLocationError: it was not made in time.
+        StateLocationError: the driver did not take the savepoint in time.
     """
 
     def committed() -> NewestBatch | None:
@@ -156,7 +156,7 @@ def made_by_driver(
     progress = progress or _unheard
     made = _Asking(store, folder, to, options, watch, driver, committed, progress).wait(timeout_s)
     if made is None:
-        progress("it has made no savepoint: the newest complete checkpoint is copied")
+        progress("the driver took no savepoint: copying the newest complete checkpoint")
         return None
     return CreatedSavepoint(
         directory=_below(to, made.folder),
@@ -167,7 +167,7 @@ def made_by_driver(
 
 
 class _Asking:
-    """One request of a driver that lives, and what becomes of it."""
+    """One request to a driver that is alive, and its outcome."""
 
     def __init__(
         self,
@@ -193,11 +193,11 @@ class _Asking:
         self._asked = _submitted(self._requests, to)
 
     def wait(self, timeout_s: float) -> Savepoint | None:
-        """The savepoint; None where the driver died or could not make it, and the request is gone."""
+        """The savepoint; None if the driver died or failed. The request is deleted then."""
         try:
             is_answered = self._is_answered_within(timeout_s)
         except BaseException:
-            # Whoever does not wait any longer would not know of the savepoint.
+            # The caller stops waiting and would not learn about the savepoint.
             self._requests.delete(self._asked.request_id)
             raise
         if not is_answered:
@@ -205,14 +205,14 @@ class _Asking:
         failed = self._requests.failure(self._asked.request_id)
         if failed is not None:
             self._requests.delete(failed.request_id)
-            self._progress(f"{self._driver} could not make it: {failed.reason}")
+            self._progress(f"{self._driver} could not take the savepoint: {failed.reason}")
         return self._made()
 
     def _is_answered_within(self, timeout_s: float) -> bool:
-        """Whether the request is gone: answered by the driver or here, or because the driver has ended."""
+        """Whether the request is gone: answered by the driver or here, or deleted as the driver has ended."""
         begun = said = time.monotonic()
         pause_s = _FIRST_PAUSE_S
-        self._progress(f"{self._driver} was asked; waiting for its next batch boundary")
+        self._progress(f"sent a request to {self._driver}; waiting for its next batch boundary")
         while self._asked.request_id in self._requests.ids():
             now = time.monotonic()
             if self._is_finished_here():
@@ -231,9 +231,9 @@ class _Asking:
         return True
 
     def _is_finished_here(self) -> bool:
-        """Whether Spark has committed the batch, so that the savepoint is finished without the driver.
+        """Whether Spark has committed the batch, so that this process can finish the savepoint.
 
-        That hears of it at the query's next trigger, which may be hours away.
+        The driver learns about the commit at the query's next trigger, which may be hours away.
         """
         name = self._under_way()
         batch = None if name is None else self._committed()
@@ -243,12 +243,12 @@ class _Asking:
         if missing is None:
             write_savepoint(self._store, self._lineage, name, self._target, created_ms=now_ms())
         else:
-            self._progress(f"it cannot be finished: {missing}")
+            self._progress(f"the savepoint cannot be finished: {missing}")
         self._requests.delete(self._asked.request_id)
         return True
 
     def _too_late(self, timeout_s: float) -> Savepoint:
-        # Looked at again when it is deleted: the driver may have taken it up in between.
+        # Checked again after the deletion: the driver may have started the savepoint in between.
         if self._under_way() is None:
             self._requests.delete(self._asked.request_id)
         name = self._under_way()
@@ -257,26 +257,26 @@ class _Asking:
             return made
         if name is not None:
             raise StateLocationError(
-                f"checkpoint {name.checkpoint_id} becomes the savepoint, and was not known to be complete "
+                f"checkpoint {name.checkpoint_id}, which becomes the savepoint, was not known to be complete "
                 f"within {timeout_s:g} s",
-                remedy="it is finished at the query's next trigger after that batch, and listed as readable "
-                f"then (flip27 savepoint list): {_below(self._to, savepoint_folder(name))}",
+                remedy="the query finishes the savepoint at its next trigger after that batch; then it is "
+                f"readable (flip27 savepoint list): {_below(self._to, savepoint_folder(name))}",
             )
         raise StateLocationError(
-            f"the savepoint was not made within {timeout_s:g} s: {self._driver} lives and came to no batch "
-            "boundary; the request was withdrawn, and nothing was made",
-            remedy="give it more time than the trigger's interval (--timeout); or copy the newest complete "
-            "checkpoint at once (--copy)",
+            f"the savepoint was not taken within {timeout_s:g} s: {self._driver} is alive but reached no "
+            "batch boundary; the request was withdrawn, and nothing was created",
+            remedy="set a timeout longer than the trigger's interval (--timeout); or copy the newest "
+            "complete checkpoint at once (--copy)",
         )
 
     def _standing(self) -> str:
         name = self._under_way()
         if name is None:
             return "the request waits for the next batch boundary"
-        return f"checkpoint {name.checkpoint_id} becomes the savepoint, its batch is not complete"
+        return f"checkpoint {name.checkpoint_id} becomes the savepoint; its batch is not complete yet"
 
     def _under_way(self) -> CheckpointName | None:
-        """The checkpoint that is to become the savepoint, where the driver has made one of a request."""
+        """The checkpoint that becomes the savepoint; None if the driver has not started the request."""
         for name in checkpoint_names(self._store, self._lineage)[:1]:
             file = file_names.checkpoint_file(self._lineage, name)
             try:
@@ -291,7 +291,7 @@ class _Asking:
         return max(self._savepoints(but=self._before), key=lambda found: found.name, default=None)
 
     def _savepoints(self, but: frozenset[str] = frozenset()) -> list[Savepoint]:
-        """Those that the driver of the lineage has made in the target, whole."""
+        """The complete savepoints in the target that the lineage's driver has taken."""
         found = []
         for folder in set(self._target.list("")) - but:
             try:
@@ -320,4 +320,4 @@ def _below(directory: str, name: str) -> str:
 
 
 def _unheard(_said: str) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""

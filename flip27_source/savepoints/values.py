@@ -1,4 +1,4 @@
-"""What is known of savepoints: values alone."""
+"""Values about savepoints."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..snapshots.file_names import CheckpointName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedSavepoint:
-    """A savepoint that was made.
+    """A savepoint that was created.
 
     Attributes:
-        directory: where it is; what ``.option("savepoint", ...)`` takes.
-        checkpoint_id: the checkpoint that it holds.
-        batch_id: Spark's batch that this checkpoint ends with; None when Spark's checkpoint was
-            not known. A copy is then of the newest checkpoint that is surely complete.
-        requested: the running query has made it, at a batch boundary, and its readers were told; False
-            for a copy of a checkpoint that was there.
+        directory: its directory, for ``.option("savepoint", ...)``.
+        checkpoint_id: its checkpoint.
+        batch_id: Spark's batch that ends with this checkpoint; None if Spark's checkpoint is not
+            known. A copy then contains the newest checkpoint that is surely complete.
+        requested: whether the running query took it at a batch boundary and notified its readers; False
+            for a copy of an existing checkpoint.
     """
 
     directory: str
@@ -29,11 +29,11 @@ class CreatedSavepoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedSavepoint:
-    """A savepoint that is asked for.
+    """A savepoint that was requested.
 
     Attributes:
-        request_id: of the request, a file that waits in the lineage until it is answered.
-        lineage: the directory of that, in the state location.
+        request_id: id of the request, a file that waits in the lineage until it is answered.
+        lineage: the directory of the lineage, in the state location.
         target: the directory in which the savepoint gets a directory of its own.
     """
 
@@ -44,12 +44,12 @@ class RequestedSavepoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSavepoint:
-    """A savepoint that is asked for and not made.
+    """A savepoint that was requested and does not exist.
 
     Attributes:
-        request_id, lineage, target: as RequestedSavepoint has them.
-        error: why it was not made and never will be; None as long as it waits.
-        failed_at: when that was found; None as long as it waits.
+        request_id, lineage, target: as in RequestedSavepoint.
+        error: why the request failed for good; None while it waits.
+        failed_at: when it failed; None while it waits.
     """
 
     request_id: str

@@ -1,4 +1,4 @@
-"""Savepoints of whole queries: Spark's checkpoint beside the state of the sources, and forks made of it."""
+"""Savepoints of whole queries: Spark's checkpoint and the state of the sources, and forks of the query."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredQuery:
-    """A query that can be started where a savepoint stands.
+    """A query that can be started from a savepoint.
 
     Attributes:
         checkpoint_location: for ``.option("checkpointLocation", ...)`` of the sink.
         state_location: for ``.option("stateLocation", ...)`` of every flip27 source.
-        batch_id: Spark's batch that the query goes on after.
+        batch_id: Spark's batch after which the query continues.
     """
 
     checkpoint_location: str
@@ -57,11 +57,11 @@ def copy_query(
 ) -> StoredQuery:
     """Copy Spark's checkpoint after a batch, and the state of the query's other sources, into a savepoint.
 
-    The query may run: what belongs to the batch does not change any more. Spark deletes what old
-    batches had meanwhile; such files are not needed.
+    The query may run: files of the batch no longer change. Spark may delete files of older batches meanwhile;
+    they are not needed.
 
     Raises:
-        MissingStateError: Spark has deleted the batch itself meanwhile.
+        MissingStateError: Spark has meanwhile deleted the batch itself.
     """
     target = open_store(directory, storage_options)
     for _ in range(_TRIES):
@@ -71,7 +71,7 @@ def copy_query(
     else:
         raise MissingStateError(
             f"files of batch {batch.batch_id} in {redacted(batch.checkpoint)} vanished during the copy",
-            remedy="try again: the query goes on fast; or raise spark.sql.streaming.minBatchesToRetain",
+            remedy="try again, or raise spark.sql.streaming.minBatchesToRetain: its batches are short",
         )
     beside = open_store(f"{directory}/{SOURCES}", storage_options)
     for lineage, name in others:
@@ -87,18 +87,18 @@ def restore_query(
     state: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RestoredQuery:
-    """Make a checkpoint location with which the query of a savepoint can be started, as a fork of it.
+    """Create a checkpoint location from which a savepoint's query can be started, as a fork.
 
-    To Spark the fork is another query: it gets an id of its own. May be called again where it was killed.
+    To Spark the fork is another query with an id of its own. The call may be repeated after it was killed.
 
     Args:
-        savepoint: one that was created with ``query=True``.
+        savepoint: a savepoint that was created with ``query=True``.
         checkpoint_location: a new directory.
-        state: where the sources' state goes; ``<checkpoint_location>/flip27`` when not given.
+        state: the sources' state location; ``<checkpoint_location>/flip27`` if not given.
         storage_options: for the file systems, as the source's ``storage.*`` options.
 
     Raises:
-        StateLocationError: the savepoint is of a source alone, or there is a query already.
+        StateLocationError: the savepoint contains a source only, or the location belongs to a query.
         CorruptStateError, MissingStateError: the savepoint is damaged; nothing can be started.
     """
     options = dict(storage_options or {})
@@ -106,14 +106,14 @@ def restore_query(
     query = found.metadata.query
     if query is None:
         raise StateLocationError(
-            f"savepoint {found.location} is of a source and not of a whole query",
-            remedy='begin a new query with it, .option("savepoint", ...); or make one with --query',
+            f"savepoint {found.location} contains a source and not a whole query",
+            remedy='start a new query from it, .option("savepoint", ...); or create a savepoint with --query',
         )
     state = state or f"{checkpoint_location.rstrip('/')}/flip27"
     target, state_store = open_store(checkpoint_location, options), open_store(state, options)
     sources = [found, *(read_savepoint(found.store, folder) for folder in found.source_folders)]
     _check_free(target, state_store, sources)
-    # Not what Spark expects there: a query that is started before all is there fails.
+    # Spark cannot parse this metadata, so a query that is started too early fails.
     target.replace(METADATA_FILE, _under_way(found))
     for source in sources:
         _write_lineage(source, state_store)
@@ -130,7 +130,7 @@ def now_ms() -> int:
 
 
 def _copied(batch: NewestBatch, target: Store, storage_options: Mapping[str, Any]) -> dict[str, str] | None:
-    """The digests of all files, by name; None when one was deleted before it was copied."""
+    """Copy all files; return their digests by name, or None if a file was deleted before it was copied."""
     source = open_store(batch.checkpoint, storage_options)
     digests = {}
     try:
@@ -138,7 +138,7 @@ def _copied(batch: NewestBatch, target: Store, storage_options: Mapping[str, Any
             data = source.read(name)
             target.replace(f"{QUERY}/{name}", data)
             digests[name] = content_digest(data)
-        # As long as Spark keeps a batch it keeps the state that it needs.
+        # While Spark keeps a batch, it keeps the state of the batch.
         source.read(f"{COMMITS}/{batch.batch_id}")
     except MissingStateError:
         return None
@@ -151,12 +151,12 @@ def _check_free(target: Store, state: Store, sources: Sequence[Savepoint]) -> No
         return
     if has_metadata or is_spark_checkpoint(target):
         raise StateLocationError(
-            f"{target.location} is the checkpoint location of a query", remedy="give a new directory"
+            f"{target.location} is already the checkpoint location of a query", remedy="give a new directory"
         )
     taken = [item.metadata.lineage for item in sources if state.list(item.metadata.lineage)]
     if taken:
         raise StateLocationError(
-            f"{state.location} holds state of the query that the savepoint was made of: {', '.join(taken)}",
+            f"{state.location} contains state of the savepoint's own query: {', '.join(taken)}",
             remedy="give the fork a state location of its own",
         )
 
@@ -183,7 +183,7 @@ def _checked(savepoint: Savepoint, name: str, digest: str) -> bytes:
     data = savepoint.store.read(f"{savepoint.folder}/{QUERY}/{name}")
     if content_digest(data) != digest:
         raise CorruptStateError(
-            f"{QUERY}/{name} of savepoint {savepoint.location} is not what was written",
-            remedy="copy the savepoint again; it has to be whole",
+            f"{QUERY}/{name} of savepoint {savepoint.location} does not match its digest",
+            remedy="copy the savepoint again, with all of its files",
         )
     return data

@@ -1,5 +1,6 @@
-"""Snapshots: the durable bytes of a lineage, written and read in one place.
+"""Snapshots: the one place where the durable files of a lineage are written and read.
 
-Open `file_names` first: every path in a state location, with what lies there; then `checkpoint_files`.
-Nothing here decides what a checkpoint holds, and no other package writes into a state location.
+Open `file_names` first: it lists every path in a state location and the content of each file; then
+`checkpoint_files`. This package does not decide what a checkpoint contains, and no other package writes to
+a state location.
 """

@@ -1,4 +1,4 @@
-"""Pending actions as a segment of JSON values, and back. Pure."""
+"""Converts pending actions to a segment of JSON values, and back. Pure."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class StoredAction(msgspec.Struct, frozen=True, omit_defaults=True):
 def encode_actions(
     enumerator_type: type[SplitEnumerator[Any]], actions: Sequence[PendingAction]
 ) -> Segment | None:
-    """A segment with the actions; None when there are none.
+    """A segment with the actions; None if there are none.
 
     Raises:
-        ContractError: the enumerator performs no actions, or one could not be read again.
+        ContractError: the enumerator performs no actions, or an action could not be restored.
     """
     if not actions:
         return None
@@ -53,7 +53,7 @@ def decode_actions(
     """The actions in a segment.
 
     Raises:
-        CorruptStateError: one does not fit the type of actions.
+        CorruptStateError: an action does not match the type of actions.
     """
     wanted = stored_actions(enumerator_type).declared
     try:
@@ -68,6 +68,7 @@ def decode_actions(
         )
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
-            f"a stored action of {enumerator_type.__qualname__} does not fit its type {wanted}: {error}",
-            remedy="deploy the code that wrote it until its actions are done, or give new fields defaults",
+            f"a stored action of {enumerator_type.__qualname__} does not match its type {wanted}: {error}",
+            remedy="deploy the code that stored the action until its actions are done, or give new fields "
+            "defaults",
         ) from error

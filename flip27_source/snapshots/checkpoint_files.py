@@ -1,8 +1,8 @@
-"""CheckpointStorage: where checkpoints of one source go, and how they are found again.
+"""CheckpointStorage: stores the checkpoints of one source and finds them again.
 
-With a state location: documents and segments in files of one lineage. Without: the whole
-document inside the offset (Flink's memory state back end). A document is durable before its
-offset is told (R2); segments are durable before their document.
+With a state location, documents and segments are files of one lineage. Without one, the offset
+contains the whole document (Flink's memory state back end). A document is durable before Spark
+gets its offset (R2); segments are durable before their document.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ..coordination.backlog_numbers import backlog_numbers
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import (
@@ -40,7 +41,7 @@ from .store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Newest:
-    """The checkpoint written last, and the bytes of its plan's segments."""
+    """The last checkpoint that was written, and the bytes of its plan's segments."""
 
     offset: Offset
     document: CheckpointDocument
@@ -51,8 +52,8 @@ class CheckpointStorage:
     """Stores and finds the checkpoints of one source.
 
     Args:
-        store: the state location; None to keep all state inside the offsets.
-        inline_limit_bytes: largest document that may live inside an offset.
+        store: the state location; None to keep all state in the offsets.
+        inline_limit_bytes: maximum size of a document inside an offset.
         new_random: makes the 16 hex digits of a new lineage's name.
     """
 
@@ -78,9 +79,9 @@ class CheckpointStorage:
     def write(
         self, pending: PendingCheckpoint[Any], parent: Offset, *, restored_from: CheckpointName | None = None
     ) -> Offset:
-        """Make a checkpoint durable; its offset. Nothing is visible before all of it is.
+        """Make a checkpoint durable and return its offset. The checkpoint becomes visible as a whole.
 
-        ``restored_from``: the savepoint that the first checkpoint of a lineage goes on from.
+        ``restored_from``: the savepoint that the first checkpoint of a lineage was restored from.
         """
         encoded = self._codec.encode(
             pending.snapshot,
@@ -103,8 +104,8 @@ class CheckpointStorage:
             raise StateLocationError(
                 f"the document of checkpoint {encoded.name.checkpoint_id} has {len(encoded.data)} bytes, "
                 f"more than {MOST_DOCUMENT_BYTES}",
-                remedy="have the enumerator keep bulk state in Segments, and have fewer splits at once that "
-                "go on from batch to batch",
+                remedy="keep the enumerator's bulk state in Segments, and keep fewer splits live from batch "
+                "to batch",
             )
         self._write_segments(self.store, offset, encoded)
         self.store.ensure(file_names.checkpoint_file(lineage, encoded.name), encoded.data)
@@ -120,7 +121,7 @@ class CheckpointStorage:
         if self._newest is not None and self._newest.offset.name == offset.name is not None:
             return self._newest.document
         if offset.name is None or offset.lineage is None:
-            # Spark's JSON text has passed through Python's json: this gives our own form again.
+            # Python's json has parsed the offset: encoding it again gives the form that was written.
             document = decode_document(msgspec.json.encode(offset.inline))
         else:
             file = file_names.checkpoint_file(offset.lineage, offset.name)
@@ -128,16 +129,16 @@ class CheckpointStorage:
             document = decode_document(data, offset.name)
         if document.checkpoint_id != offset.checkpoint_id:
             raise CorruptStateError(
-                f"the offset is of checkpoint {offset.checkpoint_id} but its document is of "
-                f"{document.checkpoint_id}"
+                f"the offset belongs to checkpoint {offset.checkpoint_id}, but its document belongs to "
+                f"checkpoint {document.checkpoint_id}"
             )
         self._check_source(document.source)
         return document
 
     def restore(self, offset: Offset, *, with_plan: bool = False) -> Snapshot[Any] | None:
-        """The snapshot at an offset; None for the initial one.
+        """The snapshot at an offset; None for the initial offset.
 
-        Its plan is only read ``with_plan``, or where it says that subtasks report.
+        Its plan is read only ``with_plan``, or if the plan's subtasks report.
         """
         if offset.is_initial:
             return None
@@ -153,17 +154,17 @@ class CheckpointStorage:
     def restore_document(
         self, document: CheckpointDocument, load_segment: Callable[[str], bytes]
     ) -> Snapshot[Any]:
-        """The snapshot in a savepoint, plan included: its reports are still to be folded in.
+        """The snapshot in a savepoint, with its plan, because its reports are not processed yet.
 
-        Whether it is of this source is for the caller to know (``savepoint_differences``).
+        The caller checks that the savepoint belongs to this source (``savepoint_differences``).
         """
         return self._codec.decode(document, load_segment, with_plan=True)
 
     def check_storable(self, snapshot: Snapshot[Any]) -> None:
-        """Refuse a snapshot that could not be stored and restored; writes nothing.
+        """Refuse a snapshot that could not be stored and restored; write nothing.
 
         Raises:
-            ContractError, CorruptStateError: naming what is wrong in it.
+            ContractError, CorruptStateError: the snapshot is invalid; the message names the value.
         """
         encoded = self._codec.encode(snapshot, source=self._source, parent=None, inline_all=False)
         self._codec.decode(
@@ -189,8 +190,8 @@ class CheckpointStorage:
         if not chain:
             reached = start.name == end.name
         elif chain[-1][1].parent is None:
-            # Inline documents have no name to be found by: the id has to be the next one, or the
-            # first after a savepoint.
+            # Inline documents have no name, so ids are compared: this id must follow the start's id, or be
+            # the first after a savepoint.
             first = chain[-1][1]
             follows = first.checkpoint_id == start.checkpoint_id + 1
             restored = start.is_initial and first.restored_from is not None
@@ -201,12 +202,12 @@ class CheckpointStorage:
             raise CorruptStateError(
                 f"checkpoint {start.checkpoint_id} is not an ancestor of {end.checkpoint_id}: "
                 "the offsets in the query's checkpoint do not belong together",
-                remedy="restore the query's checkpoint and the state location from one backup",
+                remedy="restore the query's checkpoint and the state location from the same backup",
             )
         yield from reversed(chain)
 
     def segment_loader(self, offset: Offset, document: CheckpointDocument) -> Callable[[str], bytes]:
-        """Fetches segments of the lineage that ``offset`` names, and that a document of it names."""
+        """A function that loads the document's segments from the lineage of ``offset``."""
         return self._loader(offset.lineage, document.segment_bytes)
 
     def _loader(self, lineage: str | None, sizes: Mapping[str, int]) -> Callable[[str], bytes]:
@@ -226,7 +227,7 @@ class CheckpointStorage:
         return load
 
     def _write_segments(self, store: Store, offset: Offset, encoded: EncodedDocument) -> None:
-        """Write the segments that the checkpoint before did not have."""
+        """Write the segments that the previous checkpoint did not have."""
         self.in_use.add(frozenset(encoded.segments))
         durable = self._durable if self._durable_in == offset.lineage else frozenset()
         sizes = {name: segment.size for name, segment in encoded.segments.items() if segment.size is not None}
@@ -237,7 +238,7 @@ class CheckpointStorage:
                 segment.stored_by(load)
 
     def _remember(self, offset: Offset, encoded: EncodedDocument) -> None:
-        """Keep what Spark asks for next, the plan; the bytes of other segments can be fetched again."""
+        """Keep the plan, which Spark needs next; the bytes of other segments can be loaded again."""
         document = decode_document(encoded.data)
         plan = {item.splits for item in document.raw.plan}
         self._newest = _Newest(
@@ -250,11 +251,11 @@ class CheckpointStorage:
         self.in_use.keep_only(self._durable | document.segments)
         self._durable, self._durable_in = document.segments, offset.lineage
 
-    def _inline(self, encoded: EncodedDocument, summary: dict[str, int | float]) -> Offset:
+    def _inline(self, encoded: EncodedDocument, summary: dict[str, Any]) -> Offset:
         if len(encoded.data) > self._inline_limit_bytes:
             raise StateLocationError(
                 f"the state of source {self._source.uid} has {len(encoded.data)} bytes; without a "
-                f"state location at most {self._inline_limit_bytes} may live in Spark's offset "
+                f"state location at most {self._inline_limit_bytes} bytes fit into Spark's offset "
                 "log",
                 remedy='set .option("stateLocation", "<checkpointLocation>/flip27") to a '
                 "directory that the driver and the executors can write to",
@@ -268,7 +269,7 @@ class CheckpointStorage:
     def _new_lineage(self, store: Store) -> str:
         lineage = file_names.lineage_name(self._source.uid, self._new_random())
         if not store.create(file_names.source_file(lineage), encode_source(self._source)):
-            raise StateLocationError(f"the new lineage {lineage} exists already", remedy="restart")
+            raise StateLocationError(f"the new lineage {lineage} already exists", remedy="restart the query")
         return lineage
 
     def _required_store(self, offset: Offset) -> Store:
@@ -277,10 +278,10 @@ class CheckpointStorage:
     def _store_of(self, lineage: str | None) -> Store:
         if self.store is None:
             raise StateLocationError(
-                f"the query's checkpoint refers to {lineage} in a state location, and "
+                f"the query's checkpoint refers to lineage {lineage} in a state location, but "
                 "option stateLocation is not set",
-                remedy="set stateLocation to the directory that the query was started with "
-                "(or to where that directory was moved)",
+                remedy="set stateLocation to the directory that the query was started with, "
+                "or to the new place of that directory if it was moved",
             )
         return self.store
 
@@ -289,14 +290,14 @@ class CheckpointStorage:
         if changed:
             raise IncompatibleStateError(
                 "the query's checkpoint was written with other settings:" + as_lines(changed),
-                remedy="set them back, or start afresh with a new checkpoint location",
+                remedy="restore the old settings, or start again with a new checkpoint location",
             )
 
 
 class InUse:
-    """Segments that the living coordinator may refer to: never to be cleaned up.
+    """Segments that the running coordinator may refer to; clean-up never deletes them.
 
-    The one thing that the clean-up thread shares with the coordinator, hence its lock.
+    The clean-up thread and the coordinator share this object, and only this one, hence the lock.
     """
 
     def __init__(self) -> None:
@@ -304,12 +305,12 @@ class InUse:
         self.lock = threading.Lock()
 
     def add(self, names: frozenset[str]) -> None:
-        """From now on these are in use; on return no deletion of them is under way."""
+        """Mark segments as in use; on return no deletion of them is running."""
         with self.lock:
             self._names |= names
 
     def keep_only(self, names: frozenset[str]) -> None:
-        """Everything else is no longer in use."""
+        """Mark all other segments as no longer in use."""
         with self.lock:
             self._names &= names
 
@@ -317,7 +318,7 @@ class InUse:
         return name in self._names
 
 
-def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
+def _summary(pending: PendingCheckpoint[Any]) -> dict[str, Any]:
     metrics = pending.summary
     numbers: dict[str, int | float] = {
         "splits": metrics.splits,
@@ -329,9 +330,11 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, int | float]:
         "finishedSplits": metrics.finished_splits,
         "quarantinedSplits": metrics.quarantined_splits,
         "ignoredSplits": metrics.ignored_splits,
+        "dataLosses": metrics.data_losses,
     }
     known = {name: value for name, value in numbers.items() if value or name == "splits"}
-    # Few and short: the offset stays under 4 KiB whatever an enumerator publishes. Spark's JSON
-    # writes a character that is not ASCII as six or twelve.
+    # At most 20 gauges with short names keep the offset under 4 KiB. Spark's JSON writes a character
+    # that is not ASCII as six or twelve.
     gauges = sorted(pending.summary.gauges.items())[:20]
-    return known | {ascii(name)[1:-1][:60]: value for name, value in gauges}
+    published = {ascii(name)[1:-1][:60]: value for name, value in gauges}
+    return known | published | backlog_numbers(metrics.backlog)

@@ -1,9 +1,9 @@
-"""Clean-up: what of a lineage can never be reached again (R10). Plans first, deletes second.
+"""Clean-up: deletes the files of a lineage that can never be reached again (R10); plans first, then deletes.
 
-Kept are the newest ``retained`` checkpoints on the way from the committed one to the root,
-everything younger than the oldest of those, and every segment that a kept document names.
-A segment that no document names is deleted only after two clean-ups in a row have found it so:
-its document may be about to be written. Reports and failures go with their documents.
+Clean-up keeps the newest ``retained`` ancestors of the committed checkpoint (and that checkpoint itself),
+all documents newer than the oldest of these, and every segment that a kept document names.
+It deletes a segment that no document names only if two clean-ups in a row found it so, because its
+document may be written next. Reports and failures are deleted after their documents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """What to delete: documents youngest first, then segments. ``suspects`` are for next time."""
+    """What to delete: documents, newest first, then segments; the next clean-up checks ``suspects``."""
 
     documents: tuple[CheckpointName, ...] = ()
     segments: tuple[str, ...] = ()
@@ -30,14 +30,14 @@ class CleanupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDocument:
-    """What clean-up needs to know of a document."""
+    """The parts of a document that clean-up needs."""
 
     parent: CheckpointName | None
     segments: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
     def of(cls, document: CheckpointDocument) -> KnownDocument:
-        """The same, without the rest."""
+        """The parts of ``document`` that clean-up needs."""
         return cls(parent=document.parent, segments=document.segments)
 
 
@@ -49,7 +49,7 @@ def plan_cleanup(
     retained: int,
     suspects: frozenset[str] = frozenset(),
 ) -> CleanupPlan:
-    """What can go, given everything that is there. Pure."""
+    """The plan for everything that the lineage contains. Pure."""
     kept_line: list[CheckpointName] = []
     at: CheckpointName | None = committed
     while at is not None and at in documents and len(kept_line) < retained:
@@ -64,7 +64,7 @@ def plan_cleanup(
     named = frozenset[str]().union(*(known.segments for known in documents.values()))
     there = frozenset(segments)
     unnamed = there - named
-    # A name that only doomed documents use goes now; one that nobody uses, the second time.
+    # A segment that only doomed documents name is deleted now; an unnamed one, when seen a second time.
     gone = ((there & named) | (unnamed & suspects)) - reachable
     return CleanupPlan(
         documents=tuple(sorted(doomed, reverse=True)),
@@ -86,7 +86,7 @@ class Cleaner:
         self._suspects: frozenset[str] = frozenset()
 
     def clean(self, committed: CheckpointName) -> CleanupPlan:
-        """Delete what the retained checkpoints cannot reach; what was deleted."""
+        """Delete what the retained checkpoints cannot reach, and return the plan."""
         segments = self.store.list(f"{self.lineage}/{file_names.SEGMENTS}")
         plan = plan_cleanup(
             committed=committed,
@@ -98,7 +98,7 @@ class Cleaner:
         self._suspects = plan.suspects
         for name in plan.documents:
             if not self._deletion.delete(file_names.checkpoint_file(self.lineage, name)):
-                return CleanupPlan()  # what a document names that stays, stays too
+                return CleanupPlan()  # the document stays, and so do the segments that it names
             self._known.pop(name, None)
         for segment in plan.segments:
             with self._in_use.lock:
@@ -110,7 +110,7 @@ class Cleaner:
         return plan
 
     def _clean_reports(self, committed_id: int) -> None:
-        """Reports and failures go after the document that they belong to."""
+        """Delete reports and failures whose document is gone."""
         oldest = min((name.checkpoint_id for name in self._known), default=committed_id)
         for folder in (file_names.REPORTS, file_names.FAILURES):
             for file_name in self.store.list(f"{self.lineage}/{folder}"):

@@ -1,7 +1,7 @@
-"""SnapshotCodec: turns the snapshots of one enumerator type into documents and back.
+"""SnapshotCodec: converts snapshots of one enumerator type to documents, and back.
 
-Values of authors are stored through their types (msgspec), each with a version and an upgrade
-hook. What is stored is checked to be readable before it is stored. Pure.
+Authors' values are stored by their types (msgspec), each with a version and an upgrade hook. Every value
+is checked to be readable before it is stored. Pure.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from .documents import (
     StoredAssignment,
     StoredDocument,
     StoredLedger,
+    StoredLoss,
     StoredQuarantined,
     StoredSegment,
     StoredState,
@@ -49,11 +50,11 @@ from .event_codec import EventCodec
 from .file_names import CheckpointName
 
 INLINE_SEGMENT_BYTES = 1024
-"""Segments up to this size are kept inside the document: a file costs more than they do."""
+"""Segments up to this size are stored inside the document, which is cheaper than a file."""
 
 
 WAITING_BLOCK_SPLITS = 512
-"""How many waiting splits are stored together, on average."""
+"""Average number of waiting splits in one segment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class EncodedDocument:
     Attributes:
         name: id and digest.
         data: canonical JSON.
-        segments: the segments that do not live inside it, by name.
+        segments: the segments that are not inside the document, by name.
     """
 
     name: CheckpointName
@@ -72,7 +73,7 @@ class EncodedDocument:
 
 
 class SnapshotCodec:
-    """Turns snapshots of one enumerator type, and what its subtasks are sent, into JSON and back."""
+    """Converts snapshots of one enumerator type, and events to its subtasks, to JSON and back."""
 
     def __init__(
         self,
@@ -93,9 +94,9 @@ class SnapshotCodec:
         inline_all: bool,
         savepoint: CheckpointName | None = None,
     ) -> EncodedDocument:
-        """The document of ``snapshot``; with ``inline_all`` every segment lives inside it.
+        """The document of ``snapshot``; with ``inline_all`` it contains every segment.
 
-        ``savepoint``: what the state before it was restored from.
+        ``savepoint``: the savepoint that the state was restored from.
         """
         collected: dict[str, Segment] = {}
         encode = self.encode_split
@@ -122,6 +123,8 @@ class SnapshotCodec:
             quarantined=[_stored(item, encode) for item in snapshot.ledger.quarantined],
             ignored=[_stored(item, encode) for item in snapshot.ledger.ignored],
             ignored_count=snapshot.ledger.ignored_count,
+            losses=[StoredLoss.of(loss) for loss in snapshot.ledger.losses],
+            loss_count=snapshot.ledger.loss_count,
         )
         state = msgspec.Raw(self._states.encode(snapshot.enumerator_state, collected))
         actions = encode_actions(self._enumerator_type, snapshot.actions)
@@ -153,11 +156,11 @@ class SnapshotCodec:
     def decode(
         self, document: CheckpointDocument, load: Callable[[str], bytes], *, with_plan: bool = False
     ) -> Snapshot[Any]:
-        """The snapshot in a document; its plan, which may be large, only ``with_plan``.
+        """The snapshot in a document; with its plan, which may be large, only ``with_plan``.
 
         Raises:
-            IncompatibleStateError: it is of a newer state or split version.
-            CorruptStateError: a value does not have the shape of its type.
+            IncompatibleStateError: the document has a newer state or split version.
+            CorruptStateError: a value does not match its type.
         """
         raw = document.raw
         find = SegmentFinder(raw.segments, load)
@@ -189,6 +192,8 @@ class SnapshotCodec:
             quarantined=tuple(_set_aside(item, split) for item in raw.ledger.quarantined),
             ignored=tuple(_set_aside(item, split) for item in raw.ledger.ignored),
             ignored_count=raw.ledger.ignored_count,
+            losses=tuple(item.loss() for item in raw.ledger.losses),
+            loss_count=raw.ledger.loss_count,
             finished=raw.ledger.finished,
         )
         metadata = CheckpointMetadata(
@@ -208,7 +213,7 @@ class SnapshotCodec:
         )
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> Any:
-        """One split, stored under split version ``version``."""
+        """Decode one split, which was stored with split version ``version``."""
         rule = ("split", version, *self._split_rule())
         return self._decode_value(raw, self._splits.declared, SegmentFinder({}, _no_segments_in_splits), rule)
 
@@ -216,16 +221,16 @@ class SnapshotCodec:
         """The JSON of one split.
 
         Raises:
-            ContractError: the split would not come back as it is.
+            ContractError: decoding would not restore the same split.
         """
         return msgspec.Raw(self._splits.encode(split, {}))
 
     def check_split(self, split: Any) -> None:
-        """Raises what :meth:`encode_split` would, and refuses an id that cannot be stored."""
+        """Raise the errors of :meth:`encode_split`, and refuse an id that cannot be stored."""
         self._splits.check_split(split)
 
     def decode_splits(self, version: int, segment: Segment) -> list[Any]:
-        """The splits that a plan gives to one subtask; ``version`` is their split version."""
+        """The splits of one subtask in a plan; ``version`` is their split version."""
         rule = ("split", version, *self._split_rule())
         no_segments = SegmentFinder({}, _no_segments_in_splits)
         if version == self._enumerator_type.split_version:
@@ -261,7 +266,7 @@ class SnapshotCodec:
             raise
 
     def _encode_plan(self, splits: Sequence[Any]) -> Segment:
-        """The splits of one subtask, decoded once: Spark is told of no plan that its tasks cannot read."""
+        """Encode the splits of one subtask, and check that tasks can decode them."""
         segment = self._encode_splits("plan", splits)
         try:
             decoded = len(segment.values(self._splits.declared))
@@ -276,10 +281,10 @@ class SnapshotCodec:
     def _encode_waiting(
         self, waiting: Sequence[WaitingSplit[Any]], collected: dict[str, Segment]
     ) -> list[StoredWaiting]:
-        """Waiting splits in blocks whose ends depend on their content.
+        """Waiting splits in blocks whose boundaries depend on their content.
 
-        So splits that are taken from the front or added at the back change one block each; the
-        others keep their names and are not written again.
+        Taking splits from the front or adding splits at the back therefore changes one block each; the
+        other blocks keep their names and are not written again.
         """
         blocks = []
         for subtask_id, items in itertools.groupby(waiting, key=lambda item: item.subtask_id):
@@ -307,7 +312,7 @@ class SnapshotCodec:
             raise IncompatibleStateError(
                 f"the stored {what} of {self._enumerator_type.__qualname__} has version {stored}; "
                 f"this code knows version {current}",
-                remedy="deploy the code that wrote it, or newer code",
+                remedy=f"deploy the code that wrote the {what}, or newer code",
             )
         try:
             if stored == current:
@@ -316,7 +321,7 @@ class SnapshotCodec:
             return msgspec.convert(upgraded, type=wanted, dec_hook=segment)
         except msgspec.MsgspecError as error:
             raise CorruptStateError(
-                f"the stored {what} of {self._enumerator_type.__qualname__} does not fit its type: {error}",
+                f"the stored {what} of {self._enumerator_type.__qualname__} does not match its type: {error}",
                 remedy=f"if the type was changed, raise {what}_version and define "
                 f"upgrade_{what}; if not, restore the state location from a backup",
             ) from error
@@ -347,7 +352,7 @@ def _cut_by_content(splits: list[Any]) -> Iterator[list[Any]]:
 def _placed(
     collected: Mapping[str, Segment], inline_all: bool
 ) -> tuple[dict[str, StoredSegment], dict[str, Segment]]:
-    """Which segments live inside the document, and which beside it."""
+    """The segments inside the document, and the segments in files of their own."""
     inside: dict[str, StoredSegment] = {}
     beside: dict[str, Segment] = {}
     for name, segment in collected.items():
@@ -363,4 +368,4 @@ def _placed(
 
 
 def _no_segments_in_splits(name: str) -> bytes:
-    raise CorruptStateError(f"a split refers to segment {name}; splits hold no segments")
+    raise CorruptStateError(f"a split refers to segment {name}; splits cannot contain segments")

@@ -1,7 +1,7 @@
-"""Checkpoint documents: one JSON value that holds everything a coordinator needs to go on.
+"""Checkpoint documents: one JSON value with everything that a coordinator needs to continue.
 
-Format 1. Bulk state is stored beside the document in segments, small segments inside it. What the
-values of authors look like is the business of ``codec``. Never pickle. Pure.
+Format 1. Bulk state is stored in segments: small segments inside the document, others in files of their
+own. ``codec`` converts authors' values. Never pickle. Pure.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..coordination.data_losses import DataLoss
 from ..coordination.edit_values import AppliedEdit
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
@@ -25,18 +26,18 @@ from .file_names import CheckpointName, checked_segment_name
 FORMAT = 1
 
 MOST_DOCUMENT_BYTES = 512 * 1024 * 1024
-"""A larger document is neither written nor read; bulk state belongs into segments."""
+"""Larger documents are neither written nor read; bulk state belongs in segments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceIdentity:
-    """What a document belongs to; a restart with another identity is refused.
+    """The source that a document belongs to; a restart with another identity is refused.
 
     Attributes:
         uid: Flink's operator uid. enumerator, reader: their names.
         state_version, split_version: versions of the author's types.
         library: version of flip27-source that wrote the document.
-        start_options: options that only mattered at the first start, without secrets.
+        start_options: options that are used only at the first start, without secrets.
     """
 
     uid: str
@@ -49,7 +50,7 @@ class SourceIdentity:
 
 
 def encode_source(source: SourceIdentity) -> bytes:
-    """What a lineage's file ``source.json`` holds."""
+    """The content of a lineage's ``source.json``."""
     return msgspec.json.encode({"format": 1, "source": source}, order="sorted")
 
 
@@ -79,6 +80,19 @@ class StoredQuarantined(msgspec.Struct, frozen=True):
     error: str
 
 
+class StoredLoss(msgspec.Struct, frozen=True, omit_defaults=True):
+    what: str
+    split: str | None = None
+    checkpoint: int = 0
+
+    @classmethod
+    def of(cls, loss: DataLoss) -> StoredLoss:
+        return cls(what=loss.what, split=loss.split_id, checkpoint=loss.checkpoint_id)
+
+    def loss(self) -> DataLoss:
+        return DataLoss(checkpoint_id=self.checkpoint, split_id=self.split, what=self.what)
+
+
 class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     finished: int
     live: list[msgspec.Raw]
@@ -88,6 +102,8 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     quarantined: list[StoredQuarantined] = []
     ignored: list[StoredQuarantined] = []
     ignored_count: int = 0
+    losses: list[StoredLoss] = []
+    loss_count: int = 0
 
 
 class StoredAssignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,7 +145,7 @@ class CheckpointDocument:
     """A decoded document whose author values are still JSON: no author code is needed to read it.
 
     Attributes:
-        segments: names of the segments that are stored beside it.
+        segments: names of the segments that are stored in files of their own.
     """
 
     checkpoint_id: int
@@ -142,22 +158,22 @@ class CheckpointDocument:
 
     @property
     def segment_bytes(self) -> dict[str, int]:
-        """How many bytes the segments have that are stored beside it, as far as it says so."""
+        """Sizes of the segments that are stored in files of their own, where the document has them."""
         return {name: found.bytes for name, found in self.raw.segments.items() if found.bytes is not None}
 
     @property
     def restored_from(self) -> str | None:
-        """The savepoint that the first checkpoint of a lineage was made from."""
+        """The savepoint that the first checkpoint of a lineage was restored from."""
         return self.raw.savepoint
 
     @property
     def target_directory(self) -> str | None:
-        """Where the savepoint goes that this checkpoint was asked to become."""
+        """The target of the savepoint that this checkpoint becomes, if one was requested."""
         return self.raw.target
 
     @property
     def reports(self) -> ReportDemand:
-        """Whether the subtasks of the plan report."""
+        """Whether the plan's subtasks report."""
         return ReportDemand(self.raw.reports)
 
     def plan_segments(self, load: Callable[[str], bytes]) -> list[tuple[StoredAssignment, Segment]]:
@@ -167,7 +183,7 @@ class CheckpointDocument:
 
 
 class SegmentFinder:
-    """Finds the segments that a document names: inside it, or through ``load``."""
+    """Finds the segments that a document names: inside the document, or with ``load``."""
 
     def __init__(self, inside: Mapping[str, StoredSegment], load: Callable[[str], bytes]) -> None:
         self._inside = inside
@@ -187,16 +203,16 @@ class SegmentFinder:
 
 
 def decode_document(data: bytes, name: CheckpointName | None = None) -> CheckpointDocument:
-    """Read a document; with ``name``, check that it is the one that was meant.
+    """Decode a document; with ``name``, check its digest.
 
     Raises:
-        CorruptStateError: it is cut off, altered, or no document at all.
-        IncompatibleStateError: its format is newer than this library.
+        CorruptStateError: the document is truncated, altered, or not a document.
+        IncompatibleStateError: this library does not know the document's format.
     """
     where = "in the offset" if name is None else f"{name.file_name}"
     if name is not None and content_digest(data) != name.digest:
         raise CorruptStateError(
-            f"checkpoint document {where} is not what its digest promises ({len(data)} bytes)",
+            f"checkpoint document {where} does not match its digest ({len(data)} bytes)",
             remedy="restore the file from a backup of the state location, or restart the query "
             "from an older copy of its checkpoint and state",
         )
@@ -205,13 +221,13 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         if found != FORMAT:
             raise IncompatibleStateError(
                 f"checkpoint document {where} has format {found}; this library reads {FORMAT}",
-                remedy="install the version of flip27-source that wrote it, or a newer one",
+                remedy="install the version of flip27-source that wrote the document, or a newer one",
             )
         raw = decode_json(data, StoredDocument)
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
             f"checkpoint document {where} cannot be read: {error}",
-            remedy="restore it from a backup of the state location or checkpoint",
+            remedy="restore the document from a backup of the state location or checkpoint",
         ) from error
     parent = None if raw.parent is None else CheckpointName.parse(raw.parent)
     beside = (n for n, e in raw.segments.items() if not bytes(e.json) and e.base64 is None)
@@ -234,15 +250,15 @@ def _unbase64(name: str, text: str) -> bytes:
 
 
 def timestamp(milliseconds: int) -> dt.datetime:
-    """A time of a document.
+    """Convert a time in a document.
 
     Raises:
-        CorruptStateError: it is none.
+        CorruptStateError: the time is out of range.
     """
     try:
         return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=milliseconds)
     except (OverflowError, ValueError):
         raise CorruptStateError(
-            f"a time in the state is {milliseconds!s:.40} milliseconds since 1970, which no calendar has",
-            remedy="the clock of the driver was wrong, or the file was altered: restore it from a backup",
+            f"a time in the state is {milliseconds!s:.40} milliseconds since 1970, which is not a valid date",
+            remedy="the driver's clock was wrong, or the file was altered: restore the file from a backup",
         ) from None

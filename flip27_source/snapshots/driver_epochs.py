@@ -1,10 +1,11 @@
-"""Driver epochs: who drives a lineage. The highest epoch does; whoever finds a higher one stops (R9).
+"""Driver epochs: the highest epoch drives a lineage; a driver that finds a higher epoch stops (R9).
 
-What a stale driver writes can harm nobody, because documents, segments and reports are named by
-what they are. The epoch is there to tell it, and to keep it from cleaning up what others need.
+A stale driver's files do no harm, because documents, segments and reports are named by their content or by
+the document that they belong to. The epoch stops a stale driver, and keeps it from cleaning up files that
+others need.
 
-A driver that looks for requests says now and then that it lives, to whoever wants something of it
-(DriverWatch). Nothing that has to be right depends on that.
+A driver that looks for requests periodically records that it is alive, for whoever sends requests
+(DriverWatch). Correctness does not depend on these records.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SLACK_MS = 10_000
 
 
 class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Who took over."""
+    """The driver that took over."""
 
     host: str
     process: int
@@ -40,7 +41,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverEpoch:
-    """The epoch of one driver in one lineage, taken when this is made.
+    """The epoch of one driver in one lineage; the constructor takes it.
 
     Args:
         started_ms: now. is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
@@ -57,13 +58,13 @@ class DriverEpoch:
             self.epoch += 1
         self._is_renewed = is_renewed
         self._changing = threading.Lock()
-        # Names under which this driver has said that it lives, or is about to; none once it has ended.
+        # Renewal files that this driver has written or is writing; empty once it has ended.
         self._said: set[str] = set()
         if is_renewed:
             try:
                 self._say(started_ms)
-            except StateError as error:  # nothing that has to be right depends on it: it is said again later
-                _log.warning("this driver could not say that it lives: %s", error)
+            except StateError as error:  # correctness does not depend on it, and it is renewed later
+                _log.warning("this driver could not record that it is alive: %s", error)
         for old in taken.epochs:
             if old < self.epoch - 1:
                 self._forget(file_names.driver_file(lineage, old))
@@ -71,18 +72,18 @@ class DriverEpoch:
             self._forget(file_names.renewal_file(lineage, epoch, said_ms))
 
     def renew(self, now_ms: int) -> None:
-        """Say that this driver lives, unless it has ended, drives no longer or its lineage is gone.
+        """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.
 
-        On any thread, and on several at once. There is always a file that says so: the last one goes when
-        the next one is there.
+        Runs on any thread, and on several at once. A renewal file always exists: the previous one is deleted
+        once the next one is written.
         """
         if self._is_renewed and _listed(self._store, self.lineage).newest == self.epoch:
             self._say(now_ms)
 
     def end(self) -> None:
-        """Say that this driver lives no longer, so that nobody waits for it, if it ever said that it lives.
+        """Delete this driver's renewal files, so that nobody waits for it.
 
-        Where that fails, whoever asks something of it waits until it has missed its renewals.
+        If that fails, whoever sends it a request waits until it has missed its renewals.
         """
         with self._changing:
             self._is_renewed = False
@@ -91,11 +92,11 @@ class DriverEpoch:
             self._forget(name)
 
     def _forget(self, name: str) -> None:
-        """Delete a file that harms nobody where it stays."""
+        """Delete a file; it does no harm if it remains."""
         try:
             self._store.delete(name)
-        except Exception as error:  # noqa: BLE001 - a query that stops for its state location stops twice otherwise
-            _log.warning("%s stays: %s: %s", name, type(error).__name__, error)
+        except Exception as error:  # noqa: BLE001 - must not hide the error that stops the query
+            _log.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
 
     def _say(self, now_ms: int) -> None:
         name = file_names.renewal_file(self.lineage, self.epoch, now_ms)
@@ -108,19 +109,20 @@ class DriverEpoch:
         with self._changing:
             is_wanted = name in self._said
             self._said -= older
-        # The driver has ended meanwhile, or another renewal has overtaken this one and deleted it too early.
+        # If the driver has ended meanwhile, or a later renewal has dropped this file before it existed, the
+        # file itself must go.
         for gone in older if is_wanted else {name}:
             self._forget(gone)
 
     def check(self) -> None:
-        """Raises StaleDriverError when another driver has taken over."""
+        """Raise StaleDriverError if another driver has taken over."""
         newest = _listed(self._store, self.lineage).newest
         if newest > self.epoch:
             raise StaleDriverError(
                 f"another driver{self._who(newest)} has taken over {self.lineage} in "
-                f"{self._store.location}: it is in epoch {newest}, this one in {self.epoch}",
-                remedy="stop one of the two queries: they run on the same checkpoint; to run a second one "
-                "start it with its own checkpoint location",
+                f"{self._store.location}: its epoch is {newest}, this driver's epoch is {self.epoch}",
+                remedy="two queries run on the same checkpoint: stop one of them; a second query needs its "
+                "own checkpoint location",
             )
 
     def _who(self, epoch: int) -> str:
@@ -129,12 +131,13 @@ class DriverEpoch:
 
 
 class DriverWatch:
-    """Whether the driver of a lineage lives and looks for requests; for whoever wants something of it.
+    """Tells whether the driver of a lineage is alive and looks for requests; for whoever sends requests.
 
-    The first look compares its clock with ours; from then on it lives as long as what it says changes.
+    The first call compares the driver's clock with this clock; from then on the driver counts as alive as
+    long as its renewals change.
 
     Args:
-        wall_s, steady_s: the time, and a clock that only goes forward, in seconds.
+        wall_s, steady_s: the time, and a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -153,7 +156,7 @@ class DriverWatch:
         self._changed_s = 0.0
 
     def living(self) -> DriverRecord | None:
-        """The driver that lives; None where none does, or none that looks for requests."""
+        """The driver that is alive; None if no driver is alive, or the driver takes no requests."""
         listed = _listed(self._store, self._lineage)
         said_ms = max((ms for epoch, ms in listed.renewals if epoch == listed.newest), default=None)
         if said_ms is None:
@@ -172,14 +175,14 @@ class DriverWatch:
 
 
 class _Listed(NamedTuple):
-    """What the files of the drivers of a lineage are named; the epochs, and what each said at which time."""
+    """The names of a lineage's driver files: epochs, and renewals as pairs of epoch and time in ms."""
 
     epochs: list[int]
     renewals: list[tuple[int, int]]
 
     @property
     def newest(self) -> int:
-        """The highest epoch; 0 where there is none."""
+        """The highest epoch; 0 if there is none."""
         return max(self.epochs, default=0)
 
 
@@ -199,7 +202,7 @@ def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
 
 
 def _is_gone(record: DriverRecord) -> bool:
-    """Whether it ran on this host, and its process is there no longer."""
+    """Whether the driver ran on this host and its process no longer exists."""
     if record.host != socket.gethostname() or os.name != "posix":
         return False
     try:
@@ -207,5 +210,5 @@ def _is_gone(record: DriverRecord) -> bool:
     except ProcessLookupError:
         return True
     except OSError:
-        return False  # it is somebody else's
+        return False  # the process belongs to another user
     return False

@@ -1,4 +1,4 @@
-"""EventCodec: events as JSON, by the name and the field types of their class. Pure."""
+"""EventCodec: converts events to JSON, by the name and the field types of their class. Pure."""
 
 from __future__ import annotations
 
@@ -35,39 +35,40 @@ class EventCodec:
         """The JSON of an event.
 
         Raises:
-            ContractError: the receiver does not take it, or it could not be read again.
+            ContractError: the receiver does not take the event, or the event could not be restored.
         """
         name = type(event).__name__
         values = self._values.get(type(event))
         if values is None:
             raise ContractError(
                 f"{self._receiver.__qualname__} takes no {name}",
-                remedy=f"define handle_source_event with the annotation event: {name} there",
+                remedy=f"define handle_source_event in it with the annotation event: {name}",
             )
         stored = _StoredEvent(event=msgspec.Raw(values.encode(event, {})), type=name)
         return msgspec.Raw(msgspec.json.encode(stored, order="sorted"))
 
     def check(self, event: SourceEvent) -> None:
-        """Raises what :meth:`encode` would."""
+        """Raise the errors of :meth:`encode`."""
         self.encode(event)
 
     def decode(self, raw: Any) -> SourceEvent:
-        """The event in some JSON.
+        """Decode an event.
 
         Raises:
-            CorruptStateError: its type is not known any more, or it does not fit its type.
+            CorruptStateError: the receiver no longer knows the event's type, or the event does not match it.
         """
         try:
             stored = decode_json(raw, _StoredEvent)
             kind = self._types.get(stored.type)
             if kind is None:
                 raise CorruptStateError(
-                    f"a {stored.type} is on its way and {self._receiver.__qualname__} does not take it",
-                    remedy="deploy the code that sent it until it has arrived",
+                    f"an event of type {stored.type} is stored for {self._receiver.__qualname__}, which does "
+                    "not take it",
+                    remedy="deploy the code that sent the event until it is delivered",
                 )
             return decode_json(stored.event, kind)
         except msgspec.MsgspecError as error:
             raise CorruptStateError(
-                f"a stored event to {self._receiver.__qualname__} does not fit its type: {error}",
-                remedy="give new fields defaults, or deploy the code that sent it until it has arrived",
+                f"a stored event for {self._receiver.__qualname__} does not match its type: {error}",
+                remedy="give new fields defaults, or deploy the sender's code until the event is delivered",
             ) from error

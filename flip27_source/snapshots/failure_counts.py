@@ -1,4 +1,4 @@
-"""Failures: how often reading a split of one document has failed, across attempts and restarts."""
+"""Failures: counts failed reads of each split of one document, across attempts and restarts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .store import Store
 
 
 class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One failure; for people, and counted."""
+    """One failure: it is counted, and its fields inform people."""
 
     split: str
     error: str
@@ -22,7 +22,7 @@ class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureLog:
-    """The failures to read splits of one document."""
+    """The failures to read the splits of one document."""
 
     def __init__(self, store: Store, lineage: str, name: CheckpointName) -> None:
         self._store = store
@@ -36,11 +36,11 @@ class FailureLog:
                 self._counts[digest] = max(self._counts[digest], number)
 
     def count(self, split_id: str) -> int:
-        """How often reading a split has failed."""
+        """How many times reading a split has failed."""
         return self._counts[file_names.split_digest(split_id)]
 
     def add(self, record: FailureRecord) -> int:
-        """One more failure of a split; how many there are with it."""
+        """Record a failure, and return the number of failures of its split."""
         digest = file_names.split_digest(record.split)
         data = msgspec.json.encode(record, order="sorted")
         while True:

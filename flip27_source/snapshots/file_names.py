@@ -1,18 +1,18 @@
-"""Names of everything in a state location: the one place for all paths. Pure functions.
+"""Names of all files in a state location: the only place that builds paths. Pure functions.
 
 <stateLocation>/<uid>-<random>/      one lineage
-  source.json                        what the lineage belongs to
+  source.json                        the source that the lineage belongs to
   checkpoints/<id>-<digest>.json     documents
   segments/<digest>.<kind>.<form>    immutable bulk state
   reports/<id>-<digest>.<subtask>.json       acknowledgements of that document
   failures/<id>-<digest>.<split>-<n>.json    n-th failure to read a split of that document
   failures/<id>-<digest>.savepoint-<subtask>.json   what a subtask could not add to its savepoint
   requests/<uuid>.json                       edits and savepoints that wait for the next batch boundary
-  requests/<uuid>.failed.json                why a request was not done
-  drivers/<epoch>.json                       who drove the lineage; the highest drives it now
-  drivers/<epoch>.<time>.alive               that driver lived at that time, in ms; gone when it has ended
-  claim.json                                 the savepoint that the lineage began with and owns
-<stateLocation>/schemas/<uid>/<version>.json     schemas that were found out; the highest counts
+  requests/<uuid>.failed.json                why a request failed
+  drivers/<epoch>.json                       the driver of an epoch; the highest epoch drives the lineage
+  drivers/<epoch>.<time>.alive               the driver was alive at that time, in ms; deleted at its end
+  claim.json                                 the savepoint that the lineage started from and owns
+<stateLocation>/schemas/<uid>/<version>.json     inferred schemas; the highest version applies
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ REQUESTS = "requests"
 DRIVERS = "drivers"
 CLAIM_FILE = "claim.json"
 SAVEPOINT_METADATA = "_metadata"
-"""Of a savepoint; written last, so that it marks a whole one."""
+"""The metadata file of a savepoint; it is written last, so it marks a complete savepoint."""
 FOLDERS = (CHECKPOINTS, SEGMENTS, REPORTS, FAILURES, REQUESTS, DRIVERS)
-"""What a lineage may have in it besides its own two files."""
+"""The folders that a lineage may contain besides its own two files."""
 
 _CHECKPOINT_NAME = re.compile(r"(\d{1,18})-([0-9a-f]{32})\.json")
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.[a-z0-9-]{1,32}\.(?:json|bin)")
@@ -51,7 +51,7 @@ _LINEAGE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}-[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class CheckpointName:
-    """Names one document: by id and by content."""
+    """The name of a document: its id and the digest of its content."""
 
     checkpoint_id: int
     digest: str
@@ -66,7 +66,7 @@ class CheckpointName:
 
     @classmethod
     def parse(cls, text: str) -> CheckpointName | None:
-        """From ``<id>-<digest>`` or the file name; None when it is something else."""
+        """Parse ``<id>-<digest>`` or the file name; None if it is neither."""
         match = _CHECKPOINT_NAME.fullmatch(text if text.endswith(".json") else text + ".json")
         return None if match is None else cls(int(match[1]), match[2])
 
@@ -82,12 +82,12 @@ def uid_in(lineage: str) -> str:
 
 
 def schema_folder(uid: str) -> str:
-    """Where the schemas that were found out for a uid are recorded, beside its lineages."""
+    """The folder of the schemas inferred for a uid, beside its lineages."""
     return f"{SCHEMAS}/{_safe(uid)}"
 
 
 def schema_file(uid: str, version: int) -> str:
-    """Path of one of them, from version 1 on, relative to the state location."""
+    """Path of a version of the schema, from version 1 on, relative to the state location."""
     return f"{schema_folder(uid)}/{version}.json"
 
 
@@ -96,30 +96,30 @@ def _safe(uid: str) -> str:
 
 
 def checked_lineage_name(text: str) -> str:
-    """``text`` itself when it is the name of a lineage; never a way out of the state location."""
+    """``text`` itself if it is the name of a lineage, which never leads out of the state location."""
     if _LINEAGE_NAME.fullmatch(text) is None or ".." in text:
         raise CorruptStateError(f"{text!r} is not the name of a lineage in a state location")
     return text
 
 
 def checked_segment_name(text: str) -> str:
-    """``text`` itself when it is the name of a segment."""
+    """``text`` itself if it is the name of a segment."""
     if _SEGMENT_NAME.fullmatch(text) is None:
         raise CorruptStateError(f"{text!r} is not the name of a segment")
     return text
 
 
 def checked_report_name(text: str) -> str:
-    """``text`` itself when it is the file name of a report."""
+    """``text`` itself if it is the file name of a report."""
     if _REPORT_NAME.fullmatch(text) is None:
         raise CorruptStateError(f"{text!r} is not the name of a report")
     return text
 
 
 def checked_relative(text: str) -> str:
-    """``text`` itself when it names something below the folder that it is relative to."""
+    """``text`` itself if it is a path below the folder that it is relative to."""
     if any(part in ("", ".", "..") for part in text.split("/")) or "\\" in text or "\0" in text:
-        raise CorruptStateError(f"{text!r} is not a relative name without detours")
+        raise CorruptStateError(f"{text!r} is not a relative path without '.', '..' or empty parts")
     return text
 
 
@@ -134,12 +134,12 @@ def segment_file(lineage: str, name: str) -> str:
 
 
 def source_file(lineage: str) -> str:
-    """Path of the file that says what the lineage belongs to."""
+    """Path of the file with the identity of the lineage's source."""
     return f"{lineage}/{SOURCE_FILE}"
 
 
 def claim_file(lineage: str) -> str:
-    """Path of the file that says which savepoint the lineage owns."""
+    """Path of the file that names the savepoint that the lineage owns."""
     return f"{lineage}/{CLAIM_FILE}"
 
 
@@ -154,17 +154,17 @@ def failure_file(lineage: str, name: CheckpointName, split_id: str, number: int)
 
 
 def failed_addition_file(lineage: str, name: CheckpointName, subtask_id: int) -> str:
-    """Path of the file that says what a subtask could not add to the savepoint that a document becomes."""
+    """Path of the record of what a subtask could not add to the savepoint of a document."""
     return f"{lineage}/{FAILURES}/{name}.savepoint-{subtask_id}.json"
 
 
 def belongs_to(file_name: str) -> CheckpointName | None:
-    """The document that a report or a failure belongs to; None when it is something else."""
+    """The document that a report or a failure belongs to; None for other files."""
     return CheckpointName.parse(file_name.partition(".")[0])
 
 
 def split_digest(split_id: str) -> str:
-    """A split id, which may be any text, as a part of a file name."""
+    """The digest of a split id, which may be any text, for use in a file name."""
     return content_digest(split_id.encode("utf-8", "surrogatepass"))
 
 
@@ -174,66 +174,66 @@ def request_file(lineage: str, request_id: str) -> str:
 
 
 def failed_request_file(lineage: str, request_id: str) -> str:
-    """Path of the file that says why a request was not done."""
+    """Path of the file with the reason why a request failed."""
     return f"{lineage}/{REQUESTS}/{request_id}.failed.json"
 
 
 def driver_file(lineage: str, epoch: int) -> str:
-    """Path of the file that says who drives the lineage in ``epoch``."""
+    """Path of the file that identifies the driver of ``epoch``."""
     return f"{lineage}/{DRIVERS}/{epoch}.json"
 
 
 def renewal_file(lineage: str, epoch: int, said_ms: int) -> str:
-    """Path of the file that says that the driver of ``epoch`` lived at a time, in milliseconds."""
+    """Path of the file that shows that the driver of ``epoch`` was alive at a time, in milliseconds."""
     return f"{lineage}/{DRIVERS}/{epoch}.{said_ms}.alive"
 
 
 def parse_report(file_name: str) -> tuple[CheckpointName, int] | None:
-    """The document and the subtask of a report's file; None when it is something else."""
+    """The document and the subtask in a report's file name; None for other names."""
     match = _REPORT_NAME.fullmatch(file_name)
     name = None if match is None else CheckpointName.parse(match[1])
     return None if match is None or name is None else (name, int(match[2]))
 
 
 def parse_failure(file_name: str) -> tuple[CheckpointName, str, int] | None:
-    """The document, the split's digest and the number of a failure's file; None when it is something else."""
+    """The document, the split's digest and the number in a failure's file name; None for other names."""
     match = _FAILURE_NAME.fullmatch(file_name)
     name = None if match is None else CheckpointName.parse(match[1])
     return None if match is None or name is None else (name, match[2], int(match[3]))
 
 
 def parse_failed_addition(file_name: str) -> tuple[CheckpointName, int] | None:
-    """The document and the subtask of such a file; None when it is something else."""
+    """The document and the subtask in the file name of a failed addition; None for other names."""
     match = _FAILED_ADDITION_NAME.fullmatch(file_name)
     name = None if match is None else CheckpointName.parse(match[1])
     return None if match is None or name is None else (name, int(match[2]))
 
 
 def parse_request(file_name: str) -> str | None:
-    """The id in the name of a request's file; None when it is something else."""
+    """The id in a request's file name; None for other names."""
     match = _REQUEST_NAME.fullmatch(file_name)
     return None if match is None else match[1]
 
 
 def parse_failed_request(file_name: str) -> str | None:
-    """The id in the name of the file that says why a request was not done; None when it is something else."""
+    """The id in a failed request's file name; None for other names."""
     match = _FAILED_REQUEST_NAME.fullmatch(file_name)
     return None if match is None else match[1]
 
 
 def parse_driver(file_name: str) -> int | None:
-    """The epoch of a driver's file; None when it is something else."""
+    """The epoch in a driver's file name; None for other names."""
     return _number(file_name)
 
 
 def parse_renewal(file_name: str) -> tuple[int, int] | None:
-    """The epoch and the time of a renewal's file; None when it is something else."""
+    """The epoch and the time in a renewal's file name; None for other names."""
     match = _RENEWAL_NAME.fullmatch(file_name)
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 def parse_schema(file_name: str) -> int | None:
-    """The version of a schema's file; None when it is something else."""
+    """The version in a schema's file name; None for other names."""
     return _number(file_name)
 
 

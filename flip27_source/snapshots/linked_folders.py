@@ -1,7 +1,7 @@
-"""Links on the way to a file: what is deleted has to lie where its name says.
+"""Links on the path to a file: a file is only deleted if no folder on its path is a link.
 
-Somebody may have put a link in the place of a folder of a state location or of a savepoint. Reading through
-it does no harm; deleting through it would delete what lies elsewhere.
+Somebody may have replaced a folder of a state location or of a savepoint by a link. Reading through the link
+does no harm; deleting through it would delete files in another place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = logging.getLogger("flip27_source")
 
 
 class Deletes(Protocol):
-    """What deleting needs of a store."""
+    """The methods of a store that delete."""
 
     def delete(self, name: str) -> None: ...
 
@@ -38,11 +38,11 @@ class LinkedFolderError(StateLocationError):
 
 
 def check_local_folders(root: str, name: str) -> None:
-    """Refuse a name in ``root`` of which a folder is a link; the root itself may be reached through some.
+    """Refuse a name in ``root`` if one of its folders is a link; the path of the root may contain links.
 
     Raises:
-        LinkedFolderError: with the folder.
-        OSError: as looking at a folder raises.
+        LinkedFolderError: a folder is a link.
+        OSError: a folder cannot be inspected.
     """
     for folder in _folders_of(name):
         path = os.path.join(root, folder)
@@ -55,10 +55,10 @@ def check_local_folders(root: str, name: str) -> None:
 
 
 def check_remote_folders(file_system: Any, root: str, name: str, location: str) -> None:
-    """The same on a file system of fsspec, where its listings tell links from folders.
+    """Like :func:`check_local_folders`, on an fsspec file system whose listings show links.
 
     Raises:
-        LinkedFolderError: with the folder.
+        LinkedFolderError: a folder is a link.
     """
     for folder in _folders_of(name):
         path = f"{root}/{folder}"
@@ -74,18 +74,18 @@ def check_remote_folders(file_system: Any, root: str, name: str, location: str) 
 
 
 class Deletion:
-    """Deletes files of a store; what lies behind a link stays, with one warning for each link."""
+    """Deletes files of a store; keeps files behind a link, with one warning for each link."""
 
     def __init__(self, store: Deletes) -> None:
         self._store = store
         self._said: set[str] = set()
 
     def delete(self, name: str) -> bool:
-        """Delete a file; False where it stays."""
+        """Delete a file; False if it was kept."""
         return self._done(self._store.delete, name)
 
     def remove_empty(self, folder: str) -> bool:
-        """Remove a folder that is empty; False where it stays for a link."""
+        """Remove an empty folder; False if it was kept because of a link."""
         return self._done(self._store.remove_empty, folder)
 
     def _done(self, act: Callable[[str], None], name: str) -> bool:
@@ -106,7 +106,7 @@ def _folders_of(name: str) -> Iterator[str]:
 
 def _linked(location: str, folder: str, target: str) -> LinkedFolderError:
     return LinkedFolderError(
-        f"{folder} in {location} is a link to {target}: what lies behind it is not deleted",
-        remedy="give the directory itself, not a link to it; or delete by hand what is to go",
+        f"{folder} in {location} is a link to {target}: files behind a link are not deleted",
+        remedy="use the directory itself instead of a link to it, or delete the files by hand",
         folder=folder,
     )

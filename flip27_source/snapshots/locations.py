@@ -1,5 +1,5 @@
-"""Locations: which lineages are meant by a path, be it a state location, a lineage, a savepoint or a
-Spark checkpoint. Lists and reads; writes nothing, and does not look into documents.
+"""Locations: finds the lineages at a path, which may be a state location, a lineage, a savepoint or a
+Spark checkpoint. Lists and reads; writes nothing, and does not read documents.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -28,23 +28,28 @@ _HEADER_LINES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkBatch:
-    """What Spark's checkpoint says of one checkpoint of a source: its batch, and whether it is committed."""
+    """One checkpoint of a source in Spark's checkpoint: its batch, and whether the batch is committed.
+
+    Attributes:
+        summary: the numbers in its offset.
+    """
 
     batch_id: int
     name: CheckpointName
     committed: bool
+    summary: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """One lineage to look at; travels to executors.
+    """One lineage to read; it is sent to executors.
 
     Attributes:
-        name: what views call it.
-        parent, folder: it is ``folder`` in the store at ``parent``; None where no file is needed.
-        held: documents that live in Spark's offset log.
-        batches: of the Spark checkpoint that was given, oldest first; None when none was.
-        is_savepoint: the folder is one; those are of complete checkpoints.
+        name: its name in views.
+        parent, folder: the lineage is ``folder`` in the store at ``parent``; None if no file is needed.
+        held: documents that are stored in Spark's offset log.
+        batches: batches of the given Spark checkpoint, oldest first; None if none was given.
+        is_savepoint: whether the folder is a savepoint; its checkpoint is complete.
     """
 
     name: str
@@ -55,7 +60,7 @@ class Lineage:
     is_savepoint: bool = False
 
     def store(self, storage_options: Mapping[str, Any]) -> Store | None:
-        """The store that holds its folder."""
+        """The store that contains the lineage's folder; None if no file is needed."""
         return None if self.parent is None else open_store(self.parent, storage_options)
 
 
@@ -69,11 +74,11 @@ def find_lineages(
     """The lineages at a location, by name.
 
     Args:
-        only: the name of the one that is wanted.
-        state_location: where the state is, for a Spark checkpoint that does not hold it.
+        only: the name of the lineage to return; None for all.
+        state_location: the state location, for a Spark checkpoint that does not contain it.
 
     Raises:
-        StateLocationError: nothing is there, or nothing of flip27.
+        StateLocationError: the location does not exist, is empty, or contains no state of flip27.
         OptionError: there is no lineage named ``only``.
     """
     place = _normal(location)
@@ -93,14 +98,14 @@ def find_lineages(
 
 
 def _normal(location: str) -> str:
-    """Without a slash or ``_metadata`` at its end; absolute on local disk."""
+    """The location without a slash or ``_metadata`` at its end; absolute on local disk."""
     local = local_path(location)
     place = location if local is None else os.path.abspath(local)
     return place.rstrip("/").removesuffix(f"/{file_names.SAVEPOINT_METADATA}").rstrip("/") or "/"
 
 
 def _beside(place: str, *, is_savepoint: bool = False) -> Lineage:
-    """The directory itself, as a folder of the one above it."""
+    """The directory itself, as a folder in its parent directory."""
     parent, _, folder = place.rpartition("/")
     return Lineage(name=folder, parent=parent or "/", folder=folder, is_savepoint=is_savepoint)
 
@@ -123,15 +128,15 @@ def _of_spark_checkpoint(
             lineage, name = offset.lineage, offset.name
             if lineage is None or name is None:
                 lineage = f"inline-{index}"
-                # In the order that it has: segments inside are named by the digest of their bytes.
+                # Keys keep their order: inline segments are named by the digest of their bytes.
                 data = msgspec.json.encode(offset.inline)
                 name = CheckpointName(offset.checkpoint_id, content_digest(data))
                 inline.setdefault(lineage, []).append((name, data))
-            batch = SparkBatch(batch_id=batch_id, name=name, committed=committed)
+            batch = SparkBatch(batch_id=batch_id, name=name, committed=committed, summary=offset.summary)
             batches.setdefault(lineage, []).append(batch)
     if not batches:
         raise StateLocationError(
-            f"the Spark checkpoint {store.location} has no batch of a flip27 source yet",
+            f"the Spark checkpoint {store.location} contains no batch of a flip27 source yet",
             remedy="wait for the first batch, or give the checkpoint location of another query",
         )
     for lineage, known in sorted(batches.items()):
@@ -142,7 +147,7 @@ def _of_spark_checkpoint(
 
 def _spark_batches(store: Store) -> Iterator[tuple[int, bool, list[tuple[int, Offset]]]]:
     """Each batch, whether it is committed, and the offsets of flip27 sources by number of the source."""
-    # Commits first: a batch that ends in between is not yet known to be complete, never the reverse.
+    # Commits are read first: a batch that ends in between counts as not committed, never the reverse.
     committed = set(_numbers(store, COMMITS))
     for batch_id in _numbers(store, OFFSETS):
         file = f"{OFFSETS}/{batch_id}"
@@ -151,10 +156,10 @@ def _spark_batches(store: Store) -> Iterator[tuple[int, bool, list[tuple[int, Of
         except MissingStateError:
             if batch_id in _numbers(store, OFFSETS):
                 raise
-            continue  # Spark has cleaned it up meanwhile
+            continue  # Spark has meanwhile deleted the batch's log
         if lines[:1] != ["v1"] or len(lines) < _HEADER_LINES:
             raise StateLocationError(
-                f"{file} in the Spark checkpoint {store.location} begins with {lines[:1]}; "
+                f"{file} in the Spark checkpoint {store.location} starts with {lines[:1]}; "
                 "this library reads offset logs of version v1",
                 remedy="give the state location instead of Spark's checkpoint",
             )
@@ -163,7 +168,7 @@ def _spark_batches(store: Store) -> Iterator[tuple[int, bool, list[tuple[int, Of
 
 
 def _offset(line: str) -> Offset | None:
-    """The offset in a line of the log; None for a source that is not one of flip27, or has no checkpoint."""
+    """The offset in a line of the log; None for a source of another format, or without a checkpoint."""
     try:
         value = decode_json(line)
     except msgspec.MsgspecError:
@@ -198,13 +203,13 @@ def _parent_of(
     if state_location is not None:
         where = f"in the state location {redacted(state_location)}"
     raise StateLocationError(
-        f"the Spark checkpoint names lineage {lineage}, and it is not {where}",
-        remedy='say where the state is: .option("stateLocation", ...), as the query has it',
+        f"the Spark checkpoint names lineage {lineage}, which is not {where}",
+        remedy='set .option("stateLocation", ...) to the value that the query uses',
     )
 
 
 def _folders_below(store: Store) -> Iterator[str]:
-    """The folders where a state location may be: the checkpoint itself and two levels below it."""
+    """The folders that may be the state location: the checkpoint itself and two levels below it."""
     yield ""
     first = [name for name in store.list("") if _may_hold_state(name)]
     yield from (f"{name}/" for name in first)
@@ -246,7 +251,7 @@ def _chosen(found: list[Lineage], only: str | None, location: str) -> list[Linea
 
 
 def _nothing_there(location: str, names: set[str]) -> StateLocationError:
-    what = "is empty or does not exist" if not names else "holds no state of flip27"
+    what = "is empty or does not exist" if not names else "contains no state of flip27"
     return StateLocationError(
         f"{redacted(location)} {what}",
         remedy="give a state location (option stateLocation of the query), one of the lineages in it, a "

@@ -22,20 +22,20 @@ class Offset:
 
     Attributes:
         checkpoint_id: 0 before the first checkpoint.
-        inline: the document itself, where there is no state location.
-        lineage, name: where the document is, where there is one.
-        summary: for people who look at Spark's UI and logs; nothing depends on it.
+        inline: the document itself, without a state location.
+        lineage, name: the place of the document, with a state location.
+        summary: for people who read Spark's UI and logs; nothing depends on it.
     """
 
     checkpoint_id: int
     inline: Mapping[str, Any] | None = None
     lineage: str | None = None
     name: CheckpointName | None = None
-    summary: Mapping[str, int | float] = field(default_factory=dict, compare=False)
+    summary: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def is_initial(self) -> bool:
-        """True for the constant offset before the first checkpoint."""
+        """Whether this is the constant offset before the first checkpoint."""
         return self.checkpoint_id == INITIAL_CHECKPOINT_ID
 
     def to_json(self) -> dict[str, Any]:
@@ -55,21 +55,21 @@ class Offset:
 
     @classmethod
     def from_json(cls, value: Any) -> Offset:
-        """Check and take apart what Spark hands back.
+        """Check and parse an offset from Spark.
 
         Raises:
-            IncompatibleStateError: the offset is of another source or of a newer format.
-            CorruptStateError: it is not a whole offset.
+            IncompatibleStateError: the offset belongs to another data source, or has another format.
+            CorruptStateError: the offset is damaged.
         """
         if not isinstance(value, dict) or "format" not in value:
             raise IncompatibleStateError(
-                f"the offset in the query's checkpoint is not one of flip27: {str(value)[:200]}",
-                remedy="the checkpoint location belongs to another source; use a new one",
+                f"the offset in the query's checkpoint is not a flip27 offset: {str(value)[:200]}",
+                remedy="use a new checkpoint location: this one belongs to another data source",
             )
         if value["format"] != FORMAT:
             raise IncompatibleStateError(
                 f"the offset has format {value['format']!r}; this library reads format {FORMAT}",
-                remedy="install the version of flip27-source that wrote it, or a newer one",
+                remedy="install the version of flip27-source that wrote the offset, or a newer one",
             )
         checkpoint_id, state = value.get("checkpoint"), value.get("state")
         if not isinstance(checkpoint_id, int) or not isinstance(state, dict):
@@ -93,5 +93,5 @@ INITIAL_OFFSET = Offset(checkpoint_id=INITIAL_CHECKPOINT_ID)
 def _damaged(value: Any) -> CorruptStateError:
     return CorruptStateError(
         f"the offset in the query's checkpoint is damaged: {str(value)[:300]}",
-        remedy="restore the checkpoint location from a backup; offsets are not edited by hand",
+        remedy="restore the checkpoint location from a backup; do not edit offsets by hand",
     )

@@ -1,4 +1,4 @@
-"""PlannedSubtask: what travels from the coordinator to one task. Values alone."""
+"""PlannedSubtask: what the driver sends to one task. Only values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .report_files import ReportPlace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointPlace:
-    """The savepoint that a checkpoint becomes; travels to the executor.
+    """The savepoint that a checkpoint becomes; it is sent to the executor.
 
     Attributes:
-        directory: of the savepoint. lineage, name: of the checkpoint.
+        directory: the savepoint's directory. lineage, name: the checkpoint's lineage and name.
     """
 
     directory: str
@@ -23,14 +23,14 @@ class SavepointPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSubtask:
-    """What travels from the coordinator to one task.
+    """What the driver sends to one task.
 
     Attributes:
         library: version of flip27-source on the driver.
-        splits: the splits as JSON, in the form of the plan.
-        events: what the enumerator has sent, as JSON, in order.
-        report: where its report goes; None when it writes none.
-        savepoint: what its checkpoint becomes; None where it becomes none.
+        splits: the splits as JSON, as stored in the plan.
+        events: the enumerator's events for the subtask, as JSON, in order.
+        report: where the subtask writes its report; None if it writes none.
+        savepoint: the savepoint that the checkpoint becomes; None if it does not become one.
     """
 
     library: str

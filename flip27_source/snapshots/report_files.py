@@ -1,7 +1,7 @@
-"""Reports: what executors store of their share of a checkpoint, and how the driver reads it (R5).
+"""Reports: written by executors for their part of a checkpoint, and read by the driver (R5).
 
 A report is created once and never replaced: the first one counts. It belongs to one document, by
-id and digest, so what a stale driver's tasks write is never mistaken for ours (R9).
+id and digest, so a report for a stale driver's document is never mistaken for this one's (R9).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..enumerator import SplitEnumerator
 from ..errors import AttemptError, CorruptStateError, MissingStateError
 from . import file_names
 from .codec import SnapshotCodec
+from .documents import StoredLoss
 from .event_codec import EventCodec
 from .file_names import CheckpointName
 from .sealed import decode_sealed, seal
@@ -45,15 +46,16 @@ class StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     split_version: int
     results: list[StoredResult] = []
     events: list[msgspec.Raw] = []
+    losses: list[StoredLoss] = []
     metrics: CheckpointMetrics = CheckpointMetrics()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPlace:
-    """Where the report of a subtask goes; travels to the executor.
+    """Where a subtask writes its report; it is sent to the executor.
 
     Attributes:
-        required: it is an error when it cannot be written (R6).
+        required: the task fails if the report cannot be written (R6).
     """
 
     lineage: str
@@ -66,7 +68,7 @@ class ReportStorage:
     """Writes and reads the reports of one source; the same on the driver and on executors.
 
     Attributes:
-        events: the events that its enumerator takes.
+        events: the codec of the events that the enumerator takes.
     """
 
     def __init__(
@@ -78,10 +80,10 @@ class ReportStorage:
         self._split_version = enumerator_type.split_version
 
     def read(self, place: ReportPlace) -> SubtaskReport[Any] | None:
-        """The report that counts; None when there is none yet.
+        """The report that counts; None if there is none yet.
 
         Raises:
-            CorruptStateError: it is cut off or altered.
+            CorruptStateError: the report is truncated or altered.
         """
         file = file_names.report_file(place.lineage, place.name, place.subtask_id)
         try:
@@ -91,9 +93,9 @@ class ReportStorage:
         return self._decode(file, data)
 
     def rely_on(self, place: ReportPlace) -> SubtaskReport[Any] | None:
-        """As :meth:`read`, for who reads as far as the report says: it is durable on return.
+        """Like :meth:`read`, for an attempt that follows the report: the report is durable on return.
 
-        The attempt that wrote it may have been told that it failed, or been killed, before it was.
+        The attempt that wrote the report may have failed or been killed before the report was durable.
         """
         report = self.read(place)
         if report is not None:
@@ -101,10 +103,10 @@ class ReportStorage:
         return report
 
     def write(self, place: ReportPlace, report: SubtaskReport[Any]) -> SubtaskReport[Any]:
-        """Write a report; the one that counts, which may be another attempt's of the same ranges.
+        """Write a report, and return the one that counts: this one, or an earlier one of the same ranges.
 
         Raises:
-            AttemptError: another attempt was first, and has not read the same ranges.
+            AttemptError: another attempt reported first, and has not read the same ranges.
         """
         file = file_names.report_file(place.lineage, place.name, place.subtask_id)
         if self._store.create(file, self._encode(place, report), exclusive=True):
@@ -131,6 +133,7 @@ class ReportStorage:
                 for item in report.results
             ],
             events=[self.events.encode(event) for event in report.events],
+            losses=[StoredLoss.of(loss) for loss in report.losses],
             metrics=report.metrics,
         )
         return seal("report", stored)
@@ -147,6 +150,7 @@ class ReportStorage:
             subtask_id=stored.subtask,
             results=results,
             events=tuple(self.events.decode(event) for event in stored.events),
+            losses=tuple(loss.loss() for loss in stored.losses),
             metrics=stored.metrics,
         )
 
@@ -166,8 +170,8 @@ def decode_stored_report(file: str, data: bytes) -> StoredReport:
     """A report whose author values are still JSON: no author code is needed to read it.
 
     Raises:
-        CorruptStateError: it is cut off or altered.
-        IncompatibleStateError: its format is newer than this library.
+        CorruptStateError: the report is truncated or altered.
+        IncompatibleStateError: this library does not know the report's format.
     """
     what = f"report {file}"
     return decode_sealed(data, "report", StoredReport, what=what, format_=FORMAT, remedy=_REMEDY)
@@ -178,24 +182,24 @@ def _unreadable(file: str, error: Exception) -> CorruptStateError:
 
 
 def check_same_ranges(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
-    """Raises AttemptError unless both reports stand for exactly the same rows."""
+    """Raise AttemptError unless both reports cover exactly the same rows."""
     if mine.same_ranges(first):
         return
     theirs: Mapping[str, SplitResult[Any]] = {item.split_id: item for item in first.results}
     for item in mine.results:
         other = theirs.get(item.split_id)
         if other is None or not item.same_range(other):
-            said = "finished it" if other is None else f"said {_stand(other)}"
+            said = "finished it" if other is None else f"reported {_stand(other)}"
             raise AttemptError(
                 f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} read split "
-                f"{item.split_id!r} and says {_stand(item)}; attempt {first.metrics.attempt_number} on "
+                f"{item.split_id!r} and reports {_stand(item)}; attempt {first.metrics.attempt_number} on "
                 f"{first.metrics.host or 'another host'} was first and {said}",
-                remedy="nothing is lost: this attempt's rows are thrown away and the task is tried again",
+                remedy="nothing is lost: this attempt's rows are discarded and the task is tried again",
             )
     raise AttemptError(
         f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} finished splits that "
         f"attempt {first.metrics.attempt_number} did not, and the first report counts",
-        remedy="nothing is lost: this attempt's rows are thrown away and the task is tried again",
+        remedy="nothing is lost: this attempt's rows are discarded and the task is tried again",
     )
 
 

@@ -1,6 +1,6 @@
-"""What a request has to be, when it is made and again when it is read. Pure.
+"""Validation of requests, when they are created and again when they are read. Pure.
 
-What a request says goes into checkpoint documents and to the tasks of a batch, so one that makes no sense
+The content of a request goes into checkpoint documents and to the tasks of a batch, so an invalid request
 would stop the query at every restart.
 """
 
@@ -17,39 +17,39 @@ from ..values.stored_values import is_unicode
 from .file_names import CheckpointName
 
 MOST_BYTES = 64 * 1024 * 1024
-"""A larger request is neither written nor read."""
+"""Larger requests are neither written nor read."""
 
 _LONGEST_TARGET = 4096
 _LONGEST_TEXT = 10_000
 _LONGEST_POSITION_BYTES = 64 * 1024
 LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999, behind which Python knows no time."""
+"""The end of the year 9999, the latest time that Python's datetime supports."""
 
 
 def target_problem(target: str) -> str | None:
-    """Why a savepoint can never be made in a directory of this name; None where that is not known."""
+    """Why no savepoint can be taken in a directory with this name; None if no reason is known."""
     if not target:
         return "the target is empty"
     if "\0" in target:
-        return f"the target {target!r} has a NUL character in it"
+        return f"the target {target!r} contains a NUL character"
     if not is_unicode(target):
         return f"the target {target!r} is not Unicode"
     if len(target) > _LONGEST_TARGET:
         return f"the target has {len(target)} characters, more than {_LONGEST_TARGET}"
     if redacted(target) != target:
-        return f"the target {redacted(target)} has a user name or password in it, which would be stored"
+        return f"the target {redacted(target)} contains a user name or password, which would be stored"
     return None
 
 
 def time_problem(name: str, milliseconds: float) -> str | None:
-    """Why a number of milliseconds is no time of a request; None where it is one."""
+    """Why a number of milliseconds is not a valid time of a request; None if it is valid."""
     if 0 <= milliseconds <= LATEST_MS:
         return None
-    return f"{name} is no time"
+    return f"{name} is not a valid time"
 
 
 def edit_problem(edit: EditRequest) -> str | None:
-    """What is wrong with an edit, whatever state it meets; None where nothing is."""
+    """Why an edit is invalid for any state; None if it is valid."""
     return next(_problems(edit), None)
 
 
@@ -64,14 +64,14 @@ def _problems(edit: EditRequest) -> Iterator[str]:
     if found is not None:
         yield found
     if not all(map(is_unicode, edit.split_ids)):
-        yield "split_ids have a text that is not Unicode"
+        yield "split_ids contain an id that is not Unicode"
     if (edit.operation is EditOperation.REWIND) != (edit.checkpoint is not None) or (
         edit.checkpoint is not None and CheckpointName.parse(edit.checkpoint) is None
     ):
-        yield f"checkpoint is {edit.checkpoint!r:.200}: a rewind needs the name of one, other edits have none"
+        yield f"checkpoint is {edit.checkpoint!r:.200}: a rewind needs a checkpoint's name, other edits none"
     wrong = [name for name in edit.plans if CheckpointName.parse(name) is None]
     if wrong:
-        yield f"plans names a checkpoint that has no name of one: {wrong[0]!r:.200}"
+        yield f"plans contains an invalid checkpoint name: {wrong[0]!r:.200}"
     yield from _position_problems(edit)
 
 

@@ -1,8 +1,8 @@
 """Requests: edits and savepoints that wait in a lineage for its next batch boundary.
 
-One file each, never changed. It says what is asked for and its digest; it is created by whoever asks,
-and deleted by the driver that has done it, or to withdraw it. Beside a request that cannot be done lies a
-file that says why; it hides the request from the driver, and stays until the request is withdrawn.
+Each request is one file, which never changes: it contains the request and its digest. The requester creates
+it; the driver deletes it once it is done, or the requester withdraws it. If a request fails, a second file
+gives the reason; it hides the request from the driver, and remains until the request is withdrawn.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ EDIT = "edit"
 SAVEPOINT = "savepoint"
 _PART = "request"
 MOST_FAILURES = 100
-"""So many failed requests are remembered, the newest."""
+"""Maximum number of failed requests that are kept; the oldest are deleted."""
 
 _MARK_BYTES = 1024 * 1024
 
 
 class SavepointRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A savepoint that is asked for.
+    """A request for a savepoint.
 
     Attributes:
-        target: the directory in which it gets a directory of its own; holds no secret.
-        requested_ms: when, milliseconds since the epoch.
+        target: the directory in which the savepoint gets a directory of its own; contains no secret.
+        requested_ms: time of the request, milliseconds since the epoch.
     """
 
     request_id: str
@@ -59,12 +59,12 @@ Request = EditRequest | SavepointRequest
 
 
 class FailedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was not done, and never will be.
+    """A request that failed and is not tried again.
 
     Attributes:
-        kind: ``edit`` or ``savepoint``; empty where the request could not be read.
-        asked: the target of a savepoint; empty for the others.
-        reason: why, in words. failed_ms: when, milliseconds since the epoch.
+        kind: ``edit`` or ``savepoint``; empty if the request could not be read.
+        asked: the target of a savepoint; empty for other requests.
+        reason: the reason, as text. failed_ms: time of the failure, milliseconds since the epoch.
     """
 
     request_id: str
@@ -88,11 +88,11 @@ class _Kind(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingRequests:
-    """The requests of a lineage, each kind in the order in which they were asked for.
+    """The requests of a lineage, each kind ordered by time of request.
 
     Attributes:
-        damaged: why some of them are no requests, by id.
-        unread: why some of them could not be read this time, by id.
+        damaged: errors of invalid requests, by id.
+        unread: errors of requests that could not be read this time, by id.
     """
 
     edits: tuple[EditRequest, ...] = ()
@@ -112,15 +112,17 @@ class RequestFolder:
         """Write a request; durable on return.
 
         Raises:
-            EditError: the edit makes no sense or cannot be stored, or there is a request of that id already.
-            StateLocationError: the savepoint can never be made where it is asked for.
+            EditError: the edit is invalid or cannot be stored, or a request with its id already exists.
+            StateLocationError: no savepoint can be taken in the target.
         """
         if isinstance(request, SavepointRequest):
             check_target(request.target)
         else:
             problem = edit_problem(request)
             if problem is not None:
-                raise EditError(f"the edit cannot be made: {problem}", remedy="mend it and ask again")
+                raise EditError(
+                    f"the edit is invalid: {problem}", remedy="correct the edit and submit it again"
+                )
         try:
             data = seal(_PART, _StoredEdit(edit=request) if isinstance(request, EditRequest) else request)
         except (TypeError, ValueError) as error:
@@ -130,36 +132,38 @@ class RequestFolder:
         if len(data) > MOST_BYTES:
             raise EditError(
                 f"the edit has more than {MOST_BYTES} bytes: it names too many splits",
-                remedy="ask for several edits of fewer splits each, or rewind the source",
+                remedy="submit several edits with fewer splits each, or rewind the source",
             )
         if not self._store.create_once(self.file(request.request_id), data):
-            raise EditError(f"there is a request {request.request_id} already", remedy="submit it once")
+            raise EditError(
+                f"request {request.request_id} already exists", remedy="submit each request only once"
+            )
 
     @property
     def location(self) -> str:
-        """Where the lineage is; holds no secret."""
+        """The location of the lineage; contains no secret."""
         return f"{self._store.location}/{self.lineage}"
 
     def file(self, request_id: str) -> str:
-        """Where a request is stored, relative to the state location."""
+        """Path of a request, relative to the state location."""
         return file_names.request_file(self.lineage, request_id)
 
     def ids(self) -> list[str]:
-        """The ids of all requests that wait, of whatever kind, sorted."""
+        """The ids of all waiting requests of any kind, sorted."""
         waiting, failed = self._listed()
         return [request_id for request_id in waiting if request_id not in failed]
 
     def forget(self, request_id: str) -> None:
-        """Delete a request; what says why it failed stays. No error when it is not there."""
+        """Delete a request, but not the reason of its failure. No error if the request does not exist."""
         self._store.delete(self.file(request_id))
 
     def delete(self, request_id: str) -> None:
-        """Delete a request and what says why it failed; no error when neither is there."""
+        """Delete a request and the reason of its failure; no error if neither exists."""
         self.forget(request_id)
         self._store.delete(file_names.failed_request_file(self.lineage, request_id))
 
     def fail(self, request_id: str, *, kind: str, asked: str, reason: str, now_ms: int) -> None:
-        """Say why a request is not done, durably: from then on it does not wait any more."""
+        """Store the reason of a request's failure durably: from then on the request no longer waits."""
         kept = reason[:LONGEST_KEPT].encode("utf-8", "backslashreplace").decode()
         failed_ms = min(max(now_ms, 0), LATEST_MS)
         failed = FailedRequest(
@@ -171,16 +175,16 @@ class RequestFolder:
             self._store.delete(file_names.failed_request_file(self.lineage, old.request_id))
 
     def failed(self) -> list[FailedRequest]:
-        """The requests that were not done, in the order in which they failed."""
+        """The failed requests, ordered by time of failure."""
         found = [self._failure(request_id) for request_id in self._listed()[1]]
         return sorted(found, key=lambda item: (item.failed_ms, item.request_id))
 
     def failure(self, request_id: str) -> FailedRequest | None:
-        """Why a request was not done; None where nothing says so."""
+        """The failure of a request; None if it has not failed."""
         return self._failure(request_id) if request_id in self._listed()[1] else None
 
     def waiting(self) -> WaitingRequests:
-        """All requests that are there and have not failed."""
+        """All requests that have not failed."""
         damaged: dict[str, Flip27Error] = {}
         unread: dict[str, Flip27Error] = {}
         found = list(self._readable(damaged, unread))
@@ -208,7 +212,7 @@ class RequestFolder:
             problem = time_problem("failed_ms", failed.failed_ms)
             if problem is None and failed.request_id == request_id:
                 return failed
-            raise _damaged(file, problem or "it is of another request")
+            raise _damaged(file, problem or "it belongs to another request")
         except (Flip27Error, msgspec.MsgspecError) as error:
             reason = f"{file} cannot be read: {error}"
             return FailedRequest(request_id=request_id, kind="", asked="", reason=reason, failed_ms=0)
@@ -226,34 +230,34 @@ class RequestFolder:
                     yield request
 
     def _read(self, request_id: str) -> Request | None:
-        """A request; None when it is gone."""
+        """A request; None if it no longer exists."""
         file = self.file(request_id)
         try:
             request = _decoded(file, self._store.read(file, MOST_BYTES))
         except MissingStateError as error:
             if request_id not in self.ids():
                 return None
-            raise StateLocationError(f"request {file} is there and leads nowhere") from error
+            raise StateLocationError(f"request {file} is listed but cannot be found") from error
         if (request.lineage, request.request_id) != (self.lineage, request_id):
             raise CorruptStateError(
-                f"{file} holds request {request.request_id!r:.100} for lineage {request.lineage!r:.200}",
-                remedy="requests are not copied: withdraw it, and ask again for this lineage",
+                f"{file} contains request {request.request_id!r:.100} for lineage {request.lineage!r:.200}",
+                remedy="requests cannot be copied: withdraw this request, and submit one for this lineage",
             )
         return request
 
 
 def check_target(target: str) -> None:
-    """Refuse a target that a savepoint can never be made in.
+    """Refuse a target in which no savepoint can be taken.
 
     Raises:
-        StateLocationError: with what to do.
+        StateLocationError: the target is invalid.
     """
     problem = target_problem(target)
     if problem is not None:
         raise StateLocationError(
-            f"a savepoint cannot be asked for: {problem}",
-            remedy="give a directory, by path or URL; give credentials by the storage.* options of the query "
-            "and of this call; or copy the newest complete checkpoint, without asking the query (--copy)",
+            f"a savepoint cannot be requested: {problem}",
+            remedy="give a directory, as a path or URL; set credentials with the storage.* options of the "
+            "query and of this call; or copy the newest complete checkpoint without the query (--copy)",
         )
 
 
@@ -263,13 +267,13 @@ def _decoded(file: str, data: bytes) -> Request:
         found = decode_json(request, _Kind)
         if found.kind not in (EDIT, SAVEPOINT):
             raise IncompatibleStateError(
-                f"request {file} is of kind {found.kind!r:.100}, which this library does not know",
-                remedy="run the query with the version of flip27-source that wrote it, or withdraw it",
+                f"request {file} has the unknown kind {found.kind!r:.100}",
+                remedy="run the query with the flip27-source version that wrote the request, or withdraw it",
             )
         if found.format != FORMAT:
             raise IncompatibleStateError(
                 f"request {file} has format {found.format}; this library reads {FORMAT}",
-                remedy="run the query with the version of flip27-source that wrote it, or withdraw it",
+                remedy="run the query with the flip27-source version that wrote the request, or withdraw it",
             )
         if found.kind == SAVEPOINT:
             return _checked_savepoint(file, decode_json(request, SavepointRequest))
@@ -297,6 +301,6 @@ def _checked_edit(file: str, edit: EditRequest) -> EditRequest:
 def _damaged(file: str, why: Any) -> CorruptStateError:
     return CorruptStateError(
         f"request {file} cannot be read: {why}",
-        remedy="withdraw it and ask again (flip27 edit withdraw, flip27 savepoint withdraw); nothing was "
-        "changed",
+        remedy="withdraw the request and submit it again (flip27 edit withdraw, flip27 savepoint withdraw); "
+        "nothing was changed",
     )

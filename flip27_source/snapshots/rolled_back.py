@@ -1,8 +1,8 @@
-"""Whether Spark's checkpoint was rolled back: it stands before what it once had committed.
+"""Detects that Spark's checkpoint was rolled back: Spark committed a later checkpoint than it now knows.
 
-A driver that was killed leaves one checkpoint at most behind Spark's newest offset: the one that it had
-written and not told of, or whose offset Spark had not logged. Two in a row prove that Spark had committed
-the first of them, so that its checkpoint location is an older copy now.
+A killed driver leaves at most one checkpoint after Spark's newest offset: one whose offset it had not
+returned to Spark, or Spark had not logged. Two in a row prove that Spark had committed the first of them, so
+its checkpoint location is now an older copy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .store import Store
 
 
 def committed_behind(store: Store, offset: Offset) -> CheckpointName | None:
-    """The newest checkpoint behind ``offset`` that Spark is known to have committed; None where none is."""
+    """The newest checkpoint after ``offset`` that Spark must have committed; None if there is none."""
     lineage, start = offset.lineage, offset.name
     if lineage is None or start is None:
         return None
@@ -30,7 +30,7 @@ def committed_behind(store: Store, offset: Offset) -> CheckpointName | None:
 
 
 def _line(store: Store, lineage: str, name: CheckpointName, start: CheckpointName) -> list[CheckpointName]:
-    """The checkpoints from ``name`` back to the one behind ``start``; empty where that is no ancestor."""
+    """The checkpoints from ``name`` back to the successor of ``start``; empty if it is not an ancestor."""
     line: list[CheckpointName] = []
     at: CheckpointName | None = name
     while at is not None and at.checkpoint_id > start.checkpoint_id:
@@ -39,5 +39,5 @@ def _line(store: Store, lineage: str, name: CheckpointName, start: CheckpointNam
             file = file_names.checkpoint_file(lineage, at)
             at = decode_document(store.read(file, MOST_DOCUMENT_BYTES), at).parent
         except StateError:
-            return []  # damaged or gone: it proves nothing, and the query does not need it
+            return []  # a damaged or missing document proves nothing, and the query does not need it
     return line if at == start else []

@@ -1,4 +1,4 @@
-"""Sealed JSON: what a small state file says, beside the digest of exactly these bytes."""
+"""Sealed JSON: the content of a small state file, with the digest of its exact bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Content = TypeVar("Content")
 
 
 class BrokenSealError(ValueError):
-    """The content is not what its digest promises."""
+    """The content does not match its digest."""
 
 
 class _Format(msgspec.Struct):
@@ -25,7 +25,7 @@ def seal(part: str, content: msgspec.Struct | msgspec.Raw) -> bytes:
     """Canonical JSON of the content under the name ``part``, with its digest.
 
     Raises:
-        TypeError, ValueError: it has no JSON.
+        TypeError, ValueError: the content cannot be encoded as JSON.
     """
     data = msgspec.json.encode(content, order="sorted")
     return msgspec.json.encode({"digest": content_digest(data), part: msgspec.Raw(data)}, order="sorted")
@@ -35,8 +35,8 @@ def unseal(part: str, data: bytes) -> bytes:
     """The content under the name ``part``, as JSON.
 
     Raises:
-        BrokenSealError: it was altered.
-        msgspec.MsgspecError: it is cut off or something else.
+        BrokenSealError: the content was altered.
+        msgspec.MsgspecError: the data is truncated or not sealed JSON.
     """
     sealed = decode_json(data, dict[str, msgspec.Raw])
     try:
@@ -44,7 +44,7 @@ def unseal(part: str, data: bytes) -> bytes:
     except KeyError as error:
         raise msgspec.ValidationError(f"Object missing required field `{error.args[0]}`") from None
     if content_digest(content) != digest:
-        raise BrokenSealError(f"is not what its digest promises ({len(data)} bytes)")
+        raise BrokenSealError(f"does not match its digest ({len(data)} bytes)")
     return content
 
 
@@ -55,12 +55,12 @@ def decode_sealed(
 
     Args:
         what: the file, for messages: "report <path>".
-        format_: the only format that is read.
-        remedy: what to do where the file is damaged.
+        format_: the only format that is accepted.
+        remedy: what to do if the file is damaged.
 
     Raises:
-        CorruptStateError: it is cut off or altered.
-        IncompatibleStateError: its format is another one.
+        CorruptStateError: the file is truncated or altered.
+        IncompatibleStateError: the file has another format.
     """
     try:
         content = unseal(part, data)
@@ -68,7 +68,7 @@ def decode_sealed(
         if found != format_:
             raise IncompatibleStateError(
                 f"{what} has format {found}; this library reads {format_}",
-                remedy="install the version of flip27-source that wrote it, or a newer one",
+                remedy="install the version of flip27-source that wrote the file, or a newer one",
             )
         return decode_json(content, kind)
     except BrokenSealError as error:

@@ -14,25 +14,25 @@ _CHUNK_BYTES = 1 << 20
 
 
 def pack_segment(data: bytes) -> bytes:
-    """The bytes of the file that holds ``data``."""
+    """The content of the file that stores ``data``."""
     packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
     return len(data).to_bytes(_SIZE_BYTES, "big") + packed
 
 
 def most_packed_bytes(size: int | None) -> int | None:
-    """The most bytes that the file of a segment of ``size`` bytes can have; None where that is not known."""
-    # What cannot be compressed grows by less than this (ZSTD_compressBound).
+    """Maximum size of the file of a segment of ``size`` bytes; None if the size is not known."""
+    # Incompressible data grows by less than this (ZSTD_compressBound).
     return None if size is None else _SIZE_BYTES + size + (size >> 7) + (128 << 10)
 
 
 def unpack_segment(name: str, stored: bytes, size: int | None = None) -> bytes:
-    """What :func:`pack_segment` packed.
+    """The data that :func:`pack_segment` packed.
 
     Args:
-        size: how many bytes the document says that the segment has; None where it does not say.
+        size: size of the segment according to the document; None if the document has no size.
 
     Raises:
-        CorruptStateError: the file is cut off or altered, or holds another number of bytes.
+        CorruptStateError: the file is truncated or altered, or its size is wrong.
     """
     try:
         found = _size_of(stored, size)
@@ -42,10 +42,10 @@ def unpack_segment(name: str, stored: bytes, size: int | None = None) -> bytes:
 
 
 def check_packed(name: str, stored: bytes, size: int | None) -> int:
-    """Check the file of a segment against its name, piece by piece; how many bytes it holds.
+    """Check the file of a segment against the digest in its name, chunk by chunk; return the data's size.
 
     Raises:
-        CorruptStateError: as :func:`unpack_segment`, or its content is not what its name promises.
+        CorruptStateError: as for :func:`unpack_segment`, or the content does not match the name.
     """
     digest, read = hashlib.sha256(), 0
     try:
@@ -55,11 +55,11 @@ def check_packed(name: str, stored: bytes, size: int | None) -> int:
                 digest.update(chunk)
                 read += len(chunk)
         if read != found:
-            raise ValueError(f"it holds another number of bytes than the {found} that its header says")
+            raise ValueError(f"its size is not the {found} bytes in its header")
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(name, stored, error) from error
     if not digest.hexdigest().startswith(name.partition(".")[0]):
-        raise CorruptStateError(f"segment {name} does not hold the bytes that its name promises")
+        raise CorruptStateError(f"the content of segment {name} does not match the digest in its name")
     return read
 
 
@@ -68,13 +68,13 @@ def _size_of(stored: bytes, size: int | None) -> int:
     if len(stored) < _SIZE_BYTES or found > _LARGEST_SEGMENT_BYTES:
         raise ValueError("its header is damaged")
     if size is not None and found != size:
-        raise ValueError(f"it would have {found} bytes, and has {size} bytes according to its document")
+        raise ValueError(f"its header says {found} bytes, its document {size} bytes")
     return found
 
 
 def _damaged(name: str, stored: bytes, error: Exception) -> CorruptStateError:
     return CorruptStateError(
-        f"segment {name} cannot be unpacked ({len(stored)} bytes are there): {error}",
+        f"segment {name} cannot be unpacked (its file has {len(stored)} bytes): {error}",
         remedy="restore the file from a backup of the state location, or restart from an "
         "older checkpoint or a savepoint",
     )

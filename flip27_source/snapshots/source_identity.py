@@ -1,4 +1,4 @@
-"""Whether stored state belongs to a source, and in what the two differ. Pure."""
+"""Compares the identity of stored state with a source. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .documents import CheckpointDocument, SourceIdentity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing in which stored state and a source differ.
+    """One difference between stored state and a source.
 
     Attributes:
-        is_fatal: the state cannot be given to the source's enumerator.
+        is_fatal: the source's enumerator cannot use the state.
     """
 
     what: str
@@ -30,7 +30,7 @@ class Difference:
 
 
 def differences(found: SourceIdentity, mine: SourceIdentity) -> list[Difference]:
-    """What keeps a query from going on from its own checkpoint."""
+    """The differences that keep a query from continuing from its own checkpoint."""
     named = [("uid", found.uid, mine.uid), ("enumerator", found.enumerator, mine.enumerator)]
     options = [
         (f"option {name}", found.start_options.get(name), mine.start_options.get(name))
@@ -38,7 +38,7 @@ def differences(found: SourceIdentity, mine: SourceIdentity) -> list[Difference]
     ]
     return [
         *(Difference(what=what, was=was, now=now) for what, was, now in named if was != now),
-        # The state says what they once meant; nobody looks at them again.
+        # Start options already took effect on the state and are not used again.
         *(
             Difference(what=what, was=was, now=now, is_fatal=False)
             for what, was, now in options
@@ -50,7 +50,7 @@ def differences(found: SourceIdentity, mine: SourceIdentity) -> list[Difference]
 def savepoint_differences(
     document: CheckpointDocument, mine: SourceIdentity, enumerator_type: type[SplitEnumerator[Any]]
 ) -> list[Difference]:
-    """What keeps a query from beginning with a savepoint: also its reader, and versions without a way."""
+    """The differences that keep a query from starting from a savepoint: also reader and type versions."""
     found = document.source
     result = differences(found, mine)
     if found.reader != mine.reader:
@@ -66,7 +66,7 @@ def savepoint_differences(
 
 
 def as_lines(found: Iterable[Difference]) -> str:
-    """One line for each, indented."""
+    """One indented line for each difference."""
     return "".join(f"\n    {difference}" for difference in found)
 
 
@@ -76,7 +76,7 @@ def _can_upgrade(enumerator_type: type[SplitEnumerator[Any]], hook: str) -> bool
 
 
 def identity_of(source: Source) -> SourceIdentity:
-    """What the documents of a source say they belong to."""
+    """The identity that a source's documents store."""
     return SourceIdentity(
         uid=source.uid,
         enumerator=source.enumerator_name,

@@ -1,4 +1,4 @@
-"""Spark's checkpoint directory: which offsets are committed, which files make up a batch. Read only."""
+"""Spark's checkpoint directory: committed offsets, and the files of a batch. Read-only."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class CommittedBatch:
     """The newest batch in Spark's commit log.
 
     Attributes:
-        batch_id: Spark's number of it.
-        offsets: those of the flip27 sources of the query, in the order of the sources.
+        batch_id: Spark's number of the batch.
+        offsets: offsets of the query's flip27 sources, in the order of the sources.
     """
 
     batch_id: int
@@ -43,23 +43,23 @@ def is_spark_checkpoint(store: Store, folder: str = "") -> bool:
 
 
 def newest_committed(store: Store, folder: str = "") -> CommittedBatch:
-    """The newest batch that is in the commit log.
+    """The newest batch in the commit log.
 
     Raises:
-        MissingStateError: no batch was committed yet, or its offsets are gone.
-        CorruptStateError: the offset log is not what Spark writes.
+        MissingStateError: no batch was committed yet, or the batch's offsets no longer exist.
+        CorruptStateError: the offset log is not a valid Spark offset log.
     """
     committed = _numbers(store, _join(folder, COMMITS))
     if not committed:
         raise MissingStateError(
-            f"no batch of the query whose checkpoint is {store.location}/{folder} is committed yet",
+            f"the query with the checkpoint {store.location}/{folder} has not committed a batch yet",
             remedy="wait for the first batch, or give the checkpoint location of the query",
         )
     return _batch(store, folder, max(committed))
 
 
 def batch_of(store: Store, name: CheckpointName) -> int | None:
-    """The committed batch that a checkpoint of a source ends with; None where Spark's logs do not tell."""
+    """The committed batch that ends with a source's checkpoint; None if Spark's logs do not contain it."""
     for batch_id in sorted(_numbers(store, COMMITS), reverse=True):
         try:
             names = [offset.name for offset in _batch(store, "", batch_id).offsets]
@@ -73,10 +73,10 @@ def batch_of(store: Store, name: CheckpointName) -> int | None:
 
 
 def files_of_batch(location: str, storage_options: Mapping[str, Any], batch_id: int) -> list[str]:
-    """Names, relative to the checkpoint, of what a query needs to go on after a committed batch.
+    """Names, relative to the checkpoint, of the files that a query needs to continue after a committed batch.
 
-    Of the logs and of the operators' state what belongs to later batches is left out: it is being
-    written. After batch N a state store is at version N + 1.
+    Files of later batches in the logs and the operators' state are omitted: they are being written. After
+    batch N a state store has version N + 1.
     """
     names = [METADATA_FILE, *_files_below(location, storage_options)]
     return [name for name in names if _is_of_batch(name.split("/"), batch_id)]
@@ -95,7 +95,7 @@ def _files_below(location: str, storage_options: Mapping[str, Any]) -> Iterator[
 
 def _is_of_batch(parts: list[str], batch_id: int) -> bool:
     if any(part.startswith(".") for part in parts):
-        return False  # checksums and files that are being written
+        return False  # checksums, and files that are being written
     folder, name = parts[0], parts[-1]
     if folder in (OFFSETS, COMMITS) or "_metadata" in parts:
         return not name.isdigit() or int(name) <= batch_id
@@ -112,7 +112,7 @@ def _batch(store: Store, folder: str, batch_id: int) -> CommittedBatch:
 
 
 def _offset(line: str) -> Offset | None:
-    """The offset in a line of the log; None for a source that is not one of flip27."""
+    """The offset in a line of the log; None for a source of another format."""
     try:
         value: Any = decode_json(line)
         offset = Offset.from_json(value)

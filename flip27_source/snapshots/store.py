@@ -1,7 +1,7 @@
 """Stores: five calls, on local disk, on any fsspec file system, in memory.
 
-Names are relative, with ``/`` between parts. What a name holds is written once and whole: a
-reader sees all of it or nothing. Nothing here knows what is stored.
+Names are relative, with ``/`` between parts. A file is written once and as a whole: a reader sees all of it
+or nothing. Stores do not know what they store.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ from .store_errors import not_exclusive as _not_exclusive
 
 
 class Store(ABC):
-    """Where state lives."""
+    """A place that holds state."""
 
     location: str
-    """For messages; holds no secret."""
+    """For messages; contains no secret."""
 
     @abstractmethod
     def read(self, name: str, limit: int | None = None) -> bytes:
-        """The whole content of ``name``; ``limit``: most bytes that it may have, None for any number.
+        """The whole content of ``name``; ``limit``: maximum size in bytes, None for no limit.
 
         Raises:
-            MissingStateError: there is no such name.
-            CorruptStateError: it has more bytes than ``limit``, or is no file.
+            MissingStateError: ``name`` does not exist.
+            CorruptStateError: ``name`` has more bytes than ``limit``, or is not a file.
         """
 
     @abstractmethod
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        """Create ``name`` if it is absent; durable on return. False when it exists already.
+        """Create ``name`` if it does not exist; durable on return. False if it already exists.
 
         Args:
-            exclusive: of two that create a name at once with different data, one must be told
-                False. Names that are digests of their data have no need of it.
+            exclusive: if two processes create a name at once with different data, one of them must get
+                False. Names that are digests of their data do not need this.
 
         Raises:
-            StateLocationError: the file system cannot do it, or cannot do it exclusively.
+            StateLocationError: the file system cannot create the name, or not exclusively.
         """
 
     @abstractmethod
@@ -73,44 +73,44 @@ class Store(ABC):
 
     @abstractmethod
     def list(self, folder: str) -> list[str]:
-        """The names directly in ``folder``, without the folder, sorted; [] when absent."""
+        """The names directly in ``folder``, without the folder, sorted; [] if the folder does not exist."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete ``name``; no error when it is absent. It stays deleted: a request must not come back.
+        """Delete ``name`` durably, since a deleted request must not return; no error if it does not exist.
 
         Raises:
-            LinkedFolderError: it lies behind a link.
+            LinkedFolderError: ``name`` is behind a link.
         """
 
     def check_inside(self, name: str) -> None:  # noqa: B027 - object stores have no links
-        """Raises LinkedFolderError where a folder on the way to ``name`` is a link: it lies elsewhere."""
+        """Raise LinkedFolderError if a folder on the path to ``name`` is a link."""
 
     def remove_empty(self, folder: str) -> None:  # noqa: B027 - object stores have no folders
-        """Remove a folder that holds only empty folders and abandoned files, where there are folders.
+        """Remove a folder that contains only empty folders and abandoned files, if the store has folders.
 
         Raises:
-            LinkedFolderError: it lies behind a link.
+            LinkedFolderError: the folder is behind a link.
         """
 
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        """Delete what killed processes have left of files that they were writing; how many there were."""
+        """Delete the partly written files of killed processes; return their number."""
         return 0
 
     def make_durable(self, name: str) -> None:  # noqa: B027 - objects are durable as soon as they are seen
-        """Have a name that is there survive a power cut, whoever gave it and whatever became of them."""
+        """Make an existing name survive a power cut, even if the process that created it was killed."""
 
     def create_once(self, name: str, data: bytes) -> bool:
-        """Create ``name``, which nobody else creates with other data; False when it has other data.
+        """Create ``name``, which nobody else creates with other data; False if it contains other data.
 
-        The answer to a request may be lost on the way: whoever asks again finds its own data there.
+        The response to a first attempt may be lost: a second attempt then finds its own data.
         """
         return self.create(name, data) or self.read(name) == data
 
     def ensure(self, name: str, data: bytes) -> None:
-        """Have ``name``, which is a digest of its content, hold ``data``; durable on return.
+        """Write ``data`` to ``name``, which is a digest of its content; durable on return.
 
-        A file that is there is not trusted (R13): one that holds anything else is damaged, and written anew.
+        An existing file is not trusted (R13): a file with other content is damaged and is written again.
         """
         if self.create(name, data):
             return
@@ -118,7 +118,7 @@ class Store(ABC):
             if self.read(name) == data:
                 return
         except StateError:
-            pass  # it cannot be read, so it is no better than one that is damaged
+            pass  # an unreadable file is treated like a damaged one
         self.replace(name, data)
 
 
@@ -148,7 +148,7 @@ class MemoryStore(Store):
 
     def list(self, folder: str) -> list[str]:
         prefix = folder + "/"
-        # A copy: other threads write meanwhile.
+        # A copy, because other threads may write meanwhile.
         rests = (name[len(prefix) :] for name in tuple(self.files) if name.startswith(prefix))
         return sorted({rest.partition("/")[0] for rest in rests})
 
@@ -241,9 +241,9 @@ class LocalStore(Store):
 class FsspecStore(Store):
     """A directory of any fsspec file system.
 
-    Objects appear whole in object stores, and a conditional put creates them. On other file systems, SFTP
-    for one, files are written under a temporary name and moved, and nothing creates exclusively: what is
-    asked to create may as well write over.
+    In object stores objects appear as a whole, and a conditional put creates them. On other file systems,
+    such as SFTP, files are written under a temporary name and moved; exclusive creation is not possible
+    there, since a move may overwrite.
     """
 
     def __init__(self, file_system: Any, root: str, location: str) -> None:
@@ -353,7 +353,7 @@ class FsspecStore(Store):
         return removed
 
     def _make_folder(self, path: str) -> None:
-        # Object stores have no folders; asked for one, some make a bucket of a misspelled name.
+        # Object stores have no folders; some would create a bucket for a misspelled name.
         if not is_object_store(self._fs):
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
 
@@ -399,7 +399,7 @@ class FsspecStore(Store):
         except Exception:
             if not self._exists(name):
                 raise
-        # HDFS moves nothing to where something is; WebHDFS does not even say so.
+        # HDFS does not move a file to a path that exists; WebHDFS does not even report that.
         if self._exists(temporary):
             self._fs.rm_file(target)
             move_file(self._fs, source, target)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flip27_source.snapshots.locations import Lineage
-    from flip27_source.state_tables.predicates import Asked
+    from flip27_source.state_tables.predicates import Predicate
 
     from .state_options import StateOptions
 
@@ -85,7 +85,7 @@ class StateReader(DataSourceReader):
     def __init__(self, data_source: StateDataSource, schema: StructType) -> None:
         self._data_source = data_source
         self._schema = to_arrow_schema(schema, timezone="UTC")
-        self.wanted: Asked | None = None
+        self.wanted: Predicate | None = None
         _check_columns(self._schema, data_source.asked())
         # Spark refuses readers with a pushFilters of their own while the pushing of filters is not
         # enabled, which it is not by default. It need not refuse this one: Spark filters in any case.

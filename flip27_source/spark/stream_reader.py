@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.packing import UNLIMITED, Limits
 from flip27_source.enumerator import Boundedness
 from flip27_source.source_options import (
     MAX_BYTES_PER_TRIGGER,
@@ -122,18 +122,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _limits(limit: ReadLimit) -> Limits | None:
-    """Spark's limit as ours; None for "all that is available"."""
-    match limit:
-        case ReadAllAvailable():
-            return None
-        case ReadMaxFiles(max_files=files):
-            return Limits(files=files)
-        case ReadMaxRows(max_rows=rows):
-            return Limits(rows=rows)
-        case ReadMaxBytes(max_bytes=size):
-            return Limits(bytes=size)
-        case _:
-            return Limits()
+    """None for "all that is available"; else the limits of the options, which the holder knows by itself."""
+    return None if isinstance(limit, ReadAllAvailable) else UNLIMITED
 
 
 def _stop_on_sigterm() -> None:

@@ -13,11 +13,11 @@ from ..snapshots.action_codec import StoredAction
 from ..snapshots.documents import CheckpointDocument, timestamp
 from ..snapshots.file_names import CheckpointName
 from .history import History, canonical, canonical_text
-from .predicates import Asked
+from .predicates import Predicate
 from .split_rows import Row
 
 
-def checkpoint_rows(history: History, asked: Asked) -> Iterator[Row]:
+def checkpoint_rows(history: History, asked: Predicate) -> Iterator[Row]:
     """One row for each retained checkpoint, those that a query went back from included."""
     line = history.line()
     counts: dict[str, tuple[int, int]] = {}
@@ -28,7 +28,7 @@ def checkpoint_rows(history: History, asked: Asked) -> Iterator[Row]:
             yield row | {"status": line.status[name]}
 
 
-def report_rows(history: History, asked: Asked) -> Iterator[Row]:
+def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
     """One row for each subtask that has reported."""
     for name in history.line().names:
         if not asked.checkpoint(name.checkpoint_id):
@@ -47,7 +47,7 @@ def report_rows(history: History, asked: Asked) -> Iterator[Row]:
                 }
 
 
-def action_rows(history: History, _asked: Asked) -> Iterator[Row]:
+def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     """One row for each side effect that the newest checkpoint says is still to be done."""
     line = history.line()
     document = history.document(line.names[-1]) if line.names else None
@@ -65,7 +65,26 @@ def action_rows(history: History, _asked: Asked) -> Iterator[Row]:
         }
 
 
-def source_rows(history: History, _asked: Asked) -> Iterator[Row]:
+def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
+    """One row for each loss of data that the newest checkpoint lists, and those of the reports on it."""
+    line = history.line()
+    document = history.document(line.names[-1]) if line.names else None
+    if document is None:
+        return
+    name = line.names[-1]
+    reports = (history.report(name, subtask) for subtask in history.reports.get(name, ()))
+    reported = [loss for report in reports if report is not None for loss in report.losses]
+    for item in (*document.raw.ledger.losses, *reported):
+        if asked.checkpoint(item.checkpoint) and (item.split is None or asked.split(item.split)):
+            yield {
+                "lineage": history.lineage.name,
+                "checkpoint_id": item.checkpoint,
+                "split_id": item.split,
+                "what": item.what,
+            }
+
+
+def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     """One row: what the lineage belongs to, who drives it, how far it has come."""
     line = history.line()
     source = history.source()
@@ -127,6 +146,7 @@ def _checkpoint_row(
         "finished": raw.ledger.finished,
         "quarantined": len(raw.ledger.quarantined),
         "ignored": raw.ledger.ignored_count,
+        "data_losses": raw.ledger.loss_count,
         "actions": len(actions),
         "report_demand": raw.reports,
         "state": canonical_text(raw.enumerator.state),

@@ -61,7 +61,7 @@ class StoredSplit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Ancestry:
     """The way to the newest checkpoint.
 
     Attributes:
@@ -85,15 +85,16 @@ class History:
         self.lineage = lineage
         self._held = dict(lineage.held)
         self._batches = {batch.name: batch.batch_id for batch in reversed(lineage.batches or ())}
+        self._summaries = {batch.name: batch.summary for batch in lineage.batches or ()}
         self._heads: dict[CheckpointName, CheckpointDocument] = {}
 
-    def line(self) -> Line:
+    def line(self) -> Ancestry:
         """Which checkpoints are there now, and what is known of each."""
         while True:
             names = self._names()
             head = self._head(names)
             if head is None:
-                return Line(names=(), status={})
+                return Ancestry(names=(), status={})
             line = self._line_to(head, names)
             if line is not None:
                 break
@@ -102,7 +103,7 @@ class History:
         status.update(dict.fromkeys(line, COMPLETE))
         if not self._is_committed(head):
             status[head] = PENDING
-        return Line(names=tuple(reversed(line)), status=status)
+        return Ancestry(names=tuple(reversed(line)), status=status)
 
     def document(self, name: CheckpointName) -> CheckpointDocument | None:
         """A document; None when clean-up has removed it.
@@ -152,6 +153,10 @@ class History:
     def batch_id(self, name: CheckpointName) -> int | None:
         """Spark's number of the batch of a checkpoint, where Spark's checkpoint was given."""
         return self._batches.get(name)
+
+    def summary(self, name: CheckpointName) -> Mapping[str, Any]:
+        """The summary in the offset of a checkpoint; empty unless Spark's checkpoint was given."""
+        return self._summaries.get(name, {})
 
     @cached_property
     def reports(self) -> Mapping[CheckpointName, tuple[int, ...]]:
@@ -340,3 +345,23 @@ def _unreadable(file: str, error: Exception) -> Flip27Error:
         f"{file} cannot be read: {error}",
         remedy="restore the file from a backup of the state location",
     )
+
+
+class HeldPage(msgspec.Struct):
+    """The stored form of a PendingPage: all splits of a segment but the first ``taken``."""
+
+    splits: str
+    taken: int
+    split_version: int
+
+
+class _State(msgspec.Struct):
+    pages: list[HeldPage]
+
+
+def held_pages(document: CheckpointDocument) -> list[HeldPage]:
+    """The pages that wait to be assigned; none where the state has another form."""
+    try:
+        return decode_json(document.raw.enumerator.state, _State).pages
+    except msgspec.MsgspecError:
+        return []

@@ -1,4 +1,4 @@
-"""Asked: which rows of a view are wanted, as far as that spares reading files. Pure."""
+"""Predicate: which rows of a view are wanted, as far as that spares reading files. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPLIT_COLUMN = "split_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Predicate:
     """Rows outside of it may be left out; whoever asks filters again.
 
     Attributes:
@@ -40,7 +40,7 @@ class Asked:
         """Whether rows of a split are wanted."""
         return self.split_ids is None or split_id in self.split_ids
 
-    def narrowed(self, column: str, comparison: str, values: Collection[Any]) -> Asked:
+    def narrowed(self, column: str, comparison: str, values: Collection[Any]) -> Predicate:
         """With ``column comparison value`` too; what spares no reading changes nothing.
 
         Args:
@@ -65,4 +65,4 @@ class Asked:
         return self
 
 
-EVERYTHING = Asked()
+EVERYTHING = Predicate()

@@ -15,8 +15,8 @@ from ..coordination.subtask_reports import ReportDemand, SplitStatus
 from ..snapshots.documents import CheckpointDocument, StoredQuarantined, timestamp
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.report_files import StoredReport, StoredResult
-from .history import COMPLETE, History, Line, StoredSplit, canonical_text
-from .predicates import Asked
+from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
+from .predicates import Predicate
 
 WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
 LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignored"
@@ -96,7 +96,7 @@ class _Known:
             self.attempts, self.error = result.attempts, result.error
 
 
-def split_rows(history: History, asked: Asked) -> Iterator[Row]:
+def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
     """One row for each split that a retained checkpoint has planned or that is under way."""
     line = history.line()
     head = _head(history, line)
@@ -128,7 +128,7 @@ def split_rows(history: History, asked: Asked) -> Iterator[Row]:
         }
 
 
-def file_rows(history: History, asked: Asked) -> Iterator[Row]:
+def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
     """One row for each batch that had a file or a range of one, and for each that waits."""
     line = history.line()
     for share in shares(history, line, asked):
@@ -150,7 +150,7 @@ def file_rows(history: History, asked: Asked) -> Iterator[Row]:
             yield _file_row(history, split, WAITING)
 
 
-def quarantine_rows(history: History, asked: Asked) -> Iterator[Row]:
+def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
     """One row for each split that was set aside."""
     line = history.line()
     head = _head(history, line)
@@ -183,7 +183,7 @@ def quarantine_rows(history: History, asked: Asked) -> Iterator[Row]:
             }
 
 
-def shares(history: History, line: Line, asked: Asked) -> Iterator[Share]:
+def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share]:
     """What the batches on the line had to read, as far as it is wanted; oldest first."""
     for name in line.names:
         if asked.checkpoint(name.checkpoint_id):
@@ -193,7 +193,7 @@ def shares(history: History, line: Line, asked: Asked) -> Iterator[Share]:
 
 
 def _shares_of(
-    history: History, name: CheckpointName, document: CheckpointDocument, asked: Asked
+    history: History, name: CheckpointName, document: CheckpointDocument, asked: Predicate
 ) -> list[Share]:
     found = []
     for assignment in document.raw.plan:
@@ -215,7 +215,7 @@ def _shares_of(
     return found
 
 
-def _head(history: History, line: Line) -> CheckpointDocument | None:
+def _head(history: History, line: Ancestry) -> CheckpointDocument | None:
     return history.document(line.names[-1]) if line.names else None
 
 
@@ -223,7 +223,7 @@ def _look_at_head(
     history: History,
     name: CheckpointName,
     head: CheckpointDocument,
-    asked: Asked,
+    asked: Predicate,
     known: dict[str, _Known],
 ) -> None:
     """What the newest checkpoint says goes over what older ones say, and its own reports over it."""
@@ -272,7 +272,7 @@ def _goes_on(entry: _Known, split: StoredSplit, pin: int | None, head: Checkpoin
 
 
 def _waiting(
-    history: History, name: CheckpointName, head: CheckpointDocument, asked: Asked
+    history: History, name: CheckpointName, head: CheckpointDocument, asked: Predicate
 ) -> Iterator[tuple[StoredSplit, int | None]]:
     for block in head.raw.ledger.waiting:
         for split in history.splits(name, head, block.splits) or ():

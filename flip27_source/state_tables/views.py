@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from .checkpoint_rows import action_rows, checkpoint_rows, report_rows, source_rows
+from .checkpoint_rows import action_rows, checkpoint_rows, loss_rows, report_rows, source_rows
 from .history import History
-from .predicates import Asked
+from .predicates import Predicate
 from .split_rows import file_rows, quarantine_rows, split_rows
 
 _LONG, _STRING = pa.int64(), pa.string()
@@ -41,7 +41,7 @@ class View:
     name: str
     doc: str
     columns: tuple[Column, ...]
-    rows: Callable[[History, Asked], Iterator[dict[str, Any]]]
+    rows: Callable[[History, Predicate], Iterator[dict[str, Any]]]
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,6 +91,7 @@ _CHECKPOINTS = View(
         _key("finished", _LONG, "splits finished since the source began, those of its batch included"),
         _key("quarantined", _LONG, "splits set aside before it"),
         _key("ignored", _LONG, "splits left out before it because they cannot be read, by an option"),
+        _key("data_losses", _LONG, "how often data was gone before it was read, since the source began"),
         _key("actions", _LONG, "side effects that are still to be done"),
         _key("report_demand", _STRING, "whether its tasks report: `none`, `wanted` or `required`"),
         _key("state", _STRING, "the enumerator's state, JSON; bulk state as names of segments"),
@@ -209,6 +210,18 @@ _ACTIONS = View(
     ),
 )
 
+_LOSSES = View(
+    name="losses",
+    doc="One row for each time that data was gone before it was read, with `onDataLoss=report`; the last 20.",
+    rows=loss_rows,
+    columns=(
+        _LINEAGE,
+        _key("checkpoint_id", _LONG, "the checkpoint whose batch goes on behind the loss"),
+        _column("split_id", _STRING, "the split that has lost data, where it was a single one"),
+        _key("what", _STRING, "what is gone"),
+    ),
+)
+
 _SOURCE = View(
     name="source",
     doc="One row for each lineage: what it belongs to, who drives it, how far it has come.",
@@ -232,6 +245,7 @@ _SOURCE = View(
 )
 
 VIEWS = {
-    view.name: view for view in (_CHECKPOINTS, _SPLITS, _FILES, _QUARANTINE, _REPORTS, _ACTIONS, _SOURCE)
+    view.name: view
+    for view in (_CHECKPOINTS, _SPLITS, _FILES, _QUARANTINE, _LOSSES, _REPORTS, _ACTIONS, _SOURCE)
 }
 DEFAULT_VIEW = _CHECKPOINTS.name

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot
 from ..coordination.context import Handler
+from ..coordination.data_losses import described
 from ..coordination.packing import Plan
 from ..enumerator import (
     Boundedness,
@@ -20,13 +21,15 @@ from ..enumerator import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from ..errors import ContractError
+from ..errors import ContractError, DataLossError
 from ..events import SourceEvent
+from ..options import Options
 from ..reader import SplitReader
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import decode_document
 from ..snapshots.source_identity import identity_of
 from ..source import Source
+from ..source_options import ON_DATA_LOSS
 from ..values.stored_values import stored_actions, stored_events
 from .inline_environment import AsyncCall
 from .law import Disagreement
@@ -49,7 +52,9 @@ class RecordingContext(SplitEnumeratorContext[Any]):
         boundedness: Boundedness,
         enumerator_type: type[SplitEnumerator[Any]],
         reader_type: type[SplitReader[Any]],
+        options: Options,
     ) -> None:
+        self._options = options
         self._enumerator_type = enumerator_type
         self._events = stored_events(reader_type)
         self._parallelism = parallelism
@@ -109,6 +114,10 @@ class RecordingContext(SplitEnumeratorContext[Any]):
         self._used("perform_after_completion", 0)
         stored_actions(self._enumerator_type).check(action)
 
+    def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
+        if self._options[ON_DATA_LOSS] == "fail":
+            raise DataLossError(described(what, split_id), remedy=remedy)
+
     def _used(self, what: str, subtask_id: int) -> None:
         if not 0 <= subtask_id < self._parallelism:
             raise ContractError(
@@ -139,7 +148,9 @@ class EnumeratorRun:
     ) -> None:
         self._source = source
         self._codec = SnapshotCodec(source.enumerator_type, source.reader_type)
-        self.context = RecordingContext(parallelism, boundedness, source.enumerator_type, source.reader_type)
+        self.context = RecordingContext(
+            parallelism, boundedness, source.enumerator_type, source.reader_type, source.options
+        )
         self._parallelism = parallelism
         self._asks = asks
         state = None if stored is None else self._decoded(stored).enumerator_state

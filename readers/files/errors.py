@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.options import Option, boolean
 
 IGNORE_CORRUPT_FILES: Option[bool] = Option(
@@ -19,7 +19,7 @@ IGNORE_CORRUPT_FILES: Option[bool] = Option(
 )
 
 
-class FileMissingError(SplitReadError):
+class FileMissingError(DataLossError):
     """The file was there when it was discovered and is not there any more."""
 
     ignored_by: ClassVar[str | None] = "ignoreMissingFiles"

@@ -40,7 +40,7 @@ def test_execute_asks_for_it_and_the_query_does_it(flip27: CommandLine, feed: Ed
 def test_a_rewind_is_asked_for_and_done(flip27: CommandLine, tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batches()
-    words = ["edit", "rewind", "--state", source.state, "--checkpoint", "1", "--why", "bad deploy"]
+    words = ["edit", "rewind", "--state", source.state, "--to-checkpoint", "1", "--why", "bad deploy"]
     assert flip27(*words, "--who", "ops", "--execute").code == 0
     assert source.batches() == [["c", "d"]]
     edited = [line[-1] for line in flip27("state", "history", source.state).lines[1:]]
@@ -89,7 +89,7 @@ def test_a_time_that_the_history_shows_can_be_given_back(flip27: CommandLine, tm
     columns, *rows = flip27("state", "history", source.state).lines
     oldest = rows[-1][columns.index("created_at")]
     assert oldest.endswith("Z")
-    said = flip27("edit", "rewind", "--state", source.state, "--until", oldest, "--why", "x", "--json")
+    said = flip27("edit", "rewind", "--state", source.state, "--to-time", oldest, "--why", "x", "--json")
     assert said.code == 0
     assert said.data["request"]["checkpoint"].startswith("1-")
 

@@ -86,7 +86,7 @@ def test_what_a_filter_excludes_is_not_read(flip27: CommandLine, tmp_path: Path)
     assert flip27("state", "history", query.checkpoint, "--limit", "3").code == 1
     said = flip27("state", "files", query.checkpoint)
     assert said.code == 1
-    assert "is not what its digest promises" in said.err
+    assert "does not match its digest" in said.err
     assert said.out == ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -63,6 +64,12 @@ def test_a_frame_is_drawn_with_its_numbers_and_a_bar_for_each_subtask() -> None:
         f"subtask 1  {' ' * 24}  0/4 splits",
         "",
     ]
+
+
+def test_a_backlog_is_drawn_with_all_that_the_source_tells() -> None:
+    console = recorded(120)
+    console.print(drawn([replace(FRAME, backlog_rows=10_392, backlog_bytes=1_500_000, backlog_age_s=90.0)]))
+    assert "backlog      1,200 splits, 10,392 rows, 1.5 MB, since 90.0 s " in console.export_text()
 
 
 def test_many_subtasks_are_cut_off_and_counted() -> None:

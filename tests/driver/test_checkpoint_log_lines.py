@@ -119,5 +119,5 @@ def test_without_the_environment_variable_the_log_is_left_alone(monkeypatch: pyt
 
 def test_a_level_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLIP27_LOG_LEVEL", "chatty")
-    with pytest.raises(OptionError, match="'chatty', which is no level"):
+    with pytest.raises(OptionError, match="'chatty', which is not a Python logging level"):
         log_where_asked()

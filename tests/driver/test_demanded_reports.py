@@ -222,7 +222,7 @@ def test_rows_without_a_change_of_position_are_refused() -> None:
     SERVER["orders"] = ["a"]
     batches = Batches(Endpoints, Stuck)
     batches.trigger()
-    with pytest.raises(ContractError, match="a Progress at the position that it was at before"):
+    with pytest.raises(ContractError, match="a Progress whose position has not changed"):
         batches.attempt(batches.tasks()[0])
 
 
@@ -310,7 +310,7 @@ def test_a_missing_report_of_a_committed_batch_stops_the_query_S96_R6() -> None:
     batches = talking("a")
     batches.trigger()
     batches.commit()
-    with pytest.raises(MissingReportError, match="subtask 0 of it has written no report"):
+    with pytest.raises(MissingReportError, match="subtask 0 has not written its report"):
         batches.trigger()
     with pytest.raises(MissingReportError):
         batches.trigger()

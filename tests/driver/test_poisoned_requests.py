@@ -125,7 +125,7 @@ def test_a_savepoint_that_can_go_nowhere_is_refused_when_it_is_asked_for(
         ({"requested_us": -1}, "requested_us"),
         ({"requested_us": 10**30}, "requested_us"),
         ({"checkpoint": "1-../../x"}, "checkpoint"),
-        ({"plans": {"1-0": ("a",)}}, "plans names"),
+        ({"plans": {"1-0": ("a",)}}, "plans contains"),
         ({"split_ids": ("\ud800",)}, "split_ids"),
         ({"operation": EditOperation.SET_POSITION}, "position"),
         ({"position": {"next": 1}}, "position"),
@@ -180,7 +180,7 @@ def deep(levels: int) -> Any:
         ),
         (an_edit(operation="explode"), "explode"),
         (an_edit(requested_us=-(10**30)), "requested_us"),
-        (an_edit(plans={"x" * 100: ["a"]}), "plans names"),
+        (an_edit(plans={"x" * 100: ["a"]}), "plans contains"),
         (b'{"digest":"", "request":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "cannot be read"),
         (b"[" * 200_000, "cannot be read"),
         (b"\x00" * 1000, "cannot be read"),
@@ -237,7 +237,7 @@ ODD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a FIFO": (os.mkfifo, "is a FIFO"),
     "a directory": (Path.mkdir, "is a directory"),
     "a link to a device": (_device, "is a device"),
-    "a link that leads nowhere": (_dangling, "leads nowhere"),
+    "a link that leads nowhere": (_dangling, "cannot be found"),
     "a link to itself": (_loop, "symbolic links"),
     "a link to a file of somebody else": (_secret, "cannot be read"),
     "a file that cannot be read": (lambda path: path.symlink_to("/proc/self/mem"), "Input/output error"),
@@ -294,7 +294,7 @@ def test_a_request_of_a_kind_that_is_not_known_here_is_left_for_newer_code_and_l
     query.batch()
     assert failures_of(query) == {}
     (listed,) = edits.pending(state=query.state)
-    assert (listed.request_id, "is of kind 'dance'" in str(listed.error)) == (request_id, True)
+    assert (listed.request_id, "the unknown kind 'dance'" in str(listed.error)) == (request_id, True)
     goes_on(query)
 
 

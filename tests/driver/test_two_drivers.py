@@ -28,7 +28,7 @@ def test_the_older_of_two_drivers_is_told_and_writes_nothing_more_S98(batches: B
     before = batches.files()
     with pytest.raises(StaleDriverError, match=r"another driver .* has taken over") as caught:
         older.latest_offset(started, None)
-    assert "stop one of the two queries" in str(caught.value)
+    assert "two queries run on the same checkpoint" in str(caught.value)
     assert batches.files() == before
     assert batches.batch() == ["b"]
 

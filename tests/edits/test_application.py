@@ -253,7 +253,7 @@ def test_a_file_that_is_in_no_retained_batch_is_forgotten_by_its_path(tmp_path: 
     source.ask("forget", splits=[str(tmp_path / "in" / "a"), "/nowhere"])
     assert source.batches() == [[], ["a"]]
     (edit,) = source.history()
-    assert edit["left_alone"] == {"/nowhere": "is not known: no such file was found"}
+    assert edit["left_alone"] == {"/nowhere": "is unknown: discovery has not found such a file"}
 
 
 def test_files_that_are_still_to_be_read_stay_known(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_files_that_are_still_to_be_read_stay_known(tmp_path: Path) -> None:
     source.ask("forget", splits=[str(tmp_path / "in" / "c")])
     assert source.batches() == [["c"]]
     (edit,) = source.history()
-    assert list(edit["left_alone"].values()) == ["is still to be read, or quarantined"]
+    assert list(edit["left_alone"].values()) == ["is not read yet, or is quarantined"]
 
 
 def test_a_file_of_which_versions_are_known_is_not_forgotten(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_file_of_which_versions_are_known_is_not_forgotten(tmp_path: Path) -> 
     source.ask("forget", glob="*/a@*")
     assert source.batch() == []
     (edit,) = source.history()
-    assert "allowOverwrites knows the versions of files" in edit["refused"]
+    assert "allowOverwrites records versions of files" in edit["refused"]
 
 
 def test_files_known_by_their_names_alone_are_forgotten_by_their_paths(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_a_cursor_knows_no_single_file_and_says_so(tmp_path: Path, strategy: str
     source.ask("forget", glob="*/a")
     assert source.batch() == []
     (edit,) = source.history()
-    assert f"seenFiles={strategy} knows how far the files were read" in edit["refused"]
+    assert f"seenFiles={strategy} records how far the files were read" in edit["refused"]
 
 
 def test_side_effects_on_what_is_read_again_do_not_happen_and_others_do(tmp_path: Path) -> None:

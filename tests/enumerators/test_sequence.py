@@ -10,10 +10,10 @@ import pytest
 from flip27_source.coordination.packing import Limits
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import Boundedness
-from flip27_source.enumerators.sequence import SequenceReader
 from flip27_source.errors import IncompatibleStateError, OptionError
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.sequence import SequenceReader
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
 from tests.toy_sources import INITIAL, holder_of, source_of

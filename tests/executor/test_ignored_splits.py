@@ -70,7 +70,7 @@ def test_a_file_that_vanished_is_left_out_counted_and_listed(
     batches.restart()
     with caplog.at_level(logging.WARNING, "flip27_source"):
         assert whole_batch(batches) == ["4"]
-    told = f"split {tmp_path}/b.txt could not be read and was left out: FileMissingError: {tmp_path}/b.txt is"
+    told = f"split {tmp_path}/b.txt could not be read and was skipped: FileMissingError: {tmp_path}/b.txt is"
     assert f"checkpoint 1: {told} not there any more" in caplog.text
     ledger = batches.snapshot().ledger
     assert (ledger.ignored_count, [item.split.path for item in ledger.ignored]) == (
@@ -127,7 +127,9 @@ def test_a_file_that_was_read_once_is_demanded_when_the_batch_is_repeated_R5(
     assert lines(batches) == ["1", "2"]
     (tmp_path / "b.txt").unlink()
     batches.restart()
-    with pytest.raises(AttemptError, match=r"has read split '.*b.txt', and this one cannot: FileMissing"):
+    with pytest.raises(
+        AttemptError, match=r"has read split '.*b.txt', and this attempt cannot read it: FileMissing"
+    ):
         lines(batches)
     land(tmp_path, b="2")
     assert lines(batches) == ["1", "2"]
@@ -256,4 +258,4 @@ def test_a_batch_read_leaves_files_out_too_with_all_of_their_rows(
             assert isinstance(batch, pa.RecordBatch)
             found += batch.column(0).to_pylist()
     assert found == ["2"]
-    assert "damaged.gz cannot be read and is left out" in caplog.text
+    assert "damaged.gz cannot be read and is skipped" in caplog.text

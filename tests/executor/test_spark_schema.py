@@ -90,5 +90,5 @@ def test_nulls_where_none_may_be_are_an_error_that_counts_them() -> None:
 def test_a_value_that_would_be_lost_is_an_error_that_names_column_and_types(
     given: pa.Array, wanted: pa.DataType
 ) -> None:
-    with pytest.raises(SchemaError, match=r"column 'a' has type .* and cannot become"):
+    with pytest.raises(SchemaError, match=r"column 'a' has type .* and cannot be cast to"):
         conform(batch(a=given), pa.schema([("a", wanted)]))

@@ -106,6 +106,6 @@ def test_the_largest_event_time_is_that_of_all_batches() -> None:
 
 def test_an_event_time_column_that_holds_no_times_is_refused() -> None:
     with pytest.raises(
-        OptionError, match=r"eventTimeColumn is 'when', and the columns with times are \['at'\]"
+        OptionError, match=r"eventTimeColumn is 'when', but the columns with times are \['at'\]"
     ):
         Meter("when").count(times(None))

@@ -156,7 +156,7 @@ def test_a_reader_that_yields_progress_has_to_say_so_in_its_class() -> None:
             yield (split.split_id,)
             yield Progress(split)
 
-    with pytest.raises(ContractError, match="Paged yielded Progress and does not declare it"):
+    with pytest.raises(ContractError, match="Paged yielded Progress, but is not a YieldsProgress"):
         rows(Paged, "a")
 
 

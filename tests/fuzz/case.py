@@ -114,6 +114,8 @@ class Case:
         cuts: where each file is cut, as shares of its length.
         stored: what Spark reads each column of the files to where nobody says otherwise, if they tell it.
         truth: the rows that have to come out, by the path of the file, where Spark has no reader for them.
+        is_parsed: our side is ``flip27_source.parsed`` over the lines of the files.
+        settings_of_spark: settings of the session in which Spark's reader reads.
     """
 
     format: str
@@ -127,6 +129,13 @@ class Case:
     cuts: tuple[float, ...] = ()
     stored: Mapping[str, str] = field(default_factory=dict)
     truth: Callable[[Case, pa.Schema], Mapping[str, pa.Table]] | None = None
+    is_parsed: bool = False
+    settings_of_spark: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reader(self) -> str:
+        """What reads on our side, as the table of differences calls it."""
+        return f"parsed {self.format}" if self.is_parsed else self.format
 
     @property
     def is_hidden_from_spark(self) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from .case import Case
 from .cells import cells
 from .our_side import BareError, OurSide, RefusedError
+from .parsed_side import ParsedSide
 from .spark_side import Failed, Outcome, Theirs
 
 _LONGEST = 300
@@ -70,7 +71,7 @@ def write_files(case: Case, folder: Path) -> None:
         path.write_bytes(file.content())
 
 
-def compare(case: Case, ours: OurSide, theirs: Theirs) -> Compared:
+def compare(case: Case, ours: OurSide | ParsedSide, theirs: Theirs) -> Compared:
     """Read a case in every way, and compare it with Spark's rows."""
     found = Compared()
     try:
@@ -87,7 +88,9 @@ def compare(case: Case, ours: OurSide, theirs: Theirs) -> Compared:
     return found
 
 
-def _schema(case: Case, ours: OurSide, theirs: StructType | Failed, found: Compared) -> StructType | None:
+def _schema(
+    case: Case, ours: OurSide | ParsedSide, theirs: StructType | Failed, found: Compared
+) -> StructType | None:
     if case.columns is not None:
         return theirs if isinstance(theirs, StructType) else None
     own = ours.found_schema()
@@ -110,7 +113,7 @@ def corrupt_column(case: Case) -> str:
     return case.options.get("columnNameOfCorruptRecord", "_corrupt_record")
 
 
-def _compare_files(case: Case, schema: StructType, ours: OurSide, found: Compared) -> None:
+def _compare_files(case: Case, schema: StructType, ours: OurSide | ParsedSide, found: Compared) -> None:
     names = schema.names
     for file in case.files:
         theirs, own = found.theirs[file.path], ours.whole(file.path)
@@ -146,7 +149,7 @@ def _differing(path: str, name: str, kind: str, theirs: pa.Array, ours: pa.Array
             )
 
 
-def _compare_cuts(case: Case, ours: OurSide, found: Compared) -> None:
+def _compare_cuts(case: Case, ours: OurSide | ParsedSide, found: Compared) -> None:
     """The same rows, however the files are cut, packed and joined."""
     paths = [file.path for file in case.files]
     if len(paths) > 1:

@@ -24,6 +24,8 @@ from .folders import PARTITION
 ALL = ("json", "csv", "text", "parquet", "orc", "avro", "arrow")
 
 _LONG_EXPONENT = re.compile(rb"[eE]([+-]?)[0-9]{5,}")
+_HALF_CHARACTERS = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{900,}")
 _ZONES_OF_OLD_RULES = re.compile(rb"(?:CET|MET|EET|WET|EST5EDT|CST6CDT|MST7MDT|PST8PDT)")
 _TINY = 5
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
@@ -59,7 +61,7 @@ class Difference:
 
     def neutral(self, case: Case) -> Case:
         """The case without what the difference comes from; the same one where nothing of it is there."""
-        if case.format not in self.readers:
+        if case.reader not in self.readers:
             return case
         if self.case_without is not None:
             return self.case_without(case)
@@ -84,6 +86,10 @@ def _without_binary(case: Case) -> Case:
     return replace(case, columns=columns)
 
 
+def _with_texts_made_anew(case: Case) -> Case:
+    return replace(case, settings_of_spark={"spark.sql.json.enableExactStringParsing": "false"})
+
+
 def _without_broken_lines(case: Case, data: bytes) -> bytes:
     """Without the lines of JSON that are none, to a strict parser and to ours."""
     dialect = json_dialect(Options.parse(dict(case.options), JsonLinesReader.options))
@@ -92,6 +98,21 @@ def _without_broken_lines(case: Case, data: bytes) -> bytes:
     else:
         lines = _LINE.findall(data)
     return b"".join(line for line in lines if _is_json(line.rstrip(b"\r\n"), dialect))
+
+
+def _without_tails(case: Case, data: bytes) -> bytes:
+    """Without what stands behind an array in its line."""
+    lines = []
+    for line in _LINE.findall(data):
+        text = line.decode("utf-8", "surrogateescape")
+        if text.lstrip().startswith("["):
+            try:
+                _, end = json.JSONDecoder().raw_decode(text.lstrip())
+            except (ValueError, RecursionError):
+                end = len(text)
+            text = text[: len(text) - len(text.lstrip()) + end] + text[len(text.rstrip("\r\n")) :]
+        lines.append(text.encode("utf-8", "surrogateescape"))
+    return b"".join(lines)
 
 
 def _is_json(line: bytes, dialect: object) -> bool:
@@ -178,7 +199,7 @@ DIFFERENCES: Sequence[Difference] = (
     ),
     Difference(
         name="broken JSON",
-        readers=("json",),
+        readers=("json", "parsed json"),
         spark="keeps those fields of a line that its parser had read when the line turned out not to be JSON",
         here="the row is malformed as well; fewer or other fields of it may be kept",
         why="which ones depends on where Spark's parser goes on in a broken line, which nobody can rely on",
@@ -186,8 +207,65 @@ DIFFERENCES: Sequence[Difference] = (
         without=_without_broken_lines,
     ),
     Difference(
+        name="texts of other values",
+        readers=("parsed json",),
+        spark='gives a number, list or object in a string column as it is written: `1.50`, `{"x": 1}`',
+        here='gives it as `from_json` writes it: `1.5`, `{"x":1}`; a number with a point or an exponent has '
+        "the digits of a double",
+        why="`from_json` parses characters, not bytes; `reader=json` has the text, and a column of type "
+        "variant or decimal the digits",
+        shows=lambda _, mismatch: "string" in mismatch.column_type,
+        case_without=_with_texts_made_anew,
+    ),
+    Difference(
+        name="lines that only bytes break",
+        readers=("parsed json",),
+        spark="calls a line malformed that has half a surrogate pair in the name of a field, such as "
+        "`\\ud800`, or a number of more than 1,000 digits in a field that is not read",
+        here="the line is read",
+        why="`from_json` parses characters, not bytes; the columns that are asked for are good",
+        without=lambda _, data: _LONG_NUMBER.sub(b"1", _HALF_CHARACTERS.sub(b"\\\\u0101", data)),
+    ),
+    Difference(
+        name="bytes that are not UTF-8",
+        readers=("parsed json",),
+        spark="reads some bytes that are not UTF-8 (a character in more bytes than it takes), and lines of "
+        "UTF-16",
+        here="a line that is not UTF-8 is malformed",
+        why="there is no other encoding for JSON here",
+        without=lambda _, data: data.decode("utf-8", "replace").replace("\0", "").encode(),
+    ),
+    Difference(
+        name="text behind an array",
+        readers=("parsed json",),
+        spark="passes over what stands behind an array in its line, as in `[{}] x`",
+        here="its rows are malformed; behind an object it is passed over as well",
+        why="`from_json` does not tell whether an array is good; something is put behind it to find out",
+        without=_without_tails,
+    ),
+    Difference(
+        name="the noncharacter U+FFFF",
+        readers=("parsed csv",),
+        spark="takes U+FFFF for a character",
+        here="a line that holds it is malformed",
+        why="`from_csv` would take it for the end of the line, and leave out the rest",
+        without=lambda _, data: data.replace("\uffff".encode(), b"?"),
+    ),
+    Difference(
+        name="trailing blanks",
+        readers=("parsed csv",),
+        spark="fails for some blank fields with `ignoreTrailingWhiteSpace` alone: an index out of bounds",
+        here="fails for other ones",
+        why="an error of Spark's parser; set `ignoreLeadingWhiteSpace` too",
+        shows=lambda case, mismatch: (
+            case.options.get("ignoreTrailingWhiteSpace") == "true"
+            and "ignoreLeadingWhiteSpace" not in case.options
+            and "StringIndexOutOfBounds" in f"{mismatch.theirs} {mismatch.ours}"
+        ),
+    ),
+    Difference(
         name="broken base64",
-        readers=("json",),
+        readers=("json", "parsed json"),
         spark="loses its place in a line in which base64 breaks off, so what comes behind it is null too",
         here="the row is malformed as well; more fields of it are kept",
         why="those fields are good",

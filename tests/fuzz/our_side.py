@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from flip27_source.registry import find_reader
 from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source
 
-from .case import Case, CaseFile
+from .case import Case
 from .spark_side import Failed, Outcome
 
 
@@ -48,7 +49,7 @@ class OurSide:
             self._options = Options.parse(texts, self._kind.options)
         except OptionError as error:
             raise RefusedError(str(error)) from None
-        self._splits = {file.path: self._split(file) for file in case.files}
+        self._splits = {file.path: split_of(folder / file.path) for file in case.files}
         self._schema = pa.schema([])
 
     def take(self, schema: StructType) -> pa.Schema:
@@ -84,16 +85,7 @@ class OurSide:
         split, kind = self._splits[path], self._kind
         if not (issubclass(kind, ReadsRanges) and kind.can_read_ranges(split.path, self._options)):
             return []
-        places = sorted({0, *(int(cut * split.length) for cut in self._case.cuts)})
-        ends = [*places[1:], split.length]
-        ranges = [
-            FileSplit(
-                path=split.path, length=split.length, modified_us=split.modified_us, start=start, end=end
-            )
-            for start, end in zip(places, ends, strict=True)
-            if start < end
-        ]
-        return ranges if len(ranges) > 1 else []
+        return cut_ranges(split, self._case.cuts)
 
     def read(self, splits: Sequence[FileSplit]) -> Outcome:
         """By a reader of its own, as a task reads what it was given."""
@@ -119,7 +111,18 @@ class OurSide:
             batch.validate()  # not in full: text that is not UTF-8 is passed on as it is
         return pa.Table.from_batches(batches, schema=self._schema)
 
-    def _split(self, file: CaseFile) -> FileSplit:
-        path = self._folder / file.path
-        status = path.stat()
-        return FileSplit(path=str(path), length=status.st_size, modified_us=status.st_mtime_ns // 1000)
+
+def split_of(path: Path) -> FileSplit:
+    """A file as the enumerator gives it out."""
+    status = path.stat()
+    return FileSplit(path=str(path), length=status.st_size, modified_us=status.st_mtime_ns // 1000)
+
+
+def cut_ranges(split: FileSplit, cuts: Sequence[float]) -> list[FileSplit]:
+    """The ranges of a file that is cut at these shares of its length; none where there would be one."""
+    places = sorted({0, *(int(cut * split.length) for cut in cuts)})
+    ends = [*places[1:], split.length]
+    ranges = [
+        replace(split, start=start, end=end) for start, end in zip(places, ends, strict=True) if start < end
+    ]
+    return ranges if len(ranges) > 1 else []

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -20,11 +20,13 @@ from .avro_cases import avro_case
 from .case import Case
 from .comparison import Compared, Mismatch, compare, write_files
 from .csv_cases import csv_case
-from .differences import DIFFERENCES
+from .differences import DIFFERENCES, Difference
 from .json_cases import json_case
 from .orc_cases import orc_case
 from .our_side import OurSide, RefusedError
 from .parquet_cases import parquet_case
+from .parsed_cases import parsed_case
+from .parsed_side import ParsedSide, ParsingSession
 from .shrinker import shrunk
 from .spark_side import SparkSide, Theirs
 from .story import story
@@ -40,6 +42,8 @@ MAKERS: Mapping[str, Maker] = {
     "orc": orc_case,
     "avro": avro_case,
     "arrow": arrow_case,
+    "parsed-csv": parsed_case(csv_case),
+    "parsed-json": parsed_case(json_case),
 }
 FORMATS = tuple(MAKERS)
 
@@ -93,7 +97,7 @@ class _UnderWay:
 
     case: Case
     folder: Path
-    ours: OurSide | Compared
+    ours: OurSide | ParsedSide | Compared
     theirs: Future[Theirs] | None
 
 
@@ -111,6 +115,7 @@ class Fuzz:
         self._sides = [SparkSide(spark) for _ in range(_READERS)]
         # For cases that are read while others are under way: a session has one time zone at a time.
         self._beside = SparkSide(spark)
+        self._parsing = ParsingSession(spark)
         self._shrinks = shrinks
         self._tell = tell
 
@@ -149,7 +154,7 @@ class Fuzz:
         folder = Path(tempfile.mkdtemp(prefix="flip27-fuzz-"))
         write_files(case, folder)
         try:
-            ours = OurSide(case, folder)
+            ours = ParsedSide(case, folder, self._parsing) if case.is_parsed else OurSide(case, folder)
         except RefusedError as error:
             return _UnderWay(case, folder, Compared(refused=str(error)), None)
         return _UnderWay(case, folder, ours, reader.submit(side.read, case, folder))
@@ -192,26 +197,46 @@ class Fuzz:
         names = {_told_by_itself(case, mismatch) for mismatch in found.mismatches} - {None}
         known = [name for name in names if name is not None]
         unknown = [one for one in found.mismatches if _told_by_itself(case, one) is None]
+        if unknown:
+            case = _with_files_of(case, unknown)
+        neutral = case
         for difference in DIFFERENCES if unknown else ():
             without = difference.neutral(case)
             if without == case:
                 continue
-            left = self._left(without)
-            gone = [one for one in unknown if _place(one) not in left and difference.shows(case, one)]
+            gone = self._gone(case, without, difference, unknown)
+            neutral = difference.neutral(neutral)
+            if not gone and neutral != without:
+                # Two differences in one place hide each other.
+                gone = self._gone(case, neutral, difference, unknown)
             if gone:
                 known.append(difference.name)
                 unknown = [one for one in unknown if one not in gone]
         return known, unknown
 
+    def _gone(
+        self, case: Case, without: Case, difference: Difference, unknown: list[Mismatch]
+    ) -> list[Mismatch]:
+        left = self._left(without)
+        return [one for one in unknown if _place(one) not in left and difference.shows(case, one)]
+
     def _left(self, case: Case) -> set[tuple[str, str, str]]:
         return {_place(one) for one in self.compared(case).mismatches}
+
+
+def _with_files_of(case: Case, mismatches: list[Mismatch]) -> Case:
+    """The case with no other files than those of the mismatches: quicker to read once more."""
+    paths = {mismatch.file for mismatch in mismatches}
+    if not paths <= {file.path for file in case.files}:
+        return case
+    return replace(case, files=tuple(file for file in case.files if file.path in paths))
 
 
 def _told_by_itself(case: Case, mismatch: Mismatch) -> str | None:
     for difference in DIFFERENCES:
         if (
             difference.is_told_by_itself
-            and case.format in difference.readers
+            and case.reader in difference.readers
             and difference.shows(case, mismatch)
         ):
             return difference.name

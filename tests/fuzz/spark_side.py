@@ -17,9 +17,9 @@ from pyspark.sql.types import StructType
 
 from .case import Case
 
-_FILE = "flip27_fuzz_file"
-_FAILURES = (PySparkException, Py4JJavaError)
-_SETTINGS = {
+FILE = "flip27_fuzz_file"
+FAILURES = (PySparkException, Py4JJavaError)
+SETTINGS = {
     # A job for each case: compiling its code would take longer than running it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -55,12 +55,21 @@ class SparkSide:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark.newSession()
-        for name, value in _SETTINGS.items():
+        for name, value in SETTINGS.items():
             self._spark.conf.set(name, value)
 
     def read(self, case: Case, folder: Path) -> Theirs:
         """The rows of all files below ``folder``."""
         self._spark.conf.set("spark.sql.session.timeZone", case.zone)
+        for name, value in case.settings_of_spark.items():
+            self._spark.conf.set(name, value)
+        try:
+            return self._read(case, folder)
+        finally:
+            for name in case.settings_of_spark:
+                self._spark.conf.unset(name)
+
+    def _read(self, case: Case, folder: Path) -> Theirs:
         schema = self._schema(case, folder)
         if isinstance(schema, Failed) or not len(schema) or case.is_hidden_from_spark:
             return Theirs(schema, {})
@@ -71,31 +80,31 @@ class SparkSide:
             return StructType.fromDDL(case.ddl)
         try:
             return self._frame(case, None, folder, folder).schema
-        except _FAILURES as error:
-            return _failed(error)
+        except FAILURES as error:
+            return failed(error)
 
     def _outcomes(self, case: Case, schema: StructType, folder: Path) -> dict[str, Outcome]:
         names = {file.path.rpartition("/")[2]: file.path for file in case.files}
         try:
             rows = self._rows(case, schema, folder, folder)
-        except _FAILURES as error:
+        except FAILURES as error:
             if len(case.files) == 1:
-                return {case.files[0].path: _failed(error)}
+                return {case.files[0].path: failed(error)}
             return {file.path: self._of_file(case, schema, folder / file.path, folder) for file in case.files}
-        found = rows.column(_FILE).combine_chunks()
-        data = rows.drop_columns([_FILE])
+        found = rows.column(FILE).combine_chunks()
+        data = rows.drop_columns([FILE])
         return {path: data.filter(pc.equal(found, name)) for name, path in names.items()}
 
     def _of_file(self, case: Case, schema: StructType, path: Path, folder: Path) -> Outcome:
         try:
-            return self._rows(case, schema, path, folder).drop_columns([_FILE])
-        except _FAILURES as error:
-            return _failed(error)
+            return self._rows(case, schema, path, folder).drop_columns([FILE])
+        except FAILURES as error:
+            return failed(error)
 
     def _rows(self, case: Case, schema: StructType, path: Path, folder: Path) -> pa.Table:
         frame = self._frame(case, schema, path, folder)
         columns = [f"`{name}`" for name in schema.names]
-        return frame.selectExpr(*columns, f"_metadata.file_name as {_FILE}").toArrow()
+        return frame.selectExpr(*columns, f"_metadata.file_name as {FILE}").toArrow()
 
     def _frame(self, case: Case, schema: StructType | None, path: Path, folder: Path) -> DataFrame:
         reader = self._spark.read.format(case.format).options(**case.options)
@@ -104,7 +113,7 @@ class SparkSide:
         return (reader if schema is None else reader.schema(schema)).load(str(path))
 
 
-def _failed(error: Exception) -> Failed:
+def failed(error: Exception) -> Failed:
     """With the last of the causes, which says it."""
     lines = str(error).splitlines()
     causes = [line for line in lines if line.startswith("Caused by:")]

@@ -14,7 +14,7 @@ from .case import Case, LineFile
 from .run import FORMATS, Fuzz, case_of
 from .spark_side import quiet
 
-CASES = {"csv": 40, "json": 40, "text": 15, "parquet": 20, "orc": 20, "avro": 40, "arrow": 40}
+CASES = {"csv": 20, "json": 20, "text": 8, "parquet": 10, "orc": 10, "avro": 20, "arrow": 20}
 FILES = 3
 """Of each case; ``make fuzz`` takes more."""
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 from flip27_source.coordination.packing import Limits
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
+from flip27_source.enumerators.sequence import SequenceEnumerator
+from flip27_source.readers.sequence import SequenceReader
 from flip27_source.readers.text import TextReader
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import LocalStore

@@ -278,6 +278,13 @@ OPTIONS: dict[str, dict[str, list[Use]]] = {
         **EVERYWHERE,
         "wholetext": [Use(value="true", contents=("good lines", "files of one line"))],
         "lineSep": [Use(value="||", contents=ALL), Use(value="|", contents=ALL)],
+        "header": [
+            Use(value="true", contents=ALL),
+            Use(value="true", contents=("other separators", "nothing but line ends"), also={"lineSep": "||"}),
+        ],
+        "comment": [
+            Use(value="l", contents=("good lines", "files of one line"), also={"header": "true"}),
+        ],
         "maxLineBytes": [Use(value="1g", contents=ALL)],
     },
     "binary": EVERYWHERE,

@@ -51,6 +51,7 @@ def test_a_source_has_what_its_offset_and_its_report_say() -> None:
             "quarantined": 0,
             "ignored": 0,
         },
+        backlog_splits=1,
         slowest_subtask_s=0.141,
         retried_subtasks=1,
     )

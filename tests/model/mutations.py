@@ -19,10 +19,10 @@ from flip27_source.coordination.batch import Batch
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.gateway import SubtaskGateway
 from flip27_source.coordination.ledger import Ledger
-from flip27_source.coordination.report_delivery import Folding
+from flip27_source.coordination.report_delivery import ReportDelivery
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.driver.requests import Requests
-from flip27_source.executor.retries import ReportingSubtask
+from flip27_source.executor.retries import SubtaskAttempt
 from flip27_source.snapshots import file_names, report_files
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage
 from flip27_source.snapshots.codec import SnapshotCodec
@@ -74,15 +74,15 @@ def events_sent_between_trigger_and_freeze_are_in_no_document(patch: pytest.Monk
 
 @mutation("I1", "T r0 A0 C", 5)
 def reports_are_folded_twice(patch: pytest.MonkeyPatch) -> None:
-    tell = Folding.tell
+    tell = ReportDelivery.tell
 
-    def twice(self: Folding[Any], **more: Any) -> None:
+    def twice(self: ReportDelivery[Any], **more: Any) -> None:
         tell(self, **more)
         for report in self.reports:
             for event in report.events:
                 self._enumerator.handle_source_event(report.subtask_id, event)
 
-    patch.setattr(Folding, "tell", twice)
+    patch.setattr(ReportDelivery, "tell", twice)
 
 
 @mutation("I1", "e1 T r0 r1 A0 A1 C", 8)
@@ -90,7 +90,7 @@ def reports_are_folded_in_the_wrong_order(patch: pytest.MonkeyPatch) -> None:
     backwards = property(
         lambda self: tuple(r for _, r in sorted(self._pending.reports.items(), reverse=True))
     )
-    patch.setattr(Folding, "reports", backwards)
+    patch.setattr(ReportDelivery, "reports", backwards)
 
 
 @mutation("I1", "e0 T", 3)
@@ -197,12 +197,12 @@ def events_are_planned_for_another_subtask(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("I6", "e0 T F0 A0", 4)
 def a_further_attempt_gets_no_events(patch: pytest.MonkeyPatch) -> None:
-    read = ReportingSubtask.read
+    read = SubtaskAttempt.read
 
-    def without(self: ReportingSubtask, reader: Any, splits: Any, events: Any, **more: Any) -> Any:
+    def without(self: SubtaskAttempt, reader: Any, splits: Any, events: Any, **more: Any) -> Any:
         return read(self, reader, splits, events if self._context.attempt_number == 0 else (), **more)
 
-    patch.setattr(ReportingSubtask, "read", without)
+    patch.setattr(SubtaskAttempt, "read", without)
 
 
 @mutation("I6", "e0 T D", 3)
@@ -239,13 +239,13 @@ def complete_is_told_when_the_document_is_written(patch: pytest.MonkeyPatch) -> 
 
 @mutation("I8", "T A0 C N", 4)
 def complete_is_told_twice(patch: pytest.MonkeyPatch) -> None:
-    tell = Folding.tell
+    tell = ReportDelivery.tell
 
-    def twice(self: Folding[Any], **more: Any) -> None:
+    def twice(self: ReportDelivery[Any], **more: Any) -> None:
         tell(self, **more)
         self._enumerator.notify_checkpoint_complete(self._pending.checkpoint_id)
 
-    patch.setattr(Folding, "tell", twice)
+    patch.setattr(ReportDelivery, "tell", twice)
 
 
 @mutation("I8", "T A0 C D", 5)

@@ -39,7 +39,7 @@ from flip27_source.coordination.edit_values import EditOperation, EditRequest
 from flip27_source.coordination.gateway import GatewayState
 from flip27_source.coordination.packing import Limits
 from flip27_source.coordination.subtask_reports import AcknowledgeResult, SubtaskReport
-from flip27_source.driver.demanded_reports import Acknowledgements
+from flip27_source.driver.demanded_reports import DemandedReports
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import Boundedness
@@ -187,7 +187,7 @@ class Watched:
         return {i: gateway.state for i, gateway in self._coordinator._gateways.items()}
 
 
-class WatchedAcknowledgements(Acknowledgements):
+class WatchedReports(DemandedReports):
     """Reads reports one after the other, and watches what they open."""
 
     def __init__(self, source: Source, store: ModelStore, codec: SnapshotCodec, broken: list[str]) -> None:
@@ -208,7 +208,7 @@ class ModelHolder(CoordinatorHolder):
         environment = Environment(now_ms=_no_time, new_random=store.new_random, cores=cores)
         super().__init__(source, Boundedness.CONTINUOUS_UNBOUNDED, store=store, environment=environment)
         codec = SnapshotCodec(source.enumerator_type, source.reader_type)
-        self._acknowledgements = WatchedAcknowledgements(source, store, codec, valves)
+        self._reports = WatchedReports(source, store, codec, valves)
 
     def _new_actions(self, enumerator: Any) -> Any:
         return ActionsInPlace(self)

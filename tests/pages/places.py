@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_source import SplitReader, savepoints
-from flip27_source.enumerators.sequence import SequenceReader
+from flip27_source.readers.sequence import SequenceReader
 from flip27_source.testing import MicroBatchEngine
 from tests.pages.running import PageRun
 from tests.snapshots.spark_logs import log_batch, log_commit

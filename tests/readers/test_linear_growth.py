@@ -32,7 +32,16 @@ def test_every_option_that_a_reader_takes_is_measured(reader: str) -> None:
     assert set(OPTIONS[reader]) == options_of(reader)
 
 
-@pytest.mark.parametrize("case", [case for case in cases() if not case.is_rare], ids=lambda case: case.name)
+def mark_of(case: Case) -> list[pytest.MarkDecorator]:
+    """Ordinary contents and misfits are measured each time, all others by ``make test-all``."""
+    content = case.name.rpartition(": ")[2]
+    return [] if content in {"good lines", "misfits", "unknown fields", "one file"} else [pytest.mark.slow]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=mark_of(case)) for case in cases() if not case.is_rare],
+)
 def test_work_grows_with_the_rows_and_no_faster(case: Case, tmp_path: Path) -> None:
     works = [case.work(tmp_path / str(times), times * case.least_rows) for times in (1, 2, 4)]
     works[0]()  # imports and caches

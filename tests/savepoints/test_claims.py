@@ -189,7 +189,9 @@ def test_a_claim_needs_a_state_location_and_a_savepoint(tmp_path: Path, savepoin
     inline = Batches(BulkFeed, EchoReader, {**options, "savepoint": savepoint})
     inline.store = None  # type: ignore[assignment]
     inline.restart()
-    with pytest.raises(StateLocationError, match="option stateLocation, where the claim is kept, is not set"):
+    with pytest.raises(
+        StateLocationError, match="option stateLocation, where the claim is stored, is not set"
+    ):
         inline.batch()
 
 

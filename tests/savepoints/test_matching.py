@@ -170,7 +170,7 @@ def test_what_cannot_be_matched_begins_afresh_and_the_savepoint_stays_S89(
     )
     with caplog.at_level(logging.WARNING, "flip27_source"):
         assert fork.batch(ONE) == ["a0"]
-    assert "source b begins at its start: nothing of the savepoint" in caplog.text
+    assert "source b starts from the beginning: the savepoint" in caplog.text
     assert "uid: was 'Counting', is 'b'" in caplog.text
     assert fork.logged["checkpoint"] == 1
     assert not Path(savepoint, "_claim").exists()

@@ -16,7 +16,7 @@ from flip27_source.enumerator import Boundedness
 from flip27_source.snapshots.locations import Lineage, find_lineages
 from flip27_source.source import Source
 from flip27_source.state_tables.history import History
-from flip27_source.state_tables.predicates import EVERYTHING, Asked
+from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.views import VIEWS
 from tests.toy_sources import INITIAL
 
@@ -38,7 +38,7 @@ def log_commit(checkpoint: Path, batch_id: int) -> None:
 
 
 def view_rows(
-    view: str, lineages: list[Lineage], asked: Asked = EVERYTHING, storage: Mapping[str, Any] = STORAGE
+    view: str, lineages: list[Lineage], asked: Predicate = EVERYTHING, storage: Mapping[str, Any] = STORAGE
 ) -> list[dict[str, Any]]:
     """The rows of a view, as they pass through its schema."""
     found = [
@@ -80,5 +80,5 @@ class FileQuery:
         self._batch_id += 1
         return self._at
 
-    def rows(self, view: str, asked: Asked = EVERYTHING) -> list[dict[str, Any]]:
+    def rows(self, view: str, asked: Predicate = EVERYTHING) -> list[dict[str, Any]]:
         return view_rows(view, find_lineages(str(self.checkpoint), STORAGE), asked)

@@ -175,7 +175,7 @@ def test_a_query_that_outgrew_its_offset_log_goes_on_with_a_state_location() -> 
 
 def test_state_over_the_inline_limit_is_an_error_that_names_state_location() -> None:
     (pending,) = checkpoints("a" * 5000)
-    with pytest.raises(StateLocationError, match="without a state location at most 4096 may live") as caught:
+    with pytest.raises(StateLocationError, match="without a state location at most 4096 bytes fit") as caught:
         storage_of(None, limit=4 * KIB).write(pending, parent=INITIAL_OFFSET)
     assert 'set .option("stateLocation", "<checkpointLocation>/flip27")' in str(caught.value)
     assert storage_of(None, limit=8 * KIB).write(pending, parent=INITIAL_OFFSET).checkpoint_id == 1
@@ -318,7 +318,7 @@ def test_a_document_that_was_cut_off_or_altered_is_refused() -> None:
     whole = store.read(name)
     for bad in (whole[:-1], b"", whole.replace(b"orders", b"0rders")):
         store.replace(name, bad)
-        with pytest.raises(CorruptStateError, match="is not what its digest promises"):
+        with pytest.raises(CorruptStateError, match="does not match its digest"):
             storage_of(store).restore(offsets[1])
 
 
@@ -347,7 +347,9 @@ def test_a_missing_or_altered_segment_is_an_error_with_the_remedy() -> None:
 def test_an_offset_whose_document_is_of_another_checkpoint_is_refused() -> None:
     offsets = written(storage_of(None), "a", "b")
     mixed = Offset(checkpoint_id=1, inline=offsets[2].inline)
-    with pytest.raises(CorruptStateError, match="the offset is of checkpoint 1 but its document is of 2"):
+    with pytest.raises(
+        CorruptStateError, match="belongs to checkpoint 1, but its document belongs to checkpoint 2"
+    ):
         storage_of(None).read(mixed)
 
 
@@ -366,7 +368,7 @@ def test_the_state_of_another_source_is_refused_with_what_differs(changes: dict[
         with pytest.raises(IncompatibleStateError) as caught:
             call(offsets[1])
         assert told in str(caught.value)
-        assert "set them back, or start afresh" in str(caught.value)
+        assert "restore the old settings, or start again" in str(caught.value)
 
 
 def test_another_reader_or_library_may_go_on_with_the_state() -> None:
@@ -405,7 +407,7 @@ def test_two_queries_in_one_state_location_have_a_lineage_each() -> None:
 def test_a_lineage_is_never_shared_by_accident() -> None:
     store = MemoryStore()
     written(storage_of(store), "a")
-    with pytest.raises(StateLocationError, match="exists already"):
+    with pytest.raises(StateLocationError, match="already exists"):
         written(storage_of(store), "b")
 
 

@@ -239,7 +239,7 @@ def test_a_document_with_any_bit_flipped_is_refused() -> None:
     for index in range(len(DOCUMENT.data)):
         altered = bytearray(DOCUMENT.data)
         altered[index] ^= 1
-        with pytest.raises(CorruptStateError, match=f"{DOCUMENT.name}.json is not what its digest promises"):
+        with pytest.raises(CorruptStateError, match=f"{DOCUMENT.name}.json does not match its digest"):
             decode_document(bytes(altered), DOCUMENT.name)
 
 
@@ -260,7 +260,7 @@ def test_a_document_of_another_format_is_refused_before_the_rest_is_looked_at(
 ) -> None:
     with pytest.raises(IncompatibleStateError, match=f"has format {version}; this library reads 1") as caught:
         decode_document(json.dumps({"format": version, "new": "shape"}).encode())
-    assert "install the version of flip27-source that wrote it" in str(caught.value)
+    assert "install the version of flip27-source that wrote the document" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_an_upgrade_that_gives_something_else_is_refused() -> None:
         def upgrade_state(cls, version: int, raw: Any) -> Any:
             return [{"id": name} for name in raw]
 
-    with pytest.raises(CorruptStateError, match=r"stored state of .*Wrong does not fit its type"):
+    with pytest.raises(CorruptStateError, match=r"stored state of .*Wrong does not match its type"):
         SnapshotCodec(Wrong).decode(stored_as("state", 2, state=["a"]), _nothing)
 
 
@@ -378,7 +378,7 @@ def test_a_missing_upgrade_hook_is_an_error_that_names_it(what: str) -> None:
 def test_state_of_newer_code_is_refused(what: str, value: dict[str, Any]) -> None:
     with pytest.raises(IncompatibleStateError, match=f"the stored {what} of .* has version 9") as caught:
         SnapshotCodec(Shelf).decode(stored_as(what, 9, **value), _nothing)
-    assert "deploy the code that wrote it" in str(caught.value)
+    assert "deploy the code that wrote the s" in str(caught.value)
 
 
 def test_splits_of_newer_code_in_a_plan_are_refused() -> None:
@@ -388,7 +388,7 @@ def test_splits_of_newer_code_in_a_plan_are_refused() -> None:
 
 
 def test_a_changed_type_without_a_new_version_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(CorruptStateError, match=r"stored state of .*Shelf does not fit") as caught:
+    with pytest.raises(CorruptStateError, match=r"stored state of .*Shelf does not match") as caught:
         SnapshotCodec(Shelf).decode(stored_as("state", 1, state=[{"renamed": 1}]), _nothing)
     assert "raise state_version and define upgrade_state" in str(caught.value)
 

@@ -69,16 +69,16 @@ def test_an_offset_with_state_in_files_names_file_and_digest_and_no_more() -> No
 
 @pytest.mark.parametrize("value", [None, 3, "7", [], {}, {"value": 17}, {"kafka-topic": {"0": 5}}], ids=str)
 def test_the_offset_of_another_source_is_refused(value: Any) -> None:
-    with pytest.raises(IncompatibleStateError, match="is not one of flip27") as caught:
+    with pytest.raises(IncompatibleStateError, match="is not a flip27 offset") as caught:
         Offset.from_json(value)
-    assert "use a new one" in str(caught.value)
+    assert "use a new checkpoint location" in str(caught.value)
 
 
 @pytest.mark.parametrize("version", [2, 0, "1", None])
 def test_an_offset_of_another_format_is_refused_with_what_to_install(version: Any) -> None:
     with pytest.raises(IncompatibleStateError, match="the offset has format") as caught:
         Offset.from_json({**IN_FILE.to_json(), "format": version})
-    assert "install the version of flip27-source that wrote it" in str(caught.value)
+    assert "install the version of flip27-source that wrote the offset" in str(caught.value)
 
 
 @pytest.mark.parametrize(

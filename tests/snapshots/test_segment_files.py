@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import threading
 
@@ -65,7 +67,7 @@ def test_bytes_that_cannot_be_fetched_again_are_not_forgotten() -> None:
 
 def test_other_bytes_than_the_name_promises_are_refused() -> None:
     segment = Segment(Segment.of("seen", b"data").name, load=lambda _: b"tada")
-    with pytest.raises(CorruptStateError, match="does not hold the bytes that its name promises"):
+    with pytest.raises(CorruptStateError, match="does not match the digest in its name"):
         _ = segment.data
 
 
@@ -147,3 +149,11 @@ def test_a_header_that_promises_the_world_is_refused_before_memory_is_taken() ->
     stored = (1 << 62).to_bytes(8, "big") + pack_segment(b"abc")[8:]
     with pytest.raises(CorruptStateError, match="its header is damaged"):
         unpack_segment("x", stored)
+
+
+def test_a_segment_is_immutable_and_travels_with_its_bytes() -> None:
+    segment = Segment.of("seen", b"data")
+    with pytest.raises(AttributeError, match="a segment is immutable"):
+        segment.size = 5
+    for copied in (copy.deepcopy(segment), pickle.loads(pickle.dumps(segment))):
+        assert (copied.name, copied.size, copied.data) == (segment.name, 4, b"data")

@@ -59,7 +59,7 @@ def test_a_path_that_is_missing_or_a_file_is_refused(
     (tmp_path / "a.txt").write_text("x\n")
     for path, said in (
         (tmp_path / "nowhere", "does not exist"),
-        (tmp_path / "a.txt", "is a file; the files enumerator reads the files of a directory"),
+        (tmp_path / "a.txt", "is a file, but the files enumerator reads a directory"),
     ):
         with pytest.raises(PySparkException, match=said):
             run_to_end(to_lake(base.load(str(path)), folders))
@@ -98,9 +98,9 @@ def test_damaged_state_is_refused_and_nothing_is_lost_once_it_is_mended(
     whole, packed = document.read_bytes(), segment.read_bytes()
 
     document.write_bytes(whole[:-20])
-    assert "is not what its digest promises" in failure(spark, folders)
+    assert "does not match its digest" in failure(spark, folders)
     document.write_bytes(whole.replace(b'"kind":"checkpoint"', b'"kind":"checkpoinT"'))
-    assert "is not what its digest promises" in failure(spark, folders)
+    assert "does not match its digest" in failure(spark, folders)
     document.unlink()
     assert "is missing from the state location" in failure(spark, folders)
     document.write_bytes(whole)

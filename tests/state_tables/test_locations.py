@@ -152,9 +152,9 @@ def test_state_is_looked_for_in_the_spark_checkpoint_and_two_folders_down(tmp_pa
     ("make", "said"),
     [
         (lambda root: root, "is empty or does not exist"),
-        (lambda root: (root / "data.json").write_text("{}"), "holds no state of flip27"),
-        (lambda root: (root / "offsets").mkdir(), "has no batch of a flip27 source yet"),
-        (lambda root: log_batch(root, 0, {"topic": 1}), "has no batch of a flip27 source yet"),
+        (lambda root: (root / "data.json").write_text("{}"), "contains no state of flip27"),
+        (lambda root: (root / "offsets").mkdir(), "contains no batch of a flip27 source yet"),
+        (lambda root: log_batch(root, 0, {"topic": 1}), "contains no batch of a flip27 source yet"),
     ],
 )
 def test_a_location_without_state_is_an_error_that_says_what_is_there(

@@ -23,7 +23,7 @@ from flip27_source.snapshots.locations import Lineage, SparkBatch
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.state_tables.history import History
-from flip27_source.state_tables.predicates import EVERYTHING, Asked
+from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.views import VIEWS
 from tests.driver.batches import Batches
 from tests.toy_sources import MIB, EchoReader, Item, Shelf
@@ -161,7 +161,7 @@ def history(batches: Batches, committed: int | None = None) -> History:
     return History(batches.store, lineage)
 
 
-def rows(view: str, source: Batches | History, asked: Asked = EVERYTHING) -> list[dict[str, Any]]:
+def rows(view: str, source: Batches | History, asked: Predicate = EVERYTHING) -> list[dict[str, Any]]:
     """The rows of a view, as they pass through its schema."""
     found = list(VIEWS[view].rows(source if isinstance(source, History) else history(source), asked))
     return list(pa.RecordBatch.from_pylist(found, schema=VIEWS[view].schema).to_pylist())

@@ -11,7 +11,8 @@ from flip27_source.errors import RegistryError
 from flip27_source.testing import LawBroken, check_registered_sources, registered_sources
 
 COUNTING = """
-from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceReader
+from flip27_source.enumerators.sequence import SequenceEnumerator
+from flip27_source.readers.sequence import SequenceReader
 
 class Counting(SequenceEnumerator):
     default_reader = SequenceReader

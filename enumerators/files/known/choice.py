@@ -39,23 +39,23 @@ def chosen_strategy(options: Options, paths: Sequence[str]) -> SeenStrategy:
     name = options[SEEN_FILES]
     if options[ALLOW_OVERWRITES] and options[FILE_NAME_ONLY]:
         raise OptionError(
-            "options allowOverwrites and fileNameOnly are both true: one file of a name would "
-            "overwrite the other again and again",
-            remedy="leave one of the two out",
+            "options allowOverwrites and fileNameOnly are both true: files with the same name would count "
+            "as new versions of each other in every round",
+            remedy="remove one of the two options",
         )
     if name == ExactFiles.name:
         return OverwrittenFiles() if options[ALLOW_OVERWRITES] else ExactFiles()
     for option in (ALLOW_OVERWRITES, FILE_NAME_ONLY):
         if options[option]:
             raise OptionError(
-                f"option {option.name} is true and seenFiles is {name}, which does not know single files",
-                remedy="set seenFiles=exact, or leave the other out",
+                f"option {option.name} is true, but seenFiles is {name}, which does not record single files",
+                remedy="set seenFiles=exact, or remove the other option",
             )
     if name == NameCursor.name and len(paths) > 1:
         raise OptionError(
-            f"option seenFiles is nameCursor and there are {len(paths)} paths, whose names do not "
-            "grow together",
-            remedy="give one path (it may be a glob), or set seenFiles=exact",
+            f"option seenFiles is nameCursor, but there are {len(paths)} paths, and their names do not grow "
+            "in one order",
+            remedy="set one path (which may be a glob), or set seenFiles=exact",
         )
     return strategy_named(name, options)
 
@@ -69,9 +69,9 @@ def check_move(position: FilesPosition, rewrite: PathRewrite, paths: Sequence[st
     by_time = position.strategy == ModifiedCursor.name
     if by_time and any(local_path(rule.new) is None for rule in rewrite.rules):
         raise OptionError(
-            "option pathRewrite moves files in an object store, where copies have times of their own, and "
-            "seenFiles was modifiedCursor, which knows files by their times",
-            remedy="before the savepoint is made, run the query with seenFiles=exact for a batch",
+            "option pathRewrite moves files to an object store, where copies get new modification times, "
+            "but seenFiles was modifiedCursor, which recognizes files by these times",
+            remedy="run one batch of the query with seenFiles=exact before you create the savepoint",
         )
     after = position.after
     if position.strategy != NameCursor.name or after is None:
@@ -81,8 +81,8 @@ def check_move(position: FilesPosition, rewrite: PathRewrite, paths: Sequence[st
     is_partial = any(rule.new != root and is_at_or_below(rule.new, root) for rule in rewrite.rules)
     if is_partial or (rewrite.now(after) != after and not covers):
         raise OptionError(
-            f"option pathRewrite moves only some of the files of the path {root}, and seenFiles was "
-            "nameCursor, for which the order of all names counts",
-            remedy="rewrite the path as a whole; or, before the savepoint is made, run the query with "
-            "seenFiles=exact for a batch",
+            f"option pathRewrite moves only some files of the path {root}, but seenFiles was nameCursor, "
+            "which depends on the order of all names",
+            remedy="rewrite the whole path; or run one batch of the query with seenFiles=exact before "
+            "you create the savepoint",
         )

@@ -11,9 +11,9 @@ from dataclasses import replace
 from flip27_source.enumerators.files.known.hashes import hashes_in
 from flip27_source.enumerators.files.known.strategy import (
     NOTHING,
+    DiscoveryRound,
     FileKnown,
     FilesPosition,
-    Look,
     SeenStrategy,
     SortedOut,
     WindowRun,
@@ -39,13 +39,13 @@ class Window:
         return any(hashed in hashes for hashes in self._hashes.values())
 
 
-def run_of(look: Look, files: list[FileKnown]) -> tuple[WindowRun, ...]:
+def run_of(current: DiscoveryRound, files: list[FileKnown]) -> tuple[WindowRun, ...]:
     """One run of these files; none where there are none."""
     if not files:
         return ()
     return (
         WindowRun(
-            hashes=Segment.of("window", b"".join(sorted(look.hash_of(path) for path, _ in files))),
+            hashes=Segment.of("window", b"".join(sorted(current.hash_of(path) for path, _ in files))),
             newest_us=max(found.modified_us for _, found in files),
             appeared_us=max(found.appeared_us for _, found in files),
         ),
@@ -80,43 +80,47 @@ class NameCursor(SeenStrategy):
     def __init__(self, check_interval_s: float | None) -> None:
         self._interval_ms = None if check_interval_s is None else check_interval_s * 1000
 
-    def find(self, look: Look, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+    def find(
+        self, current: DiscoveryRound, position: FilesPosition | None
+    ) -> tuple[list[FileSplit], FilesPosition]:
         """The files behind the cursor; when it is time, all of them."""
-        if position is None or position.after is None or self._is_check_due(look, position):
-            look.lister.forget()
+        if position is None or position.after is None or self._is_check_due(current, position):
+            current.lister.forget()
             start = position or replace(NOTHING, strategy=self.name)
-            sorted_out = self.sort_out(look, start)
-            late, start = with_late(look, sorted_out.late, start)
-            files = [*look.taken(sorted_out.new), *late]
+            sorted_out = self.sort_out(current, start)
+            late, start = with_late(current, sorted_out.late, start)
+            files = [*current.taken(sorted_out.new), *late]
             everything = [*sorted_out.known, *sorted_out.new, *sorted_out.late]
-            return files, counted(self.adopt(look, everything, start), files)
-        new = list(look.matching(position.after))
+            return files, counted(self.adopt(current, everything, start), files)
+        new = list(current.matching(position.after))
         if not new:
             return [], position
         window = position.window
         if self._interval_ms is not None:
-            window = joined((*window, *run_of(look, new)))
-        files = look.taken(new)
+            window = joined((*window, *run_of(current, new)))
+        files = current.taken(new)
         after = max(path for path, _ in new)
         return files, counted(replace(position, after=after, window=window), files)
 
-    def sort_out(self, look: Look, position: FilesPosition) -> SortedOut:
+    def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """By name; what is before the cursor and has appeared since the last look is late."""
         window = Window(position.window)
         sorted_out = SortedOut([], [], [])
         after = position.after
         since_us = position.appeared_us - MARGIN_US
         checks = position.checked_ms > 0 and self._interval_ms is not None
-        for path, found in look.matching():
+        for path, found in current.matching():
             if after is None or path > after:
                 sorted_out.new.append((path, found))
-            elif checks and found.appeared_us >= since_us and look.hash_of(path) not in window:
+            elif checks and found.appeared_us >= since_us and current.hash_of(path) not in window:
                 sorted_out.late.append((path, found))
             else:
                 sorted_out.known.append((path, found))
         return sorted_out
 
-    def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
+    def adopt(
+        self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
+    ) -> FilesPosition:
         """The last name, and the files that appeared too lately to be told from late ones by time."""
         after = max((path for path, _ in files), default=None)
         appeared_us = max((found.appeared_us for _, found in files), default=0)
@@ -128,12 +132,12 @@ class NameCursor(SeenStrategy):
             strategy=self.name,
             after=max(after or "", position.after or "") or None,
             appeared_us=max(appeared_us, position.appeared_us),
-            window=run_of(look, window),
-            checked_ms=look.now_ms,
+            window=run_of(current, window),
+            checked_ms=current.now_ms,
         )
 
-    def _is_check_due(self, look: Look, position: FilesPosition) -> bool:
-        return self._interval_ms is not None and look.now_ms >= position.checked_ms + self._interval_ms
+    def _is_check_due(self, current: DiscoveryRound, position: FilesPosition) -> bool:
+        return self._interval_ms is not None and current.now_ms >= position.checked_ms + self._interval_ms
 
 
 class ModifiedCursor(SeenStrategy):
@@ -146,29 +150,31 @@ class ModifiedCursor(SeenStrategy):
         self._runs: tuple[WindowRun, ...] = ()
         self._window = Window(())
 
-    def find(self, look: Look, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+    def find(
+        self, current: DiscoveryRound, position: FilesPosition | None
+    ) -> tuple[list[FileSplit], FilesPosition]:
         """What is in the window of time and not in that of files."""
         if position is None or position.window is not self._runs:
-            look.lister.forget()
+            current.lister.forget()
         before = position or replace(NOTHING, strategy=self.name)
-        sorted_out = self.sort_out(look, before)
+        sorted_out = self.sort_out(current, before)
         if position is not None and not sorted_out.new and not sorted_out.late:
             return [], position
-        late, before = with_late(look, sorted_out.late, before)
-        files = [*look.taken(sorted_out.new), *late]
-        after = self._moved(look, before, [*sorted_out.new, *sorted_out.late])
+        late, before = with_late(current, sorted_out.late, before)
+        files = [*current.taken(sorted_out.new), *late]
+        after = self._moved(current, before, [*sorted_out.new, *sorted_out.late])
         self._load(after)
         return files, counted(after, files)
 
-    def sort_out(self, look: Look, position: FilesPosition) -> SortedOut:
+    def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """By time; what is older than the window and has appeared since the last look is late."""
         self._load(position)
         window = self._window
         sorted_out = SortedOut([], [], [])
         since_us = position.appeared_us - MARGIN_US
-        for path, found in look.matching():
+        for path, found in current.matching():
             is_old = found.modified_us < position.low_us and found.appeared_us < since_us
-            if is_old or look.hash_of(path) in window:
+            if is_old or current.hash_of(path) in window:
                 sorted_out.known.append((path, found))
             elif found.modified_us >= position.low_us:
                 sorted_out.new.append((path, found))
@@ -176,15 +182,19 @@ class ModifiedCursor(SeenStrategy):
                 sorted_out.late.append((path, found))
         return sorted_out
 
-    def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
+    def adopt(
+        self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
+    ) -> FilesPosition:
         """The window of all these files."""
-        return self._moved(look, replace(position, strategy=self.name), files)
+        return self._moved(current, replace(position, strategy=self.name), files)
 
     def _load(self, position: FilesPosition) -> None:
         if position.window is not self._runs:
             self._window, self._runs = Window(position.window), position.window
 
-    def _moved(self, look: Look, position: FilesPosition, files: list[FileKnown]) -> FilesPosition:
+    def _moved(
+        self, current: DiscoveryRound, position: FilesPosition, files: list[FileKnown]
+    ) -> FilesPosition:
         """The position after these files became known."""
         newest_us = max((found.modified_us for _, found in files), default=0)
         low_us = max(position.low_us, newest_us - self._lateness_us)
@@ -197,5 +207,5 @@ class ModifiedCursor(SeenStrategy):
         kept = tuple(run for run in position.window if is_needed(run.newest_us, run.appeared_us))
         young = [(path, found) for path, found in files if is_needed(found.modified_us, found.appeared_us)]
         return replace(
-            position, low_us=low_us, appeared_us=appeared_us, window=joined((*kept, *run_of(look, young)))
+            position, low_us=low_us, appeared_us=appeared_us, window=joined((*kept, *run_of(current, young)))
         )

@@ -10,9 +10,9 @@ from flip27_source.enumerators.files.known.hashes import SeenFiles, path_hash
 from flip27_source.enumerators.files.known.sorted_hashes import HASH_BYTES
 from flip27_source.enumerators.files.known.strategy import (
     NOTHING,
+    DiscoveryRound,
     FileKnown,
     FilesPosition,
-    Look,
     SeenStrategy,
     SortedOut,
     counted,
@@ -31,15 +31,17 @@ class ExactFiles(SeenStrategy):
     def __init__(self) -> None:
         self._seen = SeenFiles()
 
-    def find(self, look: Look, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+    def find(
+        self, current: DiscoveryRound, position: FilesPosition | None
+    ) -> tuple[list[FileSplit], FilesPosition]:
         """What is in no run is new."""
-        seen = self._seen_by(look, position)
+        seen = self._seen_by(current, position)
         files: list[FileSplit] = []
         known, new = seen.hashes, dict[bytes, None]()
-        name_matches, choose = look.name_matches, look.choose
+        name_matches, choose = current.name_matches, current.choose
         # Most often nothing stands between a path and its hash, and there may be a million of them.
-        hash_of = look.hash_of if look.moves or look.name_only else path_hash
-        for path, info in look.lister.files(recursive=look.recursive):
+        hash_of = current.hash_of if current.moves or current.name_only else path_hash
+        for path, info in current.lister.files(recursive=current.recursive):
             if not name_matches(path.rpartition("/")[2]):
                 continue
             hashed = hash_of(path)
@@ -48,7 +50,7 @@ class ExactFiles(SeenStrategy):
             found = info()
             split = None if found is None else choose(path, found)
             if split is None:
-                look.unsettled.append(path)
+                current.unsettled.append(path)
                 continue
             new[hashed] = None
             files.append(split)
@@ -61,27 +63,29 @@ class ExactFiles(SeenStrategy):
         self._seen = seen
         return files, position
 
-    def sort_out(self, look: Look, position: FilesPosition) -> SortedOut:
+    def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """By the hashes; nothing comes late."""
-        seen = self._seen_by(look, position)
+        seen = self._seen_by(current, position)
         sorted_out = SortedOut([], [], [])
-        for path, found in look.matching():
-            known = look.hash_of(path) in seen
+        for path, found in current.matching():
+            known = current.hash_of(path) in seen
             (sorted_out.known if known else sorted_out.new).append((path, found))
         return sorted_out
 
-    def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
+    def adopt(
+        self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
+    ) -> FilesPosition:
         """The hashes of all these files."""
         seen = SeenFiles()
-        hashes = dict.fromkeys(look.hash_of(path) for path, _ in files)
+        hashes = dict.fromkeys(current.hash_of(path) for path, _ in files)
         if hashes:
             seen.add(list(hashes))
         return replace(position, seen=seen.runs, strategy=self.name)
 
-    def _seen_by(self, look: Look, position: FilesPosition | None) -> SeenFiles:
+    def _seen_by(self, current: DiscoveryRound, position: FilesPosition | None) -> SeenFiles:
         if position is not None and position.seen is self._seen.runs:
             return self._seen
-        look.lister.forget()
+        current.lister.forget()
         return SeenFiles(() if position is None else position.seen)
 
 
@@ -95,7 +99,9 @@ class OverwrittenFiles(SeenStrategy):
         self._paths = SeenFiles()
         self._versions = SeenFiles()
 
-    def find(self, look: Look, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+    def find(
+        self, current: DiscoveryRound, position: FilesPosition | None
+    ) -> tuple[list[FileSplit], FilesPosition]:
         """A version that is in no run is new; so is the file where its path is in none."""
         start = position or NOTHING
         if start.seen is not self._paths.runs or start.versions is not self._versions.runs:
@@ -107,19 +113,19 @@ class OverwrittenFiles(SeenStrategy):
         paths: list[bytes] = []
         versions: list[bytes] = []
         overwritten = 0
-        for path, found in look.matching():
-            version = version_hash(look.known_as(path), found)
+        for path, found in current.matching():
+            version = version_hash(current.known_as(path), found)
             if version in self._versions:
                 continue
-            hashed = look.hash_of(path)
+            hashed = current.hash_of(path)
             known = hashed in self._paths
             if not (known and baseline):
-                split = look.choose(path, found)
+                split = current.choose(path, found)
                 if split is None:
                     continue
                 if known:
                     overwritten += 1
-                    _log.warning("%s has changed since it was read and is read again", path)
+                    _log.warning("%s has changed since it was read, and is read again", path)
                 files.append(replace(split, version=_version(found)))
             versions.append(version)
             if not known:
@@ -129,13 +135,15 @@ class OverwrittenFiles(SeenStrategy):
         start = replace(counted(start, files), overwritten=start.overwritten + overwritten)
         return files, replace(start, files=len(self._paths))
 
-    def sort_out(self, look: Look, position: FilesPosition) -> SortedOut:
+    def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """By paths, as where no file may be overwritten."""
-        return ExactFiles().sort_out(look, position)
+        return ExactFiles().sort_out(current, position)
 
-    def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
+    def adopt(
+        self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
+    ) -> FilesPosition:
         """The paths; their versions are taken in the round after this."""
-        return ExactFiles().adopt(look, files, position)
+        return ExactFiles().adopt(current, files, position)
 
     def _next(self, position: FilesPosition, paths: list[bytes], versions: list[bytes]) -> FilesPosition:
         if paths:

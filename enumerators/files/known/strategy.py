@@ -95,7 +95,7 @@ FileKnown = tuple[str, FileInfo]
 
 
 @dataclass(slots=True, kw_only=True)
-class Look:
+class DiscoveryRound:
     """What one round of discovery works with.
 
     Attributes:
@@ -167,26 +167,30 @@ class SeenStrategy(ABC):
     """Whether a directory in which no name is new has no new file."""
 
     @abstractmethod
-    def find(self, look: Look, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+    def find(
+        self, current: DiscoveryRound, position: FilesPosition | None
+    ) -> tuple[list[FileSplit], FilesPosition]:
         """The files that are new since ``position``, which this strategy made, and the next position."""
 
     @abstractmethod
-    def sort_out(self, look: Look, position: FilesPosition) -> SortedOut:
+    def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """All files, by what ``position`` says of them."""
 
     @abstractmethod
-    def adopt(self, look: Look, files: list[FileKnown], position: FilesPosition) -> FilesPosition:
+    def adopt(
+        self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
+    ) -> FilesPosition:
         """The position at which just these files are known, whatever strategy found them."""
 
 
 def switched(
-    old: SeenStrategy, new: SeenStrategy, look: Look, position: FilesPosition
+    old: SeenStrategy, new: SeenStrategy, current: DiscoveryRound, position: FilesPosition
 ) -> tuple[list[FileSplit], FilesPosition]:
     """One round by the old strategy, whose outcome the new one goes on from: nothing is lost."""
-    sorted_out = old.sort_out(look, position)
-    late, position = with_late(look, sorted_out.late, position)
+    sorted_out = old.sort_out(current, position)
+    late, position = with_late(current, sorted_out.late, position)
     files = [*sorted_out.known, *sorted_out.new, *sorted_out.late]
-    fresh = [*look.taken(sorted_out.new), *late]
+    fresh = [*current.taken(sorted_out.new), *late]
     start = replace(
         NOTHING,
         files=position.files,
@@ -197,8 +201,8 @@ def switched(
         strategy=new.name,
         moves=position.moves,
     )
-    _log.info("seenFiles=%s goes on from what seenFiles=%s had read", new.name, old.name)
-    return fresh, counted(new.adopt(look, files, start), fresh)
+    _log.info("seenFiles=%s continues after the files that seenFiles=%s has read", new.name, old.name)
+    return fresh, counted(new.adopt(current, files, start), fresh)
 
 
 def counted(position: FilesPosition, fresh: list[FileSplit]) -> FilesPosition:
@@ -208,7 +212,7 @@ def counted(position: FilesPosition, fresh: list[FileSplit]) -> FilesPosition:
 
 
 def with_late(
-    look: Look, late: list[FileKnown], position: FilesPosition
+    current: DiscoveryRound, late: list[FileKnown], position: FilesPosition
 ) -> tuple[list[FileSplit], FilesPosition]:
     """Late files that are read all the same, and the position with all of them told.
 
@@ -219,14 +223,14 @@ def with_late(
         return [], position
     names = sorted(path for path, _ in late)
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    if look.on_late == "fail":
+    if current.on_late == "fail":
         raise DiscoveryError(
-            f"{shown} came late: the cursor of seenFiles={position.strategy} is past it, and it appeared or "
-            "changed since the files were last looked through",
-            remedy="set onLateFile=read to read late files, or report to leave them out and count them; "
-            "seenFiles=exact knows every file and has no late ones",
+            f"{shown} came late: the cursor of seenFiles={position.strategy} has passed this position, and "
+            "the files appeared or changed after the last listing",
+            remedy="set onLateFile=read to read late files, or onLateFile=report to skip and count them; "
+            "seenFiles=exact records every file and has no late files",
         )
-    done = "is read" if look.on_late == "read" else "is not read"
+    done = "is read" if current.on_late == "read" else "is not read"
     for name in names:
         _log.warning("%s came late for seenFiles=%s and %s", name, position.strategy, done)
     position = replace(
@@ -234,4 +238,4 @@ def with_late(
         late=position.late + len(names),
         late_names=(*position.late_names, *names)[-LATE_NAMES:],
     )
-    return (look.taken(late) if look.on_late == "read" else []), position
+    return (current.taken(late) if current.on_late == "read" else []), position

@@ -7,7 +7,7 @@ from flip27_source.file_systems.paths import answer_text, is_web, redacted
 
 _CLIENT_KWARGS = (
     'option storage.client_kwargs, as {"headers": {"Authorization": "Basic ..."}} '
-    "with the Base64 of user:password for the dots"
+    "with the Base64 of user:password in place of the dots"
 )
 
 
@@ -15,16 +15,16 @@ def has_a_user(path: str, what: str = "path") -> OptionError:
     """The error for a path with a user name or password in it, which are not in the error."""
     options = _CLIENT_KWARGS if is_web(path) else "options storage.username and storage.password"
     return OptionError(
-        f"{what} {redacted(path)} has a user name or password in it, which its files would be stored with",
-        remedy=f"write the path without them, and give them as {options}",
+        f"{what} {redacted(path)} has a user name or password in it, which would be stored with its files",
+        remedy=f"remove them from the path, and set them with {options}",
     )
 
 
 def not_a_directory(path: str) -> OptionError:
     """The error for a path that is a file."""
     return OptionError(
-        f"path {path} is a file; the files enumerator reads the files of a directory",
-        remedy="give the directory, and pathGlobFilter to choose files in it",
+        f"path {path} is a file, but the files enumerator reads a directory",
+        remedy="set path to the directory, and use pathGlobFilter to select files in it",
     )
 
 
@@ -35,7 +35,7 @@ def no_such_path(path: str) -> OptionError:
 
 def cannot_be_listed(path: str, error: OSError) -> OptionError:
     """The error for a local directory that the system does not list."""
-    remedy = "correct the path: a directory is expected, or a link to one"
+    remedy = "correct the path: it must be a directory or a link to a directory"
     if isinstance(error, PermissionError):
         remedy = "give the driver's user read and execute permission on the directory"
     return OptionError(f"path {path} cannot be listed: {error.strerror}", remedy=remedy)
@@ -52,7 +52,7 @@ def unreachable(path: str, error: Exception) -> OptionError:
 def not_answered(path: str, error: Exception) -> DiscoveryError:
     """The error for a file that is listed, and that the server does not answer for."""
     return DiscoveryError(
-        f"{path} is listed, and its length cannot be asked for: {answer_text(error)}",
+        f"{path} is listed, but the request for its length failed: {answer_text(error)}",
         remedy="check the server and the credentials (storage.* options)",
     )
 
@@ -60,6 +60,6 @@ def not_answered(path: str, error: Exception) -> DiscoveryError:
 def unknown_length(path: str) -> DiscoveryError:
     """The error for a file whose length the server does not tell."""
     return DiscoveryError(
-        f"the server does not say how long {path} is",
-        remedy="have it send Content-Length for files, not compressed on the way",
+        f"the server does not report the length of {path}",
+        remedy="configure the server to send Content-Length for files, and not to compress files in transit",
     )

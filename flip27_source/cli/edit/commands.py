@@ -129,20 +129,20 @@ command(
 @command(
     group,
     "rewind",
-    example="flip27 edit rewind --state /ckpt/orders/flip27 --until 2026-01-03T10:00 --why 'bad deploy'",
+    example="flip27 edit rewind --state /ckpt/orders/flip27 --to-time 2026-01-03T10:00 --why 'bad deploy'",
     answers=_ANSWERS,
 )
 def rewind(
     state: State,
     why: Why,
-    checkpoint: Annotated[
+    to_checkpoint: Annotated[
         int | None,
-        typer.Option("--checkpoint", metavar="N", help="Go back to this checkpoint, a retained one."),
+        typer.Option("--to-checkpoint", metavar="N", help="Go back to this checkpoint, a retained one."),
     ] = None,
-    until: Annotated[
+    to_time: Annotated[
         str | None,
         typer.Option(
-            "--until",
+            "--to-time",
             metavar="TIME",
             help="Go back to the last checkpoint made until then, ISO 8601; times without a zone are local.",
         ),
@@ -159,8 +159,8 @@ def rewind(
         why=why,
         who=who,
         lineage=lineage,
-        to_checkpoint=checkpoint,
-        to_time=_time(until, "--until"),
+        to_checkpoint=to_checkpoint,
+        to_time=_time(to_time, "--to-time"),
         storage_options=storage_options(storage),
     )
     return _planned(plan, execute=execute)

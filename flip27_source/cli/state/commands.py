@@ -14,7 +14,7 @@ import typer
 
 from flip27_source.state_tables import split_rows
 from flip27_source.state_tables.history import COMPLETE, ORPHAN, PENDING, History
-from flip27_source.state_tables.predicates import EVERYTHING, Asked
+from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 
 from ..answers import Answer, Table
 from ..commands import Lineage, Location, StateLocation, Storage, command, storage_options
@@ -225,7 +225,7 @@ _OVERVIEW_NUMBERS = (
 _NO_WORK: Row = {"rows": None, "bytes": None, "longest_task_ms": None}
 
 
-def _newest(history: History, asked: Asked, limit: int) -> Asked:
+def _newest(history: History, asked: Predicate, limit: int) -> Predicate:
     """Only the newest ``limit`` checkpoints, so that no others are read."""
     ids = sorted(name.checkpoint_id for name in history.line().status if asked.checkpoint(name.checkpoint_id))
     return asked.narrowed("checkpoint_id", ">=", ids[-limit:][:1]) if ids else asked
@@ -290,7 +290,7 @@ def _driver(source: Row) -> str | None:
 
 
 def _rows(
-    place: Place, view: str, asked: Asked, wanted: Callable[[Row], bool], limit: int | None
+    place: Place, view: str, asked: Predicate, wanted: Callable[[Row], bool], limit: int | None
 ) -> list[Row]:
     rows: Iterator[Row] = chain.from_iterable(
         view_rows(view, history, asked) for history in place.histories()
@@ -316,7 +316,7 @@ def _place(
     )
 
 
-def _asked(splits: list[str] | None, checkpoints: str | None) -> Asked:
+def _asked(splits: list[str] | None, checkpoints: str | None) -> Predicate:
     asked = EVERYTHING
     if splits:
         asked = asked.narrowed("split_id", "=", splits)

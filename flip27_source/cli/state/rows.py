@@ -10,8 +10,8 @@ from flip27_source.errors import MissingStateError, OptionError
 from flip27_source.file_systems.paths import redacted
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.locations import find_lineages
-from flip27_source.state_tables.history import COMPLETE, History, Line
-from flip27_source.state_tables.predicates import EVERYTHING, Asked
+from flip27_source.state_tables.history import COMPLETE, Ancestry, History
+from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.views import VIEWS
 
 Row = dict[str, Any]
@@ -61,7 +61,7 @@ class Place:
         return found[0]
 
 
-def view_rows(view: str, history: History, asked: Asked = EVERYTHING) -> Iterator[Row]:
+def view_rows(view: str, history: History, asked: Predicate = EVERYTHING) -> Iterator[Row]:
     """The rows of a view, with its columns in their order.
 
     Args:
@@ -81,7 +81,7 @@ def checkpoint_row(history: History, name: CheckpointName | None) -> Row | None:
     return next((row for row in rows if row["digest"] == name.digest), None)
 
 
-def newest_complete(line: Line) -> CheckpointName | None:
+def newest_complete(line: Ancestry) -> CheckpointName | None:
     """The newest checkpoint that is known to be complete."""
     return next((name for name in reversed(line.names) if line.status[name] == COMPLETE), None)
 

@@ -25,7 +25,8 @@ group = typer.Typer()
     "watch",
     example="flip27 watch /ckpt/orders",
     answers="a list with one object for each lineage: lineage, at, checkpoint_id, batch_id, status, "
-    "created_at, lag_s, event_time_lag_s, backlog, live, finished, quarantined, rows_per_s, splits_per_s, "
+    "created_at, lag_s, event_time_lag_s, backlog, "
+    "backlog_rows, backlog_bytes, backlog_age_s, live, finished, quarantined, rows_per_s, splits_per_s, "
     "batches, subtasks (subtask, splits, done, rows, duration_ms, host).",
 )
 def watch(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from rich.console import Console, Group, RenderableType
+from rich.filesize import decimal
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
@@ -36,7 +37,7 @@ def _panel(frame: Frame) -> Panel:
     numbers = Table.grid(padding=(0, 2))
     for left, right in (
         (("checkpoint", _checkpoint(frame)), ("batches retained", str(frame.batches))),
-        (("backlog", _count(frame.backlog, "split")), ("lag", _seconds(frame.lag_s))),
+        (("backlog", _backlog(frame)), ("lag", _seconds(frame.lag_s))),
         (("rows/s", _rate(frame.rows_per_s)), ("splits/s", _rate(frame.splits_per_s))),
         (("live", _count(frame.live, "split")), ("finished", _count(frame.finished, "split"))),
         (("quarantined", _quarantined(frame)), ("event time lag", _seconds(frame.event_time_lag_s))),
@@ -64,6 +65,17 @@ def _checkpoint(frame: Frame) -> str:
 def _quarantined(frame: Frame) -> str:
     said = _count(frame.quarantined, "split")
     return f"[bold red]{said}[/]" if frame.quarantined else said
+
+
+def _backlog(frame: Frame) -> str:
+    told = [_count(frame.backlog, "split")]
+    if frame.backlog_rows is not None:
+        told.append(_count(frame.backlog_rows, "row"))
+    if frame.backlog_bytes is not None:
+        told.append(decimal(frame.backlog_bytes))
+    if frame.backlog_age_s is not None:
+        told.append(f"since {_seconds(frame.backlog_age_s)}")
+    return ", ".join(told)
 
 
 def _count(number: int, noun: str) -> str:

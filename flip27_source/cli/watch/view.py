@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from flip27_source.snapshots.documents import CheckpointDocument
 from flip27_source.snapshots.file_names import CheckpointName
-from flip27_source.state_tables.held_splits import held_pages
-from flip27_source.state_tables.history import COMPLETE, History
+from flip27_source.state_tables.history import COMPLETE, History, held_pages
 from flip27_source.state_tables.predicates import EVERYTHING
 
 from ..state.rows import Place, Row, checkpoint_row, view_rows
@@ -47,6 +47,8 @@ class Frame:
         lag_s: seconds since that was made.
         event_time_lag_s: seconds between the largest event time reported and now.
         backlog: splits that are found and not yet in a batch. live: splits that go on.
+        backlog_rows, backlog_bytes, backlog_age_s: what those hold, and the age of the oldest record, as the
+            source has told with the checkpoint; only where Spark's checkpoint was given.
         finished, quarantined: splits since the source began.
         rows_per_s, splits_per_s: over the newest batches, and falling while no new one begins; rows only
             where tasks report.
@@ -63,6 +65,9 @@ class Frame:
     lag_s: float | None = None
     event_time_lag_s: float | None = None
     backlog: int = 0
+    backlog_rows: int | None = None
+    backlog_bytes: int | None = None
+    backlog_age_s: float | None = None
     live: int = 0
     finished: int = 0
     quarantined: int = 0
@@ -112,6 +117,7 @@ class Watcher:
         is_complete = line.status[newest] == COMPLETE
         read = batches if is_complete else batches[:-1]
         passed_s = _passed_s(batches, now, is_complete=is_complete)
+        told = history.summary(newest)
         return Frame(
             lineage=history.lineage.name,
             at=now,
@@ -121,7 +127,13 @@ class Watcher:
             created_at=batches[-1].created_at,
             lag_s=(now - batches[-1].created_at).total_seconds(),
             event_time_lag_s=_event_time_lag_s(batches, now),
-            backlog=row["waiting"] + self._queued(history, newest, document),
+            backlog=max(
+                _count_in(told, "backlogSplits") or 0,
+                row["waiting"] + self._queued(history, newest, document),
+            ),
+            backlog_rows=_count_in(told, "backlogRows"),
+            backlog_bytes=_count_in(told, "backlogBytes"),
+            backlog_age_s=_age_s(told.get("backlogOldestEventTime"), now),
             live=row["live"],
             finished=row["finished"],
             quarantined=row["quarantined"],
@@ -179,6 +191,21 @@ class Watcher:
             )
             found.append(progress)
         return found
+
+
+def _count_in(told: Mapping[str, Any], name: str) -> int | None:
+    value = told.get(name)
+    return value if isinstance(value, int) else None
+
+
+def _age_s(text: object, now: dt.datetime) -> float | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        time = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (now - (time if time.tzinfo else time.replace(tzinfo=dt.UTC))).total_seconds()
 
 
 def _rows(read: Sequence[_Batch]) -> int | None:

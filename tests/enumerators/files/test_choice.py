@@ -121,7 +121,10 @@ def test_latest_first_does_not_write_a_backlog_again_for_every_new_file(tmp_path
 
 
 def test_latest_first_and_another_order_are_refused_together(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="latestFirst goes by modification time and fileOrder is name"):
+    with pytest.raises(
+        OptionError,
+        match="latestFirst is true, which orders files by modification time, but fileOrder is name",
+    ):
         Run(files_source(tmp_path, latestFirst=True, fileOrder="name")).names()
 
 
@@ -140,7 +143,7 @@ def test_files_older_than_max_file_age_are_left_out_counted_and_named(
         assert rounds.names() == []
     assert rounds.gauges["filesTooOld"] == 1
     named = [message for message in caplog.messages if "older than maxFileAge" in message]
-    assert named == [f"{tmp_path}/old is older than maxFileAge allows and is not read"]
+    assert named == [f"{tmp_path}/old is older than maxFileAge and is not read"]
 
 
 def test_of_files_that_are_too_old_those_are_remembered_that_are_there(
@@ -233,7 +236,7 @@ def test_a_start_behind_existing_files_is_stored_once(tmp_path: Path) -> None:
 
 def test_leaving_existing_files_out_of_a_run_that_ends_by_itself_is_refused(tmp_path: Path) -> None:
     """Such a run finds only what exists: every one of them would begin anew and read nothing."""
-    with pytest.raises(OptionError, match="it would never read anything") as caught:
+    with pytest.raises(OptionError, match="skip every file that exists and read nothing") as caught:
         Run(files_source(tmp_path, includeExistingFiles=False)).names()
     assert "start the query once with a processing-time trigger" in str(caught.value)
 

@@ -304,7 +304,7 @@ def test_an_archive_in_what_the_source_reads_is_refused(
         "sourceArchiveDir": str(tmp_path / archive),
         "recursiveFileLookup": str(recursive),
     }
-    with pytest.raises(OptionError, match="which is in what the source reads"):
+    with pytest.raises(OptionError, match="which the source reads, because it is in"):
         Batches(FilesEnumerator, EchoReader, options).trigger()
 
 
@@ -330,7 +330,7 @@ def test_an_archive_elsewhere_or_hidden_is_fine(tmp_path: Path, path: str, archi
         ({"cleanSource": "remove"}, "one of off, archive, delete is expected"),
         (
             {"cleanSource": "archive", "sourceArchiveDir": "s3://bucket/archive"},
-            "on another file system than the path",
+            "which is not on the file system of the path",
         ),
     ],
     ids=str,

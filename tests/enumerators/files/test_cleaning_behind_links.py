@@ -62,9 +62,8 @@ def test_a_file_behind_a_link_that_leads_out_of_the_path_is_read_and_stays_with_
     landing.told(query)
     landing.comes_to_lack("landing/a")
     done = "deleted" if clean == "delete" else "archived"
-    told = (
-        f"{tmp_path}/landing/link/b lies elsewhere than below the source's path, behind a link, and was not "
-    )
+    why = "is not below the source's path, because its directory is a link,"
+    told = f"{tmp_path}/landing/link/b {why} and was not "
     deadline = monotonic() + 20
     while told + done not in caplog.messages:
         assert monotonic() < deadline, caplog.messages

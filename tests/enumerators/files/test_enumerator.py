@@ -254,7 +254,7 @@ def test_a_path_is_needed_and_has_to_be_a_directory_that_is_there(tmp_path: Path
         Run(source_of(FilesEnumerator, {}, WholeFiles)).names()
     with pytest.raises(OptionError, match="nothing does not exist"):
         Run(files_source(tmp_path / "nothing")).names()
-    with pytest.raises(OptionError, match="file is a file; the files enumerator reads"):
+    with pytest.raises(OptionError, match="file is a file, but the files enumerator reads"):
         Run(files_source(tmp_path / "file")).names()
 
 

@@ -57,7 +57,7 @@ def test_an_overwritten_file_is_read_again_counted_and_named(
     with caplog.at_level(logging.WARNING):
         assert rounds.names() == ["a"]
     assert rounds.gauges["filesOverwritten"] == 1
-    assert f"{tmp_path}/a has changed since it was read and is read again" in caplog.messages
+    assert f"{tmp_path}/a has changed since it was read, and is read again" in caplog.messages
     restarted = rounds.restarted(allowOverwrites=True)
     assert restarted.names() == []
     assert restarted.gauges["filesOverwritten"] == 1
@@ -281,10 +281,10 @@ def test_a_file_that_came_late_for_the_old_strategy_is_not_lost_by_switching(tmp
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"seenFiles": "nameCursor", "allowOverwrites": "true"}, "does not know single files"),
-        ({"seenFiles": "modifiedCursor", "fileNameOnly": "true"}, "does not know single files"),
-        ({"fileNameOnly": "true", "allowOverwrites": "true"}, "overwrite the other again and again"),
-        ({"seenFiles": "nameCursor", "paths": "/tmp, /var"}, "names do not grow together"),
+        ({"seenFiles": "nameCursor", "allowOverwrites": "true"}, "does not record single files"),
+        ({"seenFiles": "modifiedCursor", "fileNameOnly": "true"}, "does not record single files"),
+        ({"fileNameOnly": "true", "allowOverwrites": "true"}, "count as new versions of each other"),
+        ({"seenFiles": "nameCursor", "paths": "/tmp, /var"}, "names do not grow in one order"),
         ({"seenFiles": "all"}, "one of exact, nameCursor, modifiedCursor is expected"),
         ({"backfillInterval": "sometimes"}, "a duration is expected"),
     ],

@@ -147,7 +147,7 @@ def test_a_path_that_is_a_file_is_an_error_that_names_it(place: Place) -> None:
     place.put("a.json")
     with pytest.raises(OptionError, match=r"/landing/a\.json is a file") as caught:
         open_lister(f"{place.url}/a.json", place.storage_options).check_root()
-    assert "give the directory, and pathGlobFilter" in str(caught.value)
+    assert "set path to the directory, and use pathGlobFilter" in str(caught.value)
 
 
 def test_a_path_below_a_file_is_an_error_that_names_it(place: Place) -> None:

@@ -128,7 +128,7 @@ def test_paths_on_a_server_name_its_host_and_never_its_user(tmp_path: Path) -> N
 
 
 def test_an_archive_on_another_host_is_refused() -> None:
-    with pytest.raises(OptionError, match="on another file system than the path sftp://one/landing"):
+    with pytest.raises(OptionError, match="which is not on the file system of the path sftp://one/landing"):
         query("sftp://one/landing", cleanSource="archive", sourceArchiveDir="sftp://two/archive").trigger()
 
 
@@ -142,12 +142,12 @@ def test_a_store_on_an_sftp_server_refuses_what_has_to_be_exclusive_and_keeps_th
             return open_store(f"{url}/state-{next(numbers)}", SFTP_OPTIONS)
 
         check_store(make_store, shared=False)
-        with pytest.raises(StateLocationError, match="only where it is absent"):
+        with pytest.raises(StateLocationError, match="only if it does not exist"):
             make_store().create("reports/1", b"{}", exclusive=True)
         engine = sftp_query(url, onSplitError="quarantine")
         (tmp_path / "landing").mkdir()
         (tmp_path / "landing" / "a").write_text("a\n")
-        with pytest.raises(StateLocationError, match="only where it is absent"):
+        with pytest.raises(StateLocationError, match="only if it does not exist"):
             engine.run_batch()
         assert engine.rows == []
 

@@ -61,7 +61,7 @@ def test_a_file_whose_length_the_server_does_not_tell_stops_the_query_by_name(tm
     put_files(tmp_path, "a.txt")
     with (
         http_files(tmp_path, WithoutLengths) as url,
-        pytest.raises(DiscoveryError, match=rf"how long {url}/a\.txt is") as caught,
+        pytest.raises(DiscoveryError, match=rf"the length of {url}/a\.txt") as caught,
     ):
         query(url, discoveryRetries="0").process_all_available()
     assert "Content-Length" in str(caught.value)

@@ -121,7 +121,7 @@ def test_an_endpoint_that_was_removed_stops_the_query() -> None:
         OptionError, match=r"this query has read https://api\.example\.com/v1/orders"
     ) as caught:
         restarted(HttpState(handed_out=(BASE + "/orders",)), endpoints="customers")
-    assert "put it back" in str(caught.value)
+    assert "add them again" in str(caught.value)
     assert '.option("onRemovedEndpoint", "finish")' in str(caught.value)
 
 
@@ -154,7 +154,7 @@ def test_a_bounded_run_ends() -> None:
     ],
 )
 def test_what_is_no_url_of_an_api_is_refused(path: str) -> None:
-    with pytest.raises(OptionError, match="which is no URL of an HTTP API"):
+    with pytest.raises(OptionError, match="which is not a URL of an HTTP API"):
         coordinator(http(path))
 
 

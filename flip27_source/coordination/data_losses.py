@@ -1,0 +1,76 @@
+"""DataLosses: data that was gone before it was read, as enumerators and readers reported it (R12).
+
+Pure. The one part of the coordinator that other threads call: discovery reports from its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+LOSSES_KEPT = 20
+"""How many losses are kept with their text; all are counted."""
+
+LONGEST_TEXT = 2000
+"""Characters of a loss that are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataLoss:
+    """One loss.
+
+    Attributes:
+        checkpoint_id: the checkpoint whose batch goes on behind it.
+        split_id: the split that has lost data; None where no single split has.
+        what: what is gone.
+    """
+
+    checkpoint_id: int
+    split_id: str | None
+    what: str
+
+    def __str__(self) -> str:
+        return described(self.what, self.split_id)
+
+
+def described(what: str, split_id: str | None) -> str:
+    """A loss as errors and the log name it."""
+    return what if split_id is None else f"split {split_id!r}: {what}"
+
+
+class DataLosses:
+    """The losses of a source since it began."""
+
+    __slots__ = ("_reported", "count", "listed")
+
+    def __init__(self, listed: tuple[DataLoss, ...] = (), count: int = 0) -> None:
+        self.listed = listed
+        self.count = count
+        # Other threads append to it, which a deque allows.
+        self._reported: deque[tuple[str, str | None]] = deque()
+
+    def report(self, what: str, split_id: str | None) -> None:
+        """Take a loss to be counted by ``settle``; from any thread."""
+        self._reported.append((what, split_id))
+
+    def settle(self, checkpoint_id: int) -> list[DataLoss]:
+        """Count what was reported since; those that were not known."""
+        new = []
+        for _ in range(len(self._reported)):
+            what, split_id = self._reported.popleft()
+            loss = DataLoss(checkpoint_id=checkpoint_id, split_id=split_id, what=what[:LONGEST_TEXT])
+            if self.add(loss):
+                new.append(loss)
+        return new
+
+    def add(self, loss: DataLoss) -> bool:
+        """Count a loss; False where the same one is listed already.
+
+        A loss is reported again when ``bound_split`` is asked again for the same batch, and when a round of
+        discovery is repeated after a restart.
+        """
+        if any((known.split_id, known.what) == (loss.split_id, loss.what) for known in self.listed):
+            return False
+        self.listed = (*self.listed, loss)[-LOSSES_KEPT:]
+        self.count += 1
+        return True

@@ -1,0 +1,260 @@
+"""The options of ``parsed``: those of Spark's file readers, name by name, as far as they mean a line.
+
+What an option does is Spark's business: it goes to ``from_csv`` or ``from_json`` as it is. Here is which ones
+there are, which ones cannot work on single lines, and what to do instead. Pure: no pyspark.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from flip27_source.errors import OptionError
+from flip27_source.options import boolean, one_of
+from flip27_source.registry import find_enumerator, find_reader
+from flip27_source.source_options import CORE_OPTIONS
+
+FORMATS: Final = ("csv", "json")
+MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+
+_BOTH = (
+    "columnNameOfCorruptRecord", "dateFormat", "enableDateTimeParsingFallback", "encoding", "locale", "mode",
+    "singleVariantColumn", "timeFormat", "timeZone", "timestampFormat", "timestampNTZFormat",
+)  # fmt: skip
+TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
+    "csv": (
+        *_BOTH, "charset", "charToEscapeQuoteEscaping", "comment", "delimiter", "emptyValue", "escape",
+        "header", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "inputBufferSize",
+        "maxCharsPerColumn", "maxColumns", "nanValue", "negativeInf", "nullValue", "positiveInf",
+        "preferDate", "quote", "sep", "unescapedQuoteHandling",
+    ),
+    "json": (
+        *_BOTH, "charset", "allowBackslashEscapingAnyCharacter", "allowComments", "allowNonNumericNumbers",
+        "allowNumericLeadingZeros", "allowSingleQuotes", "allowUnquotedControlChars",
+        "allowUnquotedFieldNames",
+    ),
+}  # fmt: skip
+"""The options of Spark's readers that are handed on, or done here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refused:
+    """An option of Spark's reader that is not one of ``parsed``.
+
+    Attributes:
+        why: what stands in the way.
+        remedy: what to do.
+        default: the only value that is taken: Spark's own default; empty for none.
+    """
+
+    why: str
+    remedy: str
+    default: str = ""
+
+
+_ON_STREAM = 'set it where the stream is loaded, with .option("{name}", ...)'
+_LEAVE_OUT = "leave it out"
+_LINE = "the parser gets one line at a time"
+_INFERS = _Refused(
+    why="the schema is given",
+    remedy="leave it out, and name all columns in the schema; reader={format} finds a schema out",
+    default="false",
+)
+_SAMPLES = replace(_INFERS, default="1.0")
+_WRITES = _Refused(why="it is for writing", remedy=_LEAVE_OUT)
+_PACKS = _Refused(
+    why="the end of a file's name says how it is compressed",
+    remedy="leave it out: .gz, .bz2 and .zst are decompressed",
+)
+_SEPARATES = _Refused(why="the stream has its lines already", remedy=_ON_STREAM)
+_REFUSED: Mapping[str, Mapping[str, _Refused]] = {
+    "csv": {
+        "multiLine": _Refused(why=_LINE, remedy="use reader=csv with multiLine=true", default="false"),
+        "enforceSchema": _Refused(
+            why="names in headers are not compared: columns go by position",
+            remedy="leave it out, or use reader=csv with enforceSchema=false",
+            default="true",
+        ),
+        "inferSchema": _INFERS,
+        "samplingRatio": _SAMPLES,
+        "columnPruning": _Refused(
+            why="all columns of the schema are parsed", remedy=_LEAVE_OUT, default="true"
+        ),
+        "lineSep": _SEPARATES,
+        **dict.fromkeys(("escapeQuotes", "extension", "quoteAll"), _WRITES),
+        **dict.fromkeys(("compression", "codec"), _PACKS),
+    },
+    "json": {
+        "multiLine": _Refused(
+            why=_LINE,
+            remedy="load the stream with wholetext=true, which makes each file one line; or use reader=json "
+            "with multiLine=true",
+            default="false",
+        ),
+        **dict.fromkeys(
+            ("dropFieldIfAllNull", "inferTimestamp", "prefersDecimal", "primitivesAsString"), _INFERS
+        ),
+        "samplingRatio": _SAMPLES,
+        "explodeEmbeddedArray": _Refused(
+            why=_LINE, remedy="give the array a column in the schema, and explode that"
+        ),
+        "lineSep": _SEPARATES,
+        "useUnsafeRow": _Refused(why="Spark sets it by itself", remedy=_LEAVE_OUT),
+        **dict.fromkeys(
+            ("ignoreNullFields", "pretty", "sortKeys", "writeNonAsciiCharacterAsCodePoint"), _WRITES
+        ),
+        "compression": _PACKS,
+    },
+}
+
+_ENCODINGS = {"utf-8": "UTF-8", "utf8": "UTF-8", "iso-8859-1": "ISO-8859-1", "us-ascii": "US-ASCII"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineOptions:
+    """The checked options.
+
+    Attributes:
+        format: csv or json.
+        mode: what happens to malformed lines.
+        header: as it was asked for; None where nothing was said.
+        comment: how lines begin that are left out; empty for none.
+        encoding: of the lines.
+        corrupt_column: name of the column of malformed lines; None where Spark's setting names it.
+        variant_column: name of the only column, where all of a line goes there.
+        allows_comments: JSON with comments in it.
+        for_spark: what ``from_csv`` or ``from_json`` is told.
+    """
+
+    format: str
+    mode: str
+    header: bool | None
+    comment: str
+    encoding: str
+    corrupt_column: str | None
+    variant_column: str | None
+    allows_comments: bool
+    for_spark: Mapping[str, str]
+
+
+def line_options(format_name: str, given: Mapping[str, Any]) -> LineOptions:
+    """Check the options of ``parsed``.
+
+    Raises:
+        OptionError: an option is unknown, cannot work on lines, or has a value that cannot be used.
+    """
+    if format_name not in FORMATS:
+        raise OptionError(
+            f"parsed reads csv and json, not {format_name!r}", remedy='give "csv" or "json" as the format'
+        )
+    texts = dict(_texts(format_name, given))
+    mode = _parsed(texts, "mode", one_of(*MODES), "PERMISSIVE")
+    encoding = texts.get("encoding", texts.get("charset", "UTF-8"))
+    own = {"mode", "header", "encoding", "charset", "columnNameOfCorruptRecord"}
+    options = LineOptions(
+        format=format_name,
+        mode=mode,
+        header=_parsed(texts, "header", boolean, None),
+        comment=texts.get("comment", ""),
+        encoding=_encoding(format_name, encoding),
+        corrupt_column=texts.get("columnNameOfCorruptRecord"),
+        variant_column=texts.get("singleVariantColumn"),
+        allows_comments=_parsed(texts, "allowComments", boolean, False),
+        for_spark={name: text for name, text in texts.items() if name not in own},
+    )
+    if options.header and options.variant_column is not None:
+        raise OptionError(
+            "options header and singleVariantColumn are both set: Spark's file reader would name the fields "
+            "by the header, which is not in a line",
+            remedy="leave header out here to have the fields called _c0, _c1, ...; set it on the stream",
+        )
+    return options
+
+
+def _texts(format_name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    taken = {name.lower(): name for name in TAKEN[format_name]}
+    refused = {name.lower(): name for name in _REFUSED[format_name]}
+    seen: dict[str, str] = {}
+    for key, value in given.items():
+        if value is None:
+            continue
+        text = _text(key, value)
+        name = taken.get(key.lower())
+        if name is None and key.lower() in refused:
+            _check_refused(format_name, refused[key.lower()], text)
+            continue
+        if name is None:
+            raise _unknown(format_name, key)
+        if name in seen:
+            raise OptionError(
+                f"option {name} is given twice, as {seen[name]} and {key}", remedy="give it once"
+            )
+        seen[name] = key
+        yield name, text
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise OptionError(
+        f"option {name} is a {type(value).__name__}", remedy="give a string, a number, True or False"
+    )
+
+
+def _check_refused(format_name: str, name: str, text: str) -> None:
+    refused = _REFUSED[format_name][name]
+    if not refused.default or text.strip().lower() != refused.default:
+        raise OptionError(
+            f"option {name} of Spark's {format_name} reader is not an option of parsed: {refused.why}",
+            remedy=refused.remedy.format(format=format_name, name=name),
+        )
+
+
+def _unknown(format_name: str, key: str) -> OptionError:
+    other = next(kind for kind in FORMATS if kind != format_name)
+    if key.lower() in {name.lower() for name in (*TAKEN[other], *_REFUSED[other])}:
+        return OptionError(
+            f"option {key} belongs to Spark's {other} reader; the format is {format_name}",
+            remedy=f'leave it out, or give "{other}" as the format',
+        )
+    if key.lower() in _names_on_stream():
+        return OptionError(
+            f"option {key} belongs to the stream that parsed is given",
+            remedy=_ON_STREAM.format(name=key),
+        )
+    names = {name.lower(): name for name in (*TAKEN[format_name], *_REFUSED[format_name])}
+    near = difflib.get_close_matches(key.lower(), names, n=3, cutoff=0.6)
+    meant = f"; did you mean {', '.join(names[name] for name in near)}?" if near else ""
+    return OptionError(
+        f"option {key} is unknown to Spark's {format_name} reader{meant}",
+        remedy=f"use one of: {', '.join(sorted(TAKEN[format_name], key=str.lower))}",
+    )
+
+
+def _names_on_stream() -> set[str]:
+    tables = (CORE_OPTIONS, find_reader("text").options, find_enumerator("files").options)
+    return {option.name.lower() for table in tables for option in table}
+
+
+def _parsed(texts: Mapping[str, str], name: str, parse: Any, default: Any) -> Any:
+    if name not in texts:
+        return default
+    try:
+        return parse(texts[name])
+    except ValueError as error:
+        raise OptionError(f"option {name} has the value {texts[name]!r}", remedy=f"{error}") from None
+
+
+def _encoding(format_name: str, encoding: str) -> str:
+    known = _ENCODINGS.get(encoding.strip().lower())
+    if known is None or (format_name == "json" and known != "UTF-8"):
+        names = "UTF-8" if format_name == "json" else "UTF-8, ISO-8859-1 or US-ASCII"
+        raise OptionError(
+            f"option encoding has the value {encoding!r}: lines of {names} are parsed",
+            remedy=f"write the files in {names}",
+        )
+    return known

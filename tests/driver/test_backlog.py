@@ -1,0 +1,196 @@
+"""What waits to be read: told in splits, rows, bytes and time, wherever a query's numbers are shown."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source import Backlog, BoundedRange, Budget, Options, SplitEnumerator, SplitSize
+from flip27_source.cli.state.rows import Place
+from flip27_source.cli.watch.view import Watcher
+from flip27_source.coordination.packing import Limits
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.sequence import SequenceEnumerator
+from flip27_source.errors import ContractError
+from flip27_source.metrics.progress import read_progress
+from flip27_source.readers.text import TextReader
+from tests.driver.batches import Batches
+from tests.snapshots.spark_logs import FileQuery
+from tests.toy_sources import EchoReader, Item, Shelf
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Offsets of one partition of a topic."""
+
+    split_id: str
+    start: int = 0
+    end: int | None = None
+
+    @property
+    def size(self) -> SplitSize:
+        return SplitSize(files=0, rows=None if self.end is None else self.end - self.start)
+
+
+LATEST: dict[str, int] = {}
+
+
+class Topic(SplitEnumerator[Partition]):
+    """Partitions that never end, each as far as LATEST."""
+
+    def __init__(self, context: Any, options: Options, state: bool | None = None) -> None:
+        super().__init__(context, options, state)
+        self.is_assigned = bool(state)
+
+    def start(self) -> None:
+        pass
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if not self.is_assigned:
+            self.is_assigned = True
+            for name in LATEST:
+                self.context.assign_split(Partition(split_id=name))
+
+    def add_splits_back(self, splits: Sequence[Partition], subtask_id: int) -> None:
+        raise AssertionError("nothing comes back")
+
+    def snapshot_state(self, checkpoint_id: int) -> bool:
+        return self.is_assigned
+
+    def bound_split(self, split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
+        end = LATEST[split.split_id]
+        if budget.rows is not None:
+            end = min(end, split.start + budget.rows)
+        if end == split.start:
+            return None
+        return BoundedRange(read=replace(split, end=end), rest=replace(split, start=end))
+
+
+class TimedTopic(Topic):
+    """A topic that also tells since when its oldest record waits."""
+
+    def backlog(self, live: Sequence[Partition]) -> Backlog:
+        return replace(super().backlog(live), oldest_event_time=NOON)
+
+
+def told(batches: Batches) -> dict[str, Any]:
+    """The numbers on the backlog, of Spark's progress and of the offset, which agree."""
+    report = {k: v for k, v in (batches.holder.report() or {}).items() if k.startswith("backlog")}
+    summary = {k: v for k, v in batches.logged["summary"].items() if k.startswith("backlog")}
+    assert report == summary
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _topic() -> None:
+    LATEST.clear()
+    LATEST.update({"orders-0": 10_000, "orders-1": 392, "orders-2": 0})
+
+
+def test_bound_split_tells_the_rows_that_wait_behind_a_batch() -> None:
+    batches = Batches(Topic, EchoReader)
+    assert batches.batch(Limits(rows=200)) is not None
+    assert told(batches) == {"backlogSplits": 2, "backlogRows": 10_192}
+    batches.restart()
+    assert batches.batch() is not None
+    assert told(batches) == {"backlogSplits": 0, "backlogRows": 0, "backlogBytes": 0}
+    LATEST["orders-2"] = 7
+    assert batches.batch(Limits(rows=5)) is not None
+    assert told(batches) == {"backlogSplits": 1, "backlogRows": 2}
+
+
+def test_the_enumerator_tells_since_when_the_oldest_record_waits() -> None:
+    batches = Batches(TimedTopic, EchoReader)
+    batches.batch(Limits(rows=200))
+    assert told(batches)["backlogOldestEventTime"] == "2026-01-01T12:00:00+00:00"
+
+
+def test_a_restart_that_finds_nothing_new_knows_the_backlog_too() -> None:
+    batches = Batches(Topic, EchoReader)
+    batches.batch()
+    batches.restart()
+    assert not batches.trigger()
+    assert (batches.holder.report() or {})["backlogRows"] == 0
+
+
+def test_files_that_wait_are_counted_with_their_bytes(tmp_path: Path) -> None:
+    for name, size in (("a", 10), ("b", 200), ("c", 3000)):
+        (tmp_path / f"{name}.txt").write_text("x" * size)
+    batches = Batches(FilesEnumerator, TextReader, {"path": str(tmp_path), "discoveryInterval": "1h"})
+    batches.holder.coordinator_at(batches.logged)
+    batches.holder._runner.wait_for_first_rounds()
+    assert batches.batch(Limits(files=1)) is not None
+    assert told(batches) == {"backlogSplits": 2, "backlogBytes": 3200}
+    batches.restart()
+    batches.holder.coordinator_at(batches.logged)
+    assert batches.batch(Limits(files=1)) is not None
+    assert told(batches) == {"backlogSplits": 1, "backlogBytes": 3000}
+
+
+def test_a_sequence_tells_its_rows_unless_it_never_ends() -> None:
+    bounded = Batches(SequenceEnumerator, EchoReader, {"end": "100", "rowsPerSplit": "30", "numSplits": "2"})
+    bounded.batch()
+    assert told(bounded) == {"backlogSplits": 2, "backlogRows": 40, "backlogBytes": 320}
+    endless = Batches(SequenceEnumerator, EchoReader, {"rowsPerSplit": "30"})
+    endless.batch()
+    assert told(endless) == {"backlogSplits": 1}
+
+
+def test_splits_that_a_limit_puts_off_wait_though_the_enumerator_does_not_know_them() -> None:
+    batches = Batches(Shelf, EchoReader)
+    batches.enumerator().shelf.extend(Item(split_id=name, rows=5) for name in "abc")
+    batches.batch(Limits(rows=7))
+    assert told(batches)["backlogSplits"] == 1
+    assert "backlogRows" not in told(batches)  # a Shelf does not tell what is still on it
+
+
+class Boasting(Shelf):
+    def backlog(self, live: Sequence[Item]) -> Any:
+        return 17
+
+
+def test_a_backlog_of_another_type_is_refused_by_name() -> None:
+    batches = Batches(Boasting, EchoReader)
+    batches.shelve("a")
+    with pytest.raises(ContractError, match="backlog of Boasting returned a int"):
+        batches.batch()
+
+
+def test_a_listener_and_watch_show_the_same_backlog(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.limits = Limits(files=2)
+    query.land("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
+    query.batch(now_ms=1_000)
+    size = sum((tmp_path / "landing" / f"{name}.txt").stat().st_size for name in "cde")
+    (frame,) = Watcher(place=Place(location=str(query.checkpoint))).frames(NOON)
+    assert (frame.backlog, frame.backlog_rows, frame.backlog_bytes) == (3, None, size)
+
+
+def progress_of(batches: Batches) -> Any:
+    source = {"startOffset": None, "endOffset": batches.logged, "latestOffset": batches.holder.report()}
+    (found,) = read_progress(
+        {
+            "id": "q",
+            "batchId": 0,
+            "timestamp": "2026-01-01T00:00:00Z",
+            "batchDuration": 1,
+            "sources": [source],
+        }
+    ).sources
+    return found
+
+
+def test_progress_knows_rows_and_time_and_takes_none_of_it_for_an_authors_gauge() -> None:
+    batches = Batches(TimedTopic, EchoReader)
+    batches.batch(Limits(rows=200))
+    found = progress_of(batches)
+    assert (found.backlog_splits, found.backlog_rows, found.backlog_bytes) == (2, 10_192, None)
+    assert found.oldest_event_time == NOON
+    assert dict(found.gauges) == {}

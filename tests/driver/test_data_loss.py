@@ -1,0 +1,323 @@
+"""Data that is gone before it was read: it stops the query, or is counted, listed and logged (R12)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from flip27_source import (
+    BoundedRange,
+    Budget,
+    DiscoveringEnumerator,
+    Discovery,
+    Options,
+    Progress,
+    SplitEnumerator,
+    SplitReader,
+    YieldsProgress,
+)
+from flip27_source.coordination.data_losses import LOSSES_KEPT
+from flip27_source.enumerator import Boundedness
+from flip27_source.errors import DataLossError, StateLocationError
+from flip27_source.metrics.progress import read_progress
+from flip27_source.source_options import CORE_OPTIONS
+from tests.driver.batches import Batches
+from tests.state_tables.test_views import rows as rows_of_view
+from tests.toy_sources import Item, Shelf, holder_of, source_of
+
+REPORT = {"onDataLoss": "report"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """A part of a log: from ``start`` up to ``end``, or without an end."""
+
+    split_id: str
+    start: int = 0
+    end: int | None = None
+
+
+class Log:
+    """A log whose retention takes what lies before ``earliest``."""
+
+    earliest = 0
+    latest = 0
+
+
+@pytest.fixture(autouse=True)
+def _new_log() -> None:
+    Log.earliest = Log.latest = 0
+
+
+class LogEnumerator(SplitEnumerator[Offsets]):
+    """One split without an end, which is cut for each batch."""
+
+    def __init__(self, context: Any, options: Options, state: bool | None = None) -> None:
+        super().__init__(context, options, state)
+        self.is_assigned = bool(state)
+
+    def start(self) -> None:
+        pass
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if not self.is_assigned:
+            self.context.assign_split(Offsets(split_id="log"))
+            self.is_assigned = True
+
+    def add_splits_back(self, splits: Sequence[Offsets], subtask_id: int) -> None:
+        raise AssertionError("nothing comes back")
+
+    def snapshot_state(self, checkpoint_id: int) -> bool:
+        return self.is_assigned
+
+    def bound_split(self, split: Offsets, budget: Budget) -> BoundedRange[Offsets] | None:
+        start = split.start
+        if start < Log.earliest:
+            self.context.report_data_loss(
+                f"offsets {start} to {Log.earliest - 1} have expired", split_id=split.split_id
+            )
+            start = Log.earliest
+        if start == Log.latest:
+            return None
+        return BoundedRange(
+            read=replace(split, start=start, end=Log.latest), rest=replace(split, start=Log.latest)
+        )
+
+
+class LogReader(SplitReader[Offsets]):
+    """The offsets themselves; those that retention took between planning and reading are gone."""
+
+    def read(self, split: Offsets) -> Iterator[tuple[int]]:
+        start = split.start
+        if start < Log.earliest:
+            self.context.report_data_loss(
+                f"offsets {start} to {Log.earliest - 1} have expired", split_id=split.split_id
+            )
+            start = Log.earliest
+        yield from ((offset,) for offset in range(start, split.end or 0))
+
+
+def losses(batches: Batches) -> list[tuple[int, str | None, str]]:
+    return [(loss.checkpoint_id, loss.split_id, loss.what) for loss in batches.snapshot().ledger.losses]
+
+
+def test_every_source_has_the_option_and_stops_by_default() -> None:
+    (option,) = [option for option in CORE_OPTIONS if option.name == "onDataLoss"]
+    assert option.default == "fail"
+
+
+def test_expired_data_that_the_enumerator_finds_stops_the_query_with_the_way_to_go_on() -> None:
+    batches = Batches(LogEnumerator, LogReader)
+    Log.latest = 3
+    assert batches.batch() == [0, 1, 2]
+    Log.earliest, Log.latest = 5, 8
+    with pytest.raises(
+        DataLossError, match=r"(?s)split 'log': offsets 3 to 4 have expired.*onDataLoss=report"
+    ):
+        batches.trigger()
+    batches.restart()
+    with pytest.raises(DataLossError):
+        batches.trigger()
+
+
+def test_reported_loss_is_counted_once_listed_and_logged_and_the_query_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    batches = Batches(LogEnumerator, LogReader, REPORT)
+    Log.latest = 3
+    assert batches.batch() == [0, 1, 2]
+    Log.earliest, Log.latest = 5, 8
+    with caplog.at_level(logging.WARNING, "flip27_source"):
+        assert batches.batch() == [5, 6, 7]
+    assert caplog.text.count("split 'log': offsets 3 to 4 have expired") == 1
+    assert losses(batches) == [(2, "log", "offsets 3 to 4 have expired")]
+    assert batches.logged["summary"]["dataLosses"] == 1
+    batches.restart()
+    Log.latest = 9
+    assert batches.batch() == [8]
+    assert losses(batches) == [(2, "log", "offsets 3 to 4 have expired")]
+    assert (batches.holder.report() or {})["dataLosses"] == 1
+    assert [row["data_losses"] for row in rows_of_view("checkpoints", batches)] == [0, 1, 1]
+    (row,) = rows_of_view("losses", batches)
+    assert (row["checkpoint_id"], row["split_id"], row["what"]) == (2, "log", "offsets 3 to 4 have expired")
+
+
+def test_a_loss_that_bound_split_finds_while_nothing_can_be_read_is_counted_once() -> None:
+    batches = Batches(LogEnumerator, LogReader, REPORT)
+    Log.latest = 3
+    batches.batch()
+    Log.earliest = Log.latest = 5
+    assert batches.batch() is None
+    assert batches.batch() is None
+    assert (batches.holder.report() or {})["dataLosses"] == 1
+    Log.latest = 6
+    assert batches.batch() == [5]
+    assert len(losses(batches)) == 1
+
+
+def test_a_loss_that_the_reader_finds_is_in_its_report_and_counted_when_the_batch_is_complete() -> None:
+    batches = Batches(LogEnumerator, LogReader, REPORT)
+    Log.latest = 6
+    assert batches.trigger()
+    Log.earliest = 4
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == [4, 5]
+    assert batches.attempt(task, 1) == [4, 5]
+    batches.commit()
+    Log.latest = 7
+    batches.restart()
+    assert batches.batch() == [6]
+    assert losses(batches) == [(1, "log", "offsets 0 to 3 have expired")]
+
+
+def test_a_loss_that_the_reader_finds_fails_its_task_by_default() -> None:
+    batches = Batches(LogEnumerator, LogReader)
+    Log.latest = 6
+    assert batches.trigger()
+    Log.earliest = 4
+    with pytest.raises(DataLossError, match="split 'log': offsets 0 to 3 have expired"):
+        batches.batch()
+
+
+class GoneReader(SplitReader[Item]):
+    """The split ``gone`` is gone as a whole."""
+
+    def read(self, split: Item) -> Iterator[tuple[str]]:
+        yield (split.split_id,)
+        if split.split_id == "gone":
+            raise DataLossError("table gone was dropped", remedy="make it anew")
+
+
+def test_a_split_that_is_gone_as_a_whole_is_left_out_with_all_of_its_rows() -> None:
+    batches = Batches(Shelf, GoneReader, REPORT)
+    batches.shelve("a", "gone", "b")
+    assert sorted(batches.batch() or []) == ["a", "b"]
+    batches.shelve("c")
+    assert batches.batch() == ["c"]
+    assert losses(batches) == [(1, "gone", "table gone was dropped")]
+    ledger = batches.snapshot().ledger
+    assert ([item.split.split_id for item in ledger.ignored], ledger.finished) == (["gone"], 3)
+
+
+def test_the_option_for_loss_goes_before_the_one_for_all_errors() -> None:
+    batches = Batches(Shelf, GoneReader, {**REPORT, "onSplitError": "quarantine"})
+    batches.shelve("gone")
+    assert batches.batch() == []
+    batches.shelve("a")
+    batches.batch()
+    assert (batches.quarantined(), len(losses(batches))) == ([], 1)
+
+
+class PagesReader(YieldsProgress, SplitReader[Offsets]):
+    """The log by pages: where the position has expired it goes on at the earliest offset."""
+
+    def read(self, split: Offsets) -> Iterator[Any]:
+        start = split.start
+        if start < Log.earliest:
+            self.context.report_data_loss(
+                f"offsets {start} to {Log.earliest - 1} have expired", split_id=split.split_id
+            )
+            start = Log.earliest
+        for offset in range(start, Log.latest):
+            yield (offset,)
+            yield Progress(replace(split, start=offset + 1))
+
+
+class WholeLog(LogEnumerator):
+    """The split is handed out as it is: the reader says where a batch ends."""
+
+    bound_split = SplitEnumerator.bound_split
+
+
+def test_a_reader_of_pages_goes_on_behind_what_has_expired() -> None:
+    batches = Batches(WholeLog, PagesReader, {**REPORT, "pollInterval": "0s"})
+    Log.latest = 2
+    assert batches.batch() == [0, 1]
+    Log.earliest, Log.latest = 4, 6
+    assert batches.batch() == [4, 5]
+    Log.latest = 7
+    batches.restart()
+    assert batches.batch() == [6]
+    assert losses(batches) == [(2, "log", "offsets 2 to 3 have expired")]
+
+
+class Tables(DiscoveringEnumerator[Item]):
+    """Tables that are found on the thread of discovery; one was made anew."""
+
+    def discover(self, position: int | None) -> Discovery[Item, int]:
+        if position == 1:
+            self.context.report_data_loss("table orders was made anew", remedy="restore the table")
+        found = position or 0
+        return Discovery([Item(split_id=f"part-{found}")] if found < 3 else [], min(found + 1, 3))
+
+
+def drained(options: dict[str, str]) -> Batches:
+    """Rounds of discovery until three parts were read; a run to the end has one round each."""
+    batches = Batches(Tables, EchoItems, options, boundedness=Boundedness.BOUNDED)
+    for _ in range(3):
+        batches.restart()
+        batches.batch()
+    return batches
+
+
+class EchoItems(SplitReader[Item]):
+    def read(self, split: Item) -> Iterator[tuple[str]]:
+        yield (split.split_id,)
+
+
+def test_discovery_reports_loss_from_its_thread() -> None:
+    batches = drained(REPORT)
+    assert losses(batches) == [(2, None, "table orders was made anew")]
+
+
+def test_discovery_that_finds_loss_is_not_tried_again_and_says_what_is_lost() -> None:
+    with pytest.raises(DataLossError, match=r"(?s)table orders was made anew.*restore the table"):
+        drained({"discoveryRetries": "9"})
+
+
+class Forgetful(SplitEnumerator[Item]):
+    """Tells of as many losses as it is asked to."""
+
+    def start(self) -> None:
+        for number in range(LOSSES_KEPT + 5):
+            self.context.report_data_loss(f"day {number} has expired")
+        self.context.assign_split(Item(split_id="a"))
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        pass
+
+    def add_splits_back(self, splits: Sequence[Item], subtask_id: int) -> None:
+        pass
+
+    def snapshot_state(self, checkpoint_id: int) -> int:
+        return 1
+
+
+def test_the_last_of_very_many_losses_are_listed_and_all_are_counted() -> None:
+    batches = Batches(Forgetful, EchoItems, REPORT)
+    batches.batch()
+    assert batches.logged["summary"]["dataLosses"] == LOSSES_KEPT + 5
+    assert [what for _, _, what in losses(batches)][-1] == f"day {LOSSES_KEPT + 4} has expired"
+    assert len(losses(batches)) == LOSSES_KEPT
+
+
+def test_a_listener_of_the_query_is_told_how_often_data_was_lost() -> None:
+    batches = Batches(Forgetful, EchoItems, REPORT)
+    batches.batch()
+    source = {"startOffset": None, "endOffset": batches.logged, "latestOffset": batches.holder.report()}
+    progress = {
+        "id": "q", "batchId": 0, "timestamp": "2026-01-01T00:00:00Z", "batchDuration": 1, "sources": [source],
+    }  # fmt: skip
+    (told,) = read_progress(progress).sources
+    assert told.data_losses == LOSSES_KEPT + 5
+    assert "dataLosses" not in told.gauges
+
+
+def test_losing_data_quietly_needs_a_place_to_tell_it() -> None:
+    """Tasks report what they could not read any more, as with every option that leaves data out."""
+    with pytest.raises(StateLocationError, match="option stateLocation is not set"):
+        holder_of(source_of(Shelf, REPORT))
