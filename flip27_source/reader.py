@@ -151,6 +151,9 @@ class SplitReader(ABC, Generic[SplitT]):
     options: ClassVar[tuple[Option[Any], ...]] = ()
     event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
     """Events it takes; from the annotation of ``handle_source_event`` when None."""
+    repeatable: ClassVar[bool] = True
+    """Whether a split gives the same rows when it is read again. False where rows may change meanwhile, as
+    those of a table do: a repeated task may then read fresher ones, and is not stopped for it."""
     ignored_by: ClassVar[tuple[str, ...]] = ()
     """Names of the boolean options, its own or the enumerator's, that leave out splits which cannot be
     read; which errors each stands for is what ``SplitReadError.ignored_by`` says."""

@@ -48,6 +48,11 @@ class Source:
     options: Options
 
     @property
+    def is_repeatable(self) -> bool:
+        """Whether its splits give the same rows when they are read again (R16)."""
+        return self.enumerator_type.repeatable and self.reader_type.repeatable
+
+    @property
     def description(self) -> str:
         """What people are shown: ``flip27[files orders s3://bucket/orders]``; no credentials."""
         uid = "" if self.uid == self.enumerator_name else self.uid

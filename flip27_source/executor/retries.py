@@ -119,15 +119,30 @@ class SubtaskAttempt:
         )
         if self._first is not None:
             check_same_ranges(report, self._first)
+            self._check_same_rows(report, self._first)
             return
         try:
-            self._storage.write(self._place, report)
+            self._check_same_rows(report, self._storage.write(self._place, report))
         except AttemptError:
             raise
         except StateError as error:
             if self._place.required:
                 raise
             _log.warning("the report of subtask %d could not be written: %s", report.subtask_id, error)
+
+    def _check_same_rows(self, mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
+        """Refuse a repeat that has read other rows than the report that counts, where rows repeat (R16)."""
+        if mine.metrics.rows == first.metrics.rows or not self._source.is_repeatable:
+            return
+        raise AttemptError(
+            f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} read "
+            f"{mine.metrics.rows} rows; the report of checkpoint {mine.checkpoint_id}, of attempt "
+            f"{first.metrics.attempt_number} on {first.metrics.host or 'another host'}, "
+            f"has {first.metrics.rows}",
+            remedy="its data has changed since: put it back as it was, and restart the query. A source whose "
+            "rows may change says repeatable = False in the class of its reader or enumerator; what is "
+            'guaranteed then is in the documentation, "Sources whose rows change"',
+        )
 
 
 def _store_of(source: Source) -> Store:

@@ -19,7 +19,7 @@ from ..snapshots.store import MemoryStore
 from ..source_options import ON_SPLIT_ERROR
 from .inline_environment import inline_environment
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
-from .source_run import SourceCheck, rows_of_splits
+from .source_run import SourceCheck, first_column, rows_of_splits
 from .spark_side import Row, rows_of
 from .steps import Crashed, Step, Victim
 from .tasks import Speculation
@@ -275,6 +275,43 @@ def _growth(check: SourceCheck) -> None:
         agree_in_any_order("rows when data is added, with crashes", engine.rows, everything.rows)
 
 
+def _updates(check: SourceCheck) -> None:
+    if check.update is None:
+        return
+    if check.given.resolve().is_repeatable:
+        raise TrivialInput(
+            "update changes rows, and the source says that its rows repeat: write repeatable = False in the "
+            "class of its reader or enumerator, or leave update out"
+        )
+    before = _fresh_rows(check)
+    for step in (Step.OFFSET_TOLD, Step.TASK_ENDED, Step.SINK_WRITTEN):
+        engine = check.engine()
+        engine.crash_at(step)
+        try:
+            engine.process_all_available()
+        except Crashed:
+            check.update()
+            engine.restart()
+        engine.process_all_available()
+        after = _fresh_rows(check)
+        if sorted(map(repr, after)) == sorted(map(repr, before)):
+            raise TrivialInput("update has changed no row: change at least one at every call")
+        what = f"after an update while a batch was run again from {step.name}"
+        found, wanted = ([check.key(row) for row in rows] for rows in (engine.rows, after))
+        agree_in_any_order(f"keys of rows {what}", found, wanted)
+        known = {repr(row) for row in (*before, *after)}
+        stray = [row for row in engine.rows if repr(row) not in known]
+        if stray:
+            raise Disagreement(f"rows {what} that the source has never had: {stray[:3]}")
+        before = after
+
+
+def _fresh_rows(check: SourceCheck) -> list[Row]:
+    engine = check.engine()
+    engine.process_all_available()
+    return engine.rows
+
+
 SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
     Law("an undisturbed run comes to rest and delivers what there is", _comes_to_rest),
     Law("every row exactly once, at any parallelism", _undisturbed),
@@ -294,6 +331,7 @@ SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
     Law("every row exactly once, when parallelism changes at restarts (S76)", _other_parallelism),
     Law("state inside the offsets does as well", _inline),
     Law("what is added is read exactly once", _growth),
+    Law("rows that change keep their keys, each once, when a batch is run again (R16)", _updates),
 )
 
 
@@ -305,6 +343,8 @@ def check_source(
     schema: pa.Schema | None = None,
     rows: Sequence[Row] | None = None,
     grow: Callable[[], object] | None = None,
+    update: Callable[[], object] | None = None,
+    key: Callable[[Row], Any] | None = None,
 ) -> None:
     """Check that a source delivers every row exactly once, whatever happens to it.
 
@@ -318,6 +358,9 @@ def check_source(
         schema: the columns; the reader's own when None.
         rows: what it has to deliver, in any order; what its splits hold when None.
         grow: adds rows; called some times, at the end.
+        update: changes rows that are there, and neither adds nor removes one; called some times, after that.
+            For a source with ``repeatable = False``.
+        key: what no update changes of a row, and tells it from all others; its first column by default.
 
     Raises:
         LawBroken: naming the law, with what was found.
@@ -325,4 +368,7 @@ def check_source(
         Flip27Error: the options cannot be used, with what to do.
     """
     given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
-    enforce(SOURCE_LAWS, SourceCheck(given=given, promised=rows, grow=grow))
+    enforce(
+        SOURCE_LAWS,
+        SourceCheck(given=given, promised=rows, grow=grow, update=update, key=key or first_column),
+    )

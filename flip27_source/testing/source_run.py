@@ -33,6 +33,11 @@ LIMITS = (
 )
 
 
+def first_column(row: Row) -> Any:
+    """What tells a row from others, where nothing else is said."""
+    return row[0]
+
+
 @dataclass(slots=True, kw_only=True)
 class SourceCheck:
     """What the laws of sources are checked on.
@@ -40,7 +45,7 @@ class SourceCheck:
     Attributes:
         given: the source, whole.
         promised: what it has to deliver, if that is known.
-        grow: adds data.
+        grow: adds data. update: changes rows that are there, ``key`` what no update changes of a row.
         engine_type: what it is run on.
         parted: the same with limits that make several batches of it.
         rows: what it holds.
@@ -50,6 +55,8 @@ class SourceCheck:
     given: SourceUnderTest
     promised: Sequence[Row] | None = None
     grow: Callable[[], object] | None = None
+    update: Callable[[], object] | None = None
+    key: Callable[[Row], Any] = first_column
     engine_type: type[MicroBatchEngine] = MicroBatchEngine
     parted: SourceUnderTest = field(init=False)
     rows: list[Row] = field(default_factory=list)

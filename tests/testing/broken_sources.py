@@ -33,6 +33,7 @@ class Broken:
     engine: type[MicroBatchEngine] = MicroBatchEngine
     promised: list[Any] | None = None
     grow: Callable[[], object] | None = None
+    update: Callable[[], object] | None = None
 
 
 class HandsOutTwoAtATime(Sound):
@@ -148,6 +149,33 @@ class IsAloneAmongDrivers(IsAloneAmongAttempts):
         return mine in self.reading
 
 
+VERSIONS: list[int] = []
+"""One entry for each update of the rows."""
+
+
+class ChangingReader(PieceReader):
+    """Gives fresher rows when it reads again: the key, 100 more with each update."""
+
+    repeatable = False
+
+    def read(self, split: Piece) -> Iterator[Any]:
+        for (key,) in super().read(split):
+            yield (key + 100 * len(VERSIONS),)
+
+
+class NotesTheVersion(Sound):
+    def look(self) -> list[Piece]:
+        return [replace(piece, row=len(VERSIONS)) for piece in super().look()]
+
+
+class LosesRowsThatHaveChanged(ChangingReader):
+    """Skips what has changed since it was found."""
+
+    def read(self, split: Piece) -> Iterator[Any]:
+        if split.row == len(VERSIONS):
+            yield from super().read(split)
+
+
 class LosesABatchWithoutData(MicroBatchEngine):
     def run_no_data_batch(self) -> None:
         super().run_no_data_batch()
@@ -205,5 +233,8 @@ BROKEN: dict[str, Broken] = {
     "state inside the offsets does as well": Broken(engine=NeedsAStore),
     "what is added is read exactly once": Broken(
         enumerator=FindsByCount, grow=lambda: FOUND.append(f"0{len(FOUND)}")
+    ),
+    "rows that change keep their keys, each once, when a batch is run again (R16)": Broken(
+        enumerator=NotesTheVersion, reader=LosesRowsThatHaveChanged, update=lambda: VERSIONS.append(1)
     ),
 }

@@ -31,7 +31,7 @@ from flip27_source.testing.source_run import SourceCheck
 from flip27_source.testing.under_test import SourceUnderTest
 from tests.testing.broken_enumerators import FOUND, Piece, Sound
 from tests.testing.broken_readers import PieceReader
-from tests.testing.broken_sources import BROKEN, EVERYTHING
+from tests.testing.broken_sources import BROKEN, EVERYTHING, VERSIONS, ChangingReader
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,11 @@ def _nothing_added() -> Iterator[None]:
     before = list(FOUND)
     yield
     FOUND[:] = before
+    VERSIONS.clear()
+
+
+def key_of(row: tuple[int]) -> int:
+    return row[0] % 100
 
 
 @pytest.mark.parametrize("law", BROKEN)
@@ -48,11 +53,27 @@ def test_a_source_that_breaks_a_law_is_told_which(law: str) -> None:
         given=SourceUnderTest(enumerator=broken.enumerator, reader=broken.reader),
         promised=broken.promised,
         grow=broken.grow,
+        update=broken.update,
+        key=key_of,
         engine_type=broken.engine,
     )
     with pytest.raises(LawBroken) as caught:
         enforce(SOURCE_LAWS, check)
     assert caught.value.law == law
+
+
+def test_a_source_whose_rows_change_keeps_the_laws_when_it_says_so() -> None:
+    check_source(enumerator=Sound, reader=ChangingReader, update=lambda: VERSIONS.append(1), key=key_of)
+
+
+def test_a_source_that_says_its_rows_repeat_cannot_be_checked_with_updates() -> None:
+    with pytest.raises(TrivialInput, match="repeatable = False"):
+        check_source(enumerator=Sound, reader=PieceReader, update=lambda: VERSIONS.append(1))
+
+
+def test_an_update_that_changes_nothing_is_refused() -> None:
+    with pytest.raises(TrivialInput, match="update has changed no row"):
+        check_source(enumerator=Sound, reader=ChangingReader, update=lambda: None, key=key_of)
 
 
 def test_every_law_of_sources_is_seen_to_fail() -> None:
