@@ -1,6 +1,6 @@
 """flip27: FLIP-27 sources for Spark Structured Streaming, in Python.
 
-What authors of sources import is here; nothing here imports pyspark until it is needed.
+Authors of sources import from here; this module does not import pyspark until it is needed.
 """
 
 from ._version import __version__

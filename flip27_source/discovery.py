@@ -1,4 +1,4 @@
-"""DiscoveringEnumerator: the short way to an enumerator, one method.
+"""DiscoveringEnumerator: an enumerator that needs only one method.
 
 Pure: no pyspark, no I/O.
 """
@@ -33,11 +33,11 @@ PositionT = TypeVar("PositionT")
 
 @dataclass(frozen=True, slots=True)
 class Discovery(Generic[SplitT, PositionT]):
-    """What one round of discovery found.
+    """The result of one round of discovery.
 
     Attributes:
-        splits: new splits, in the order in which they shall be read.
-        position: what the next round needs to find only what is new; stored in the state.
+        splits: new splits, in the order in which they should be read.
+        position: a value from which the next round finds only new splits; stored in the state.
     """
 
     splits: Sequence[SplitT]
@@ -46,10 +46,10 @@ class Discovery(Generic[SplitT, PositionT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingPage:
-    """Splits that wait to be assigned: all of ``splits`` but the first ``taken``.
+    """Splits that wait to be assigned: all of ``splits`` except the first ``taken``.
 
     Attributes:
-        split_version: the version that the splits are stored in.
+        split_version: the version of the stored splits.
     """
 
     splits: Segment
@@ -59,22 +59,22 @@ class PendingPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveringState(Generic[PositionT]):
-    """State of a DiscoveringEnumerator: where discovery stands and what it found ahead."""
+    """State of a DiscoveringEnumerator: the position of discovery, and splits that wait."""
 
     position: PositionT
     pages: tuple[PendingPage, ...]
 
 
 class DiscoveringEnumerator(SplitEnumerator[SplitT]):
-    """An enumerator made of one method, :meth:`discover`.
+    """An enumerator that needs only one method, :meth:`discover`.
 
-    Discovery runs on a thread, every ``discoveryInterval``; in a bounded run once, at the start.
-    What it finds is queued, handed out in order, stored and restored here. ``discover`` must not
-    change what other methods read, except through the position it returns.
+    Discovery runs on a thread, every ``discoveryInterval``; in a bounded run once, at the start. This
+    class queues the splits, assigns them in order, and stores and restores them. ``discover`` must not
+    change values that other methods read, except through the position that it returns.
     """
 
     position_type: ClassVar[Any] = None
-    """Type of the position; taken from the annotation of ``discover`` when None."""
+    """Type of the position; None: the annotation of ``discover``."""
 
     def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
         super().__init__(context, options, state)
@@ -92,14 +92,14 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 
     @abstractmethod
     def discover(self, position: Any) -> Discovery[SplitT, Any]:
-        """Find what is new since ``position`` (None the first time). Runs on a thread.
+        """Find new splits since ``position`` (None the first time). Runs on a thread.
 
-        May raise: the round is tried again, up to ``discoveryRetries`` times in a row. What it returns
-        is checked at once: splits and a position that cannot be stored stop the query (ContractError).
+        It may raise: the round is retried, up to ``discoveryRetries`` times in a row. The result is checked
+        at once: splits or a position that cannot be stored stop the query (ContractError).
         """
 
     def start(self) -> None:
-        """Begin to discover."""
+        """Start discovery."""
         bounded = self.context.boundedness is Boundedness.BOUNDED
         self.context.call_async(
             self._discover_next,
@@ -109,7 +109,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         )
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Assign the split that was found first."""
+        """Assign the first split in the queue."""
         while self._pages:
             page = self._pages[0]
             if page.taken < len(page.splits):
@@ -123,7 +123,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         self._pages.appendleft(Page(list(splits)))
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
-        """The position, and each page of waiting splits as a segment that is written once."""
+        """The position, and each page of waiting splits as a segment, which is written once."""
         self._publish()
         self._pages = _merged(page for page in self._pages if page.left)
         pages = tuple(page.stored(self.split_version) for page in self._pages)
@@ -141,7 +141,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 
     @classmethod
     def splits_in(cls, state: Any) -> Sequence[SplitT]:
-        """What was found and is not handed out (``HoldsSplits``); nothing in a state of another kind."""
+        """Splits that were found and not assigned (``HoldsSplits``); empty for a state of another type."""
         if not isinstance(state, DiscoveringState):
             return []
         pages = map(cls._restored, state.pages)
@@ -151,7 +151,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     def without_splits(
         cls, state: DiscoveringState[Any], split_ids: Collection[str]
     ) -> DiscoveringState[Any]:
-        """The pages without these; the position of discovery stays, so it does not find them again."""
+        """The state without these splits; the position stays, so discovery does not find them again."""
         pages = []
         for stored in state.pages:
             page = cls._restored(stored)
@@ -162,8 +162,8 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 
     @classmethod
     def resolve_state_type(cls) -> Any:
-        """DiscoveringState of the position type."""
-        # A type made at run time, which static checkers cannot follow.
+        """DiscoveringState with the position type."""
+        # The type is created at run time, which static checkers cannot follow.
         generic: Any = DiscoveringState
         return generic[cls._resolve_position_type()]
 
@@ -175,7 +175,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 
     def _discover_next(self) -> Discovery[SplitT, Any]:
         found = self._checked_type(self._discovery())
-        # A generator is run here, on the thread, and before the position is taken to be reached.
+        # A generator runs here, on the thread, and before the position counts as reached.
         splits = list(self._iterated(found.splits))
         for split in splits:
             self._stored_splits.check_split(split)
@@ -188,9 +188,9 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         try:
             return self.discover(self._ahead)
         except TypeError as error:
-            # Python's own error of a call with wrong arguments: the author's class is to be mended.
+            # Python's own error for a call with wrong arguments: the author's class is wrong.
             if str(error).startswith(f"{Discovery.__name__}.__init__()"):
-                raise self._misused(f"made a Discovery that is not whole: {error}") from error
+                raise self._misused(f"created an incomplete Discovery: {error}") from error
             raise
 
     def _checked_type(self, found: Discovery[SplitT, Any]) -> Discovery[SplitT, Any]:
@@ -207,15 +207,15 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     def _misused(self, what: str) -> ContractError:
         return ContractError(
             f"discover of {type(self).__qualname__} {what}",
-            remedy="return Discovery(splits, position): a list of splits, and what the next round needs to "
-            "find only what is new",
+            remedy="return Discovery(splits, position): a list of splits, and a position from which the next "
+            "round finds only new splits",
         )
 
     @classmethod
     def with_splits_changed(
         cls, state: DiscoveringState[Any], change: Callable[[SplitT], SplitT]
     ) -> DiscoveringState[Any]:
-        """The same state with every split in it changed."""
+        """The state with ``change`` applied to every split."""
         pages = [cls._restored(page) for page in state.pages]
         changed = [Page([change(split) for split in page.splits[page.taken :]]) for page in pages]
         return replace(state, pages=tuple(page.stored(cls.split_version) for page in changed))
@@ -236,9 +236,9 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
             split: SplitT = msgspec.convert(upgraded, cls.resolve_split_type())
         except msgspec.ValidationError as error:
             raise ContractError(
-                f"upgrade_split of {cls.__qualname__} made what does not fit the type of "
-                f"its splits, of version {version}: {error} ({upgraded!r:.200})",
-                remedy="mend upgrade_split and restart the query; nothing was changed",
+                f"upgrade_split of {cls.__qualname__} returned a value for version {version} that does not "
+                f"match the type of its splits: {error} ({upgraded!r:.200})",
+                remedy="fix upgrade_split and restart the query; nothing was changed",
             ) from error
         stored_splits(cls).check_split(split)
         return split
@@ -250,8 +250,8 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
             known = error if isinstance(error, Flip27Error) else None
             raise DiscoveryError(
                 f"{type(self).__name__} could not discover splits: {error if known is None else known.what}",
-                remedy=f"{(known and known.remedy) or 'mend the cause'}; then restart the query: nothing is "
-                "lost; option discoveryRetries sets how many failures in a row are borne",
+                remedy=f"{(known and known.remedy) or 'fix the cause'}; then restart the query: nothing is "
+                "lost; option discoveryRetries sets how many failures in a row are retried",
             ) from error
         self._position = found.position
         if found.splits:
@@ -263,7 +263,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 
 
 class Page(Generic[SplitT]):
-    """Splits that were found together; ``segment`` once they are in a form to be stored."""
+    """Splits that were found together; ``segment`` is set once they are encoded for storage."""
 
     __slots__ = ("_counted", "_sizes", "segment", "splits", "taken")
 
@@ -305,11 +305,11 @@ def _without(whole: Backlog, part: Backlog) -> Backlog:
 
 
 def _merged(pages: Iterable[Page[SplitT]]) -> deque[Page[SplitT]]:
-    """The pages, small ones joined to their neighbours.
+    """The pages, with small pages merged into their neighbours.
 
-    A page is joined to the one before it unless that is at least twice as large. So there are
-    never more pages than the binary logarithm of the splits, and a split is written again a
-    like number of times at the most.
+    A page is merged into the page before it unless that one is at least twice as large. So the number of
+    pages never exceeds the binary logarithm of the number of splits, and neither does the number of times
+    that a split is written.
     """
     merged: deque[Page[SplitT]] = deque()
     for page in pages:

@@ -1,4 +1,4 @@
-"""The finding half of the contract: what runs in the coordinator, on the driver.
+"""The enumerator's half of the contract, which runs in the coordinator, on the driver.
 
 Pure: no pyspark, no I/O.
 """
@@ -24,13 +24,13 @@ ActionT = TypeVar("ActionT")
 
 
 class Boundedness(Enum):
-    """Whether the run of the query has an end (FLIP-27 Boundedness)."""
+    """Whether the run of the query is bounded (FLIP-27 Boundedness)."""
 
     BOUNDED = "bounded"
-    """A batch read or Trigger.AvailableNow: what exists when the run starts is the whole of it.
+    """A batch read or Trigger.AvailableNow: the run reads the data that exists when it starts.
 
-    It ends when the first round of each ``call_async`` is over and no subtask is assigned anything; no
-    reader waits for more, so nobody has to be told (FLIP-27's signalNoMoreSplits has no counterpart)."""
+    The run ends when the first round of each ``call_async`` has ended and no subtask is assigned a split. No
+    reader waits for more splits, so FLIP-27's signalNoMoreSplits has no counterpart."""
     CONTINUOUS_UNBOUNDED = "continuousUnbounded"
 
 
@@ -43,10 +43,10 @@ class ReaderInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often, and after what pauses, failed asynchronous work is tried again.
+    """How often, and after which pauses, failed asynchronous work is retried.
 
     Attributes:
-        retries: further tries after the first failure.
+        retries: maximum number of retries after the first failure.
         first_pause_s: pause before the first retry, in seconds; it doubles each time.
         longest_pause_s: upper bound of the pause, in seconds.
     """
@@ -56,13 +56,13 @@ class RetryPolicy:
     longest_pause_s: float = 60.0
 
     def pause_s(self, failures: int) -> float:
-        """The pause after so many failures in a row (1 or more)."""
+        """The pause after this number of failures in a row (1 or more)."""
         return float(min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 32)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a split may take of a batch's limits, in files, rows and bytes; None means no limit."""
+    """A split's share of a batch's limits, in files, rows and bytes; None means no limit."""
 
     files: int | None = None
     rows: int | None = None
@@ -71,11 +71,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedRange(Generic[SplitT]):
-    """An unbounded split, cut for one batch.
+    """An unbounded split, bounded for one batch.
 
     Attributes:
         read: the part that this batch reads.
-        rest: the split as it stands after that part; None when nothing will ever follow.
+        rest: the split after that part; None if the split is finished.
     """
 
     read: SplitT
@@ -130,7 +130,7 @@ class MetricGroup:
     gauges: dict[str, int | float] = field(default_factory=dict)
 
     def gauge(self, name: str, value: float) -> None:
-        """Set a gauge to its newest value."""
+        """Set a gauge."""
         self.gauges[name] = value
 
     def count(self, name: str, by: int = 1) -> None:
@@ -139,7 +139,7 @@ class MetricGroup:
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
-    """What an enumerator can do (FLIP-27 SplitEnumeratorContext).
+    """An enumerator's interface to the coordinator (FLIP-27 SplitEnumeratorContext).
 
     Every method is called on the coordinator's thread only, but for :meth:`report_data_loss`.
     """
@@ -147,7 +147,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     @property
     @abstractmethod
     def boundedness(self) -> Boundedness:
-        """Whether this run ends when what exists now has been read."""
+        """Whether this run ends when the data that exists now has been read."""
 
     @property
     @abstractmethod
@@ -157,7 +157,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     @property
     @abstractmethod
     def registered_readers(self) -> Mapping[int, ReaderInfo]:
-        """The readers that can be assigned to now, by subtask."""
+        """The readers that splits can be assigned to now, by subtask."""
 
     @property
     @abstractmethod
@@ -167,20 +167,20 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     @property
     @abstractmethod
     def metrics(self) -> MetricGroup:
-        """Where the enumerator publishes its numbers."""
+        """The enumerator's published numbers."""
 
     @abstractmethod
     def assign_split(self, split: SplitT, subtask_id: int | None = None) -> None:
-        """Hand a split out. From now on the coordinator owns it, not the enumerator.
+        """Assign a split. From now on the coordinator owns the split, not the enumerator.
 
         Args:
-            subtask_id: the subtask that reads it, in this batch and, where it goes on, in every later one.
-                None, which is best for nearly all sources: planning places it so that all subtasks of a
-                batch finish together.
+            subtask_id: the subtask that reads the split, in this batch and, if it continues, in every later
+                one. None is best for nearly all sources: planning then places the split so that all subtasks
+                of a batch finish at the same time.
         """
 
     def _assign_checked(self, split: SplitT, subtask_id: int | None = None) -> None:
-        """``assign_split`` of a split that was checked when it was found, and need not be once more."""
+        """``assign_split`` for a split that was already checked."""
         self.assign_split(split, subtask_id)
 
     @abstractmethod
@@ -198,28 +198,28 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     ) -> None:
         """Run ``work`` on a thread, then ``handler(result, error)`` on the coordinator.
 
-        ``work`` must not touch what coordinator code touches. With ``period_s`` it is run again,
-        so long after the end of the round before. A failed round is tried again as ``retry``
-        says, unless trying again cannot help (ContractError, damaged or missing state); then the
-        handler is given the error, and raising it fails the query. A run of the query does not
-        report "nothing new" before the first round of each call has ended.
+        ``work`` must not use objects that coordinator code uses. With ``period_s`` it runs again this many
+        seconds after the end of the previous round. ``retry`` sets how a failed round is retried, unless a
+        retry cannot succeed (ContractError, damaged or missing state); then the handler gets the error, and
+        raising it fails the query. A run of the query does not report "nothing new" before the first round
+        of each call has ended.
         """
 
     @abstractmethod
     def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
         """Send an event that reaches the subtask with its next batch, exactly once.
 
-        Events to one subtask arrive in the order they were sent, before the splits of the batch;
-        an event by itself makes a batch. The reader defines ``handle_source_event``.
+        Events to one subtask arrive in order, before the splits of the batch; an event alone is enough for
+        a batch. The reader defines ``handle_source_event``.
         """
 
     @abstractmethod
     def perform_after_completion(self, action: Any) -> None:
-        """Have :meth:`PerformsActions.perform` called with ``action`` once all so far is durable.
+        """Request a call of :meth:`PerformsActions.perform` once the present state is durable.
 
-        That is after the checkpoint that is being completed, where this is called from a
-        ``notify_...`` method or ``handle_source_event``; otherwise after the next one. The action
-        is stored in the state until it is done: it is performed at least once.
+        If this is called in a ``notify_...`` method or in ``handle_source_event``, the action is due after
+        the checkpoint that is being completed; otherwise after the next one. The action is stored in the
+        state until it is done: it is performed at least once.
         """
 
     @abstractmethod
@@ -241,14 +241,14 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
 
 class SplitEnumerator(ABC, Generic[SplitT]):
-    """Finds splits and hands them out (FLIP-27 SplitEnumerator).
+    """Finds splits and assigns them (FLIP-27 SplitEnumerator).
 
     One instance lives in the driver-side process of a query. All methods are called on one
-    thread. Everything needed to go on after a restart is in what :meth:`snapshot_state` returns:
-    a typed value (dataclass, list, str, ...) that is stored as JSON through its type.
-    Made with ``(context, options, state=None)``, of which it keeps ``self.context`` and, parsed,
-    ``self.options_given[MY_OPTION]``. In the class body ``options`` are those that it takes beside
-    those of every source, and ``default_reader`` is a reader's name or ``package.module:Class``.
+    thread. :meth:`snapshot_state` returns everything needed to continue after a restart: a typed
+    value (dataclass, list, str, ...) that is stored as JSON by its type.
+    The constructor takes ``(context, options, state=None)`` and sets ``self.context`` and
+    ``self.options_given[MY_OPTION]``. In the class body ``options`` are the enumerator's own options,
+    and ``default_reader`` is a reader's name or ``package.module:Class``.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = ()
@@ -258,11 +258,11 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     state_version: ClassVar[int] = 1
     split_version: ClassVar[int] = 1
     split_type: ClassVar[Any] = None
-    """Type of the splits; taken from the class's type argument when None."""
+    """Type of the splits; None: the class's type argument."""
     state_type: ClassVar[Any] = None
-    """Type of the state; taken from the annotation of ``snapshot_state`` when None."""
+    """Type of the state; None: the annotation of ``snapshot_state``."""
     event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
-    """Events it takes; from the annotation of ``handle_source_event`` when None."""
+    """Types of events that it takes; None: the annotation of ``handle_source_event``."""
 
     def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
         """``state`` is None on the very first start only. No I/O here: that belongs in start()."""
@@ -271,38 +271,38 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
     @abstractmethod
     def start(self) -> None:
-        """Called once, before anything else; the place for ``context.call_async``."""
+        """Called once, before all other methods; call ``context.call_async`` here."""
 
     @abstractmethod
     def handle_split_request(self, subtask_id: int) -> None:
-        """There is room in the batch: assign a split, or do nothing where there is none.
+        """The batch has room: assign a split, or do nothing if there is none.
 
-        Called for each subtask in turn until nothing is assigned. ``assign_split(split)`` leaves the place
-        to planning; with ``subtask_id`` the split stays with the subtask that asks.
+        Called for each subtask in turn until nothing is assigned. ``assign_split(split)`` lets planning
+        choose the subtask; with ``subtask_id`` the split stays with the requesting subtask.
         """
 
     @abstractmethod
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
-        """Splits that were assigned come back unread."""
+        """Take back assigned splits that were not read."""
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> Any:
-        """The state at this checkpoint. Assigned splits are not in it: the coordinator has them.
+        """The state at this checkpoint, without assigned splits, which the coordinator owns.
 
         The value must not change afterwards.
         """
 
     def wants_checkpoint(self) -> bool:
-        """Whether the state is to be stored though there is nothing to read: a start that must not move."""
+        """Whether to store the state even if there is nothing to read, such as a fixed start position."""
         return False
 
     def add_reader(self, subtask_id: int) -> None:
-        """A reader can be assigned to from now on."""
+        """From now on splits can be assigned to this reader."""
 
     def handle_source_event(self, subtask_id: int, event: Any) -> None:
-        """An event of a reader, after the checkpoint it was sent in is complete.
+        """Handle a reader's event, after the checkpoint in which it was sent is complete.
 
-        The annotation of ``event`` says which types it takes: ``event: PageSeen | Throttled``.
+        The annotation of ``event`` declares the accepted types: ``event: PageSeen | Throttled``.
         """
         raise ContractError(
             f"{type(self).__name__} got a {type(event).__name__} from subtask {subtask_id} but "
@@ -311,40 +311,40 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The batch of this checkpoint is done for good. May be told twice, or late."""
+        """The batch of this checkpoint is complete. May be called twice, or late."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint will never complete; an earlier one is gone back to."""
+        """The checkpoint will never complete; the source is reset to an earlier one."""
 
     @classmethod
     def wants_finished_splits(cls, options: Options) -> bool:
-        """Whether :meth:`notify_splits_finished` is called: by default where it is overridden.
+        """Whether :meth:`notify_splits_finished` is called: by default, if it is overridden.
 
-        It costs a restart the decoding of the last batch's plan.
+        If so, a restart must decode the last batch's plan.
         """
         return cls.notify_splits_finished is not SplitEnumerator.notify_splits_finished
 
     def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[SplitT]) -> None:
-        """These splits of the batch were read for good; before ``notify_checkpoint_complete``.
+        """These splits of the batch are finished; called before ``notify_checkpoint_complete``.
 
-        May be told again after a restart.
+        May be called again after a restart.
         """
 
     def subtask_reset(self, subtask_id: int, checkpoint_id: int) -> None:
-        """A subtask's first attempt failed and another did its work (OperatorCoordinator.subtaskReset).
+        """A subtask's first attempt failed and a later one succeeded (OperatorCoordinator.subtaskReset).
 
-        Told when the batch is complete, before its events, where subtasks report.
-        ``checkpoint_id`` is the checkpoint that the subtask went back to, 0 when there is none.
-        The splits need no care: the later attempt has read them.
+        Called when the batch is complete, before its events, if subtasks report. ``checkpoint_id`` is the
+        checkpoint that the subtask was reset to, 0 if there is none. The later attempt has read the splits,
+        so nothing needs to be done for them.
         """
 
     def bound_split(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
-        """Cut a split for this batch (for unbounded splits); None when it has nothing to read now.
+        """Bound a split for this batch (for unbounded splits); None if there is nothing to read now.
 
-        Called at every checkpoint for every live split, with its share of the batch's limits; and again,
-        for the same split, when it has used that up and others have left some of theirs, or when it
-        returned None and may have a step that is larger than its share. So it must not change anything:
-        the last answer counts. The default reads a split whole.
+        Called at every checkpoint for every live split, with its share of the batch's limits; and again for
+        the same split if it has used up its share and other splits have not, or if it returned None and its
+        smallest step may exceed its share. So it must have no side effects: the last result counts. The
+        default reads the whole split.
         """
         return BoundedRange(read=split, rest=None)
 
@@ -368,21 +368,21 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         return Backlog.of(size_of(cut.read) for cut in cuts if cut is not None)
 
     def close(self) -> None:
-        """The run ends; not called when the process is killed."""
+        """End the run; not called if the process is killed."""
 
     @classmethod
     def upgrade_state(cls, version: int, raw: Any) -> Any:
-        """Turn the JSON value of an older ``state_version`` into that of the current one."""
+        """Convert the JSON value of an older ``state_version`` to the current version."""
         raise _no_upgrade(cls, "state", version, cls.state_version)
 
     @classmethod
     def upgrade_split(cls, version: int, raw: Any) -> Any:
-        """Turn the JSON value of a split of an older ``split_version`` into the current form."""
+        """Convert the JSON value of a split of an older ``split_version`` to the current version."""
         raise _no_upgrade(cls, "split", version, cls.split_version)
 
     @classmethod
     def resolve_split_type(cls) -> Any:
-        """``split_type``, or the type argument given to SplitEnumerator."""
+        """``split_type``, or the type argument of SplitEnumerator."""
         if cls.split_type is not None:
             return cls.split_type
         found = type_argument_of(cls, SplitEnumerator)
@@ -396,7 +396,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
     @classmethod
     def resolve_event_types(cls) -> tuple[type[SourceEvent], ...]:
-        """``event_types``, or those that ``handle_source_event`` is annotated with."""
+        """``event_types``, or the types in the annotation of ``handle_source_event``."""
         return handled_events(cls, SplitEnumerator)
 
     @classmethod
@@ -408,28 +408,28 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
 
 class PerformsActions(ABC, Generic[ActionT]):
-    """Optional power of an enumerator: side effects once a checkpoint is complete (R7).
+    """Optional mix-in of an enumerator: side effects once a checkpoint is complete (R7).
 
-    To archive files, acknowledge messages, commit positions elsewhere. Actions are asked for with
-    ``context.perform_after_completion``; each is a value that can be stored as JSON.
+    Examples: archive files, acknowledge messages, commit positions elsewhere. An enumerator requests actions
+    with ``context.perform_after_completion``; each is a value that can be stored as JSON.
     """
 
     action_type: ClassVar[Any] = None
-    """Type of the actions; taken from the annotation of ``perform`` when None."""
+    """Type of the actions; None: the annotation of ``perform``."""
 
     @abstractmethod
     def perform(self, action: ActionT) -> None:
-        """Do it. Runs on a thread, beside others; must be idempotent: it may be done again.
+        """Perform an action. Runs on a thread, in parallel with others; must be idempotent.
 
-        Raising has it tried again at the next completion, up to ``maxActionAttempts`` times.
+        If it raises, it is tried again at the next completion, up to ``maxActionAttempts`` times.
         """
 
     @classmethod
     def concerned(cls, actions: Sequence[ActionT], split_ids: Collection[str]) -> Sequence[bool]:
         """For each action, whether it touches the data of one of these splits.
 
-        Asked when an edit has splits read again: such actions must not be performed any more. By
-        default that is said of all of them, as nothing is lost by doing less.
+        Called when an edit has splits read again: such actions must not be performed any more. The default
+        is True for all actions, because a skipped action loses no data.
         """
         return [True] * len(actions)
 
@@ -443,9 +443,9 @@ class PerformsActions(ABC, Generic[ActionT]):
 
 @runtime_checkable
 class HoldsSplits(Protocol):
-    """Optional power of an enumerator: its state tells which splits it has found and not handed out.
+    """Optional mix-in of an enumerator: its state contains the splits that it has found and not assigned.
 
-    Edits ask for it: a split that the enumerator holds can be skipped, and is not given out twice.
+    Edits use it: a split that the enumerator holds can be skipped, and is not assigned twice.
     """
 
     @classmethod
@@ -454,32 +454,32 @@ class HoldsSplits(Protocol):
 
     @classmethod
     def without_splits(cls, state: Any, split_ids: Collection[str]) -> Any:
-        """The same state without these; they stay known, so that discovery does not find them again."""
+        """The state without these splits; they stay known, so that discovery does not find them again."""
 
 
 @runtime_checkable
 class ForgetsSplits(Protocol):
-    """Optional power of an enumerator: its state can forget splits, so that discovery finds them again."""
+    """Optional mix-in of an enumerator: its state can forget splits, so that discovery finds them again."""
 
     @classmethod
     def forget_splits(
         cls, state: Any, split_ids: Collection[str], *, busy: Sequence[Any], options: Options
     ) -> tuple[Any, Mapping[str, str]]:
-        """The state that knows these splits no longer.
+        """The state without knowledge of these splits.
 
         Args:
-            busy: splits that are still to be read, or set aside: they must stay known.
+            busy: splits that are not read yet, or quarantined: they must stay known.
 
         Returns:
-            The state, and why those stay that are not forgotten, by split id.
+            The state, and the reasons for splits that are not forgotten, by split id.
 
         Raises:
-            EditError: this state cannot forget single splits, with the remedy.
+            EditError: this state cannot forget single splits.
         """
 
 
 def _no_upgrade(cls: type, what: str, version: int, current: int) -> ContractError:
     return ContractError(
-        f"{cls.__qualname__} is at {what} version {current} and the stored {what} is of version {version}",
+        f"{cls.__qualname__} has {what} version {current}, and the stored {what} has version {version}",
         remedy=f"define upgrade_{what}(version, raw) in {cls.__name__}",
     )

@@ -1,7 +1,7 @@
-"""Fixtures for the tests of a source; pytest finds them by itself where flip27-source is installed.
+"""Fixtures for the tests of a source; pytest finds them automatically if flip27-source is installed.
 
 ``flip27_engine`` and ``flip27_state_dir`` need no Spark. ``flip27_spark`` starts one session for all
-tests that ask for it. What they need is imported when they are: other tests do not wait for it.
+tests that use it. Modules are imported when a fixture is used, so other tests do not wait for them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def flip27_state_dir(tmp_path: Path) -> Path:
-    """A directory for ``stateLocation`` that does not exist yet; its own for each test."""
+    """A directory for ``stateLocation`` that does not exist yet; each test gets its own."""
     return tmp_path / "flip27-state"
 
 
 @pytest.fixture
 def flip27_engine() -> Iterator[Callable[..., MicroBatchEngine]]:
-    """Makes engines, ``flip27_engine(source, enumerator=..., reader=...)``, and stops them after the test."""
+    """Creates engines, ``flip27_engine(source, enumerator=..., reader=...)``; stops them after the test."""
     from .testing import MicroBatchEngine
 
     engines: list[MicroBatchEngine] = []
@@ -43,9 +43,9 @@ def flip27_engine() -> Iterator[Callable[..., MicroBatchEngine]]:
 
 @pytest.fixture(scope="session")
 def flip27_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local Spark session with two cores, in UTC, on loopback alone and without a UI.
+    """A local Spark session with two cores, in UTC, only on loopback and without a UI.
 
-    Its workers run in the interpreter of the tests. A session that is active already is used, and left.
+    Its workers run in the interpreter of the tests. A session that is already active is used and not stopped.
     """
     try:
         from pyspark.sql import SparkSession

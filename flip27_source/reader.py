@@ -1,4 +1,4 @@
-"""The reading half of the contract: what runs on the executors, once per split and batch.
+"""The reader's half of the contract, which runs on the executors, once per split and batch.
 
 Pure: no pyspark, no I/O.
 """
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Output: TypeAlias = "Iterator[pa.RecordBatch | tuple[Any, ...] | Progress[Any]]"
-"""What a reader yields: Arrow batches (fast), or tuples in schema order (not both)."""
+"""A reader's output: Arrow batches (fast), or tuples in schema order (not both)."""
 
 
 def _nowhere(event: SourceEvent) -> None:
     raise ContractError(
-        f"{type(event).__name__} was sent outside a batch: there is no coordinator to send it to",
+        f"{type(event).__name__} was sent outside a batch, where there is no coordinator",
         remedy="send events while a split is read",
     )
 
 
 def _no_savepoint(name: str) -> AbstractContextManager[BinaryIO]:
     raise ContractError(
-        f"a stream {name!r} was opened, and this checkpoint does not become a savepoint",
-        remedy="ask context.is_savepoint before",
+        f"a stream {name!r} was opened, but this checkpoint does not become a savepoint",
+        remedy="check context.is_savepoint first",
     )
 
 
@@ -47,7 +47,7 @@ def _fatal_loss(what: str, split_id: str | None, remedy: str | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReaderContext:
-    """What a reader is told before it reads (FLIP-27 SourceReaderContext).
+    """The context of a reader (FLIP-27 SourceReaderContext).
 
     Attributes:
         options: all options of the source.
@@ -58,10 +58,11 @@ class SourceReaderContext:
         subtask_id: number of this subtask within its batch, from 0.
         checkpoint_id: id of the checkpoint whose plan is being read.
         attempt_number: 0 for the first attempt of the task, then 1, 2, ...
-        end_positions: for readers that yield Progress, by split id: where another attempt of
-            this very subtask ended, None where it finished the split for good. This one must come
-            by the same position and ends there; a reader may use it to ask for no more than that.
-        is_savepoint: whether the checkpoint becomes a savepoint, to which the reader may add (FLINK-5777).
+        end_positions: for readers that yield Progress, by split id: where an earlier attempt of this
+            subtask ended, None if it finished the split. This attempt must pass the same position and
+            ends there; a reader may use it to request no more data than that.
+        is_savepoint: whether the checkpoint becomes a savepoint, to which the reader may add files
+            (FLINK-5777).
     """
 
     options: Options
@@ -119,18 +120,18 @@ class SourceReaderContext:
     def send_event_to_coordinator(self, event: SourceEvent) -> None:
         """Send an event to the enumerator (FLIP-27 sendSourceEventToCoordinator).
 
-        It is stored in the report of this subtask and reaches ``handle_source_event`` of the
-        enumerator exactly once, when the batch is complete, after the events of subtasks with
-        smaller numbers and in the order it was sent (FLINK-28639). Only for enumerators that
-        define ``handle_source_event``. In a batch read nothing follows, and it reaches nobody.
+        The event is stored in this subtask's report and reaches the enumerator's ``handle_source_event``
+        exactly once, when the batch is complete, in order and after the events of subtasks with smaller
+        numbers (FLINK-28639). Only for enumerators that define ``handle_source_event``. In a batch read
+        events are not delivered.
         """
         self.event_sender(event)
 
     def savepoint_stream(self, name: str) -> AbstractContextManager[BinaryIO]:
         """A file that the reader adds to the savepoint: ``readers/<subtask>/<name>`` in its directory.
 
-        To be used in a ``with`` statement, at the end of which the file is there, whole; where that is
-        left by an exception there is none. Another attempt writes the same file anew.
+        Use it in a ``with`` statement: at its end the complete file exists; after an exception there is no
+        file. Another attempt writes the same file again.
         """
         return self.savepoint_opener(name)
 
@@ -138,14 +139,14 @@ class SourceReaderContext:
 class SplitReader(ABC, Generic[SplitT]):
     """Reads splits (FLIP-27 SplitReader, as one generator instead of fetch loops).
 
-    Made without arguments, once per task. ``open`` is called first, then ``read`` for each split
+    Created without arguments, once per task. ``open`` is called first, then ``read`` for each split
     of the task in the order of the plan, then ``close``. A task may be killed at any time without
-    ``close``; the same splits may be read again by another attempt, which must yield the same
-    rows. A reader never writes anything that outlives it.
+    ``close``; another attempt may read the same splits again, and must yield the same rows. A reader
+    never writes anything that outlives it.
 
     Attributes:
         context: the SourceReaderContext, from ``open`` on.
-        options: class attribute, the Option values that the reader takes beside those of every source.
+        options: class attribute, the reader's own options as Option values.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = ()
@@ -155,28 +156,28 @@ class SplitReader(ABC, Generic[SplitT]):
     """Whether a split gives the same rows when it is read again. False where rows may change meanwhile, as
     those of a table do: a repeated task may then read fresher ones, and is not stopped for it."""
     ignored_by: ClassVar[tuple[str, ...]] = ()
-    """Names of the boolean options, its own or the enumerator's, that leave out splits which cannot be
-    read; which errors each stands for is what ``SplitReadError.ignored_by`` says."""
+    """Names of the boolean options, of the reader or the enumerator, that skip splits which cannot be read;
+    ``SplitReadError.ignored_by`` gives the option for each error."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema | None:
-        """The schema when the user gives none; None when the user has to give one.
+        """The schema if the user gives none; None if the user must give one.
 
         Runs in a planning process: no I/O.
         """
         return None
 
     def open(self, context: SourceReaderContext) -> None:
-        """Called once, before the first ``read``. The default keeps ``context``."""
+        """Called once, before the first ``read``. The default sets ``self.context``."""
         self.context = context
 
     def handle_source_event(self, event: Any) -> None:
-        """An event of the enumerator, after ``open`` and before the first ``read`` of the batch.
+        """Handle an event of the enumerator, after ``open`` and before the first ``read`` of the batch.
 
-        The annotation of ``event`` says which types it takes: ``event: Pause | Resume``.
+        The annotation of ``event`` declares the accepted types: ``event: Pause | Resume``.
         """
         raise ContractError(
-            f"{type(self).__name__} got a {type(event).__name__} and does not define handle_source_event",
+            f"{type(self).__name__} got a {type(event).__name__} but does not define handle_source_event",
             remedy="define handle_source_event, or do not send events to the readers",
         )
 
@@ -184,10 +185,10 @@ class SplitReader(ABC, Generic[SplitT]):
     def read(self, split: SplitT) -> Output:
         """Yield the rows of ``split``.
 
-        Batches of 64k to 256k rows are fastest. Batches are cast to ``context.schema`` where
-        they differ; it costs nothing where they do not. Raise SplitReadError (or anything) when
-        the split cannot be read: the task fails, and with it the batch; no row is delivered.
-        Raise ReturnSplit before the first row to give the split back to the enumerator.
+        Batches of 64k to 256k rows are fastest. Batches are cast to ``context.schema`` if they differ
+        from it; otherwise this costs nothing. Raise SplitReadError (or any error) if the split cannot be
+        read: the task fails, and with it the batch; no row is delivered. Raise ReturnSplit before the
+        first row to return the split to the enumerator.
         """
 
     def close(self) -> None:
@@ -195,40 +196,39 @@ class SplitReader(ABC, Generic[SplitT]):
 
     @classmethod
     def resolve_event_types(cls) -> tuple[type[SourceEvent], ...]:
-        """``event_types``, or those that ``handle_source_event`` is annotated with."""
+        """``event_types``, or the types in the annotation of ``handle_source_event``."""
         return handled_events(cls, SplitReader)
 
 
 class YieldsProgress:
-    """Optional power of a reader: only reading tells where a split's share of a batch ends.
+    """Optional mix-in of a reader: the reader bounds splits, because only it knows where a page ends.
 
-    For paged APIs and queues. ``read`` begins at the position that the split says, and yields a
-    :class:`Progress` after every page of rows. The batch ends at one of them: when its budget
-    (``maxRowsPerSplit``, ``maxBytesPerSplit``, ``maxSplitDuration``) is used up, or when ``read``
-    returns because there is nothing more for now; the split is then read again from there, at
-    once or after ``pollInterval``. ``Progress(None)`` says that it is finished for good; it tells
-    no position, so where a source may still grow, yield it only from a ``read`` without rows. Rows
-    after the last Progress are an error: nobody would know where to go on.
+    For paged APIs and queues. ``read`` starts at the position in the split, and yields a
+    :class:`Progress` after every page of rows. The split's share of the batch ends at a Progress: when
+    its budget (``maxRowsPerSplit``, ``maxBytesPerSplit``, ``maxSplitDuration``) is used up, or when
+    ``read`` returns because there is no more data for now; the split is then read again from there, at
+    once or after ``pollInterval``. ``Progress(None)`` means that the split is finished for good; it has
+    no position, so if a source may still grow, yield it only from a ``read`` without rows. Rows after the
+    last Progress are an error, because no position covers them.
 
-    Where a batch is repeated (a retried task, a restart after a crash), ``read`` is called with
-    the same split again, must yield the same rows, and is ended at the position where the first
-    attempt ended. So positions have to be reproducible: tokens that the server makes up anew at
-    every request are not.
+    If a batch is repeated (a retried task, a restart after a crash), ``read`` is called with the same
+    split again, must yield the same rows, and is stopped at the position where the first attempt ended.
+    So positions must be reproducible: tokens that the server generates for every request are not.
     """
 
 
 class ReadsTogether(ABC, Generic[SplitT]):
-    """Optional power of a reader: many splits in one go, where that is faster than one by one."""
+    """Optional mix-in of a reader: reads many splits together, which can be faster than one by one."""
 
     @abstractmethod
     def read_together(self, splits: Sequence[SplitT]) -> Output:
-        """Yield the rows of all ``splits`` of a task, in order; called instead of ``read``."""
+        """Yield the rows of all ``splits``, in order; called instead of ``read``."""
 
 
 class ReadsRanges(ABC):
-    """Optional power of a reader of files: it can read a part of a file, given as byte range."""
+    """Optional mix-in of a reader of files: it can read a byte range of a file."""
 
     @classmethod
     @abstractmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Whether this file can be cut into ranges that are read by different tasks."""
+        """Whether this file can be cut into ranges that different tasks read."""

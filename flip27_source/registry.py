@@ -1,6 +1,6 @@
-"""Names of enumerators and readers: built-in, entry points, ``package.module:Class``.
+"""Names of enumerators and readers: built-in names, entry points, ``package.module:Class``.
 
-Lazy: nothing is imported before it is asked for.
+Lazy: a class is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _WORD = {ENUMERATOR_GROUP: "enumerator", READER_GROUP: "reader"}
 
 
 def find_enumerator(name: str) -> type[SplitEnumerator[Any]]:
-    """The enumerator class of that name.
+    """The enumerator class with this name.
 
     Raises:
-        RegistryError: there is none, it cannot be imported, or it is no SplitEnumerator.
+        RegistryError: the name is unknown, the class cannot be imported, or is not a SplitEnumerator.
     """
     found: type[SplitEnumerator[Any]] = _find(ENUMERATOR_GROUP, name)
     return found
 
 
 def find_reader(name: str) -> type[SplitReader[Any]]:
-    """The reader class of that name; errors as for :func:`find_enumerator`."""
+    """The reader class with this name; errors as for :func:`find_enumerator`."""
     found: type[SplitReader[Any]] = _find(READER_GROUP, name)
     return found
 
@@ -66,7 +66,7 @@ def registered_names(group: str, *, distribution: str | None = None) -> list[str
     """Names that installed packages register in a group and that are not built in, sorted.
 
     Args:
-        distribution: only those of this package, by its name on PyPI, in any spelling.
+        distribution: only names of this package, by its name on PyPI, in any spelling.
     """
     found = {
         point.name
@@ -77,12 +77,12 @@ def registered_names(group: str, *, distribution: str | None = None) -> list[str
 
 
 def canonical_name(group: str, name: str | None) -> str | None:
-    """The one spelling of a built-in name, which is matched without regard to case."""
+    """The canonical spelling of a built-in name, which is case-insensitive."""
     return name.lower() if name is not None and name.lower() in _BUILT_IN[group] else name
 
 
 def _entry_points(**chosen: str) -> Any:
-    # Only here: it takes 15 ms of the start of every process, and no built-in name needs it.
+    # Imported here: the import takes 15 ms, and built-in names do not need it.
     from importlib.metadata import entry_points
 
     return entry_points(**chosen)
@@ -138,14 +138,14 @@ def _checked(group: str, name: str, found: Any) -> type[Any]:
     base = _BASE[group]
     if not isinstance(found, type) or not issubclass(found, base):
         raise RegistryError(
-            f"{_WORD[group]} {name!r} is {found!r}, which is no {base.__name__}",
+            f"{_WORD[group]} {name!r} is {found!r}, which is not a {base.__name__}",
             remedy=f"derive the class from flip27_source.{base.__name__}",
         )
     missing = sorted(getattr(found, "__abstractmethods__", ()))
     if missing:
         raise RegistryError(
-            f"{_WORD[group]} {name!r} cannot be made: {found.__qualname__} does not define "
+            f"{_WORD[group]} {name!r} cannot be created: {found.__qualname__} does not define "
             f"{', '.join(missing)}",
-            remedy="define what is missing in the class",
+            remedy="define the missing methods in the class",
         )
     return found

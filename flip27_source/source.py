@@ -1,4 +1,4 @@
-"""A source: an enumerator class, a reader class and options, checked and ready to run.
+"""A source: an enumerator class, a reader class and checked options.
 
 Pure: no pyspark, no I/O beyond importing the classes.
 """
@@ -33,10 +33,10 @@ from .source_options import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What ``format("flip27")`` with its options amounts to.
+    """The source that ``format("flip27")`` and its options describe.
 
     Attributes:
-        enumerator_name, reader_name: as given, or the class's own name for registered classes.
+        enumerator_name, reader_name: as given, or the class name for registered classes.
         uid: names the source within its state location.
     """
 
@@ -70,11 +70,11 @@ class Source:
         """Find the classes and check the options.
 
         Args:
-            raw_options: option names and texts, as Spark hands them over.
-            enumerator, reader: classes that are given rather than named by an option.
+            raw_options: option names and values, as Spark passes them.
+            enumerator, reader: registered classes, instead of names in options.
 
         Raises:
-            OptionError, RegistryError: with what to do.
+            OptionError, RegistryError: an option or a class is invalid.
         """
         names = {key.lower(): value for key, value in raw_options.items()}
         enumerator_name = names.get(ENUMERATOR.name)
@@ -89,7 +89,7 @@ class Source:
         if reader is None:
             if reader_name is None:
                 raise OptionError(
-                    f"option reader is not set, and {enumerator.__name__} has no reader of its own",
+                    f"option reader is not set, and {enumerator.__name__} has no default reader",
                     remedy='add .option("reader", "json"), or csv, parquet, text, binary, '
                     "package.module:Class",
                 )

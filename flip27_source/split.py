@@ -1,4 +1,4 @@
-"""What a split is: the unit of work that an enumerator finds and a reader reads.
+"""Splits: the unit of work that an enumerator finds and a reader reads.
 
 Pure: no pyspark, no I/O.
 """
@@ -11,13 +11,13 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSize:
-    """How much a split holds, as far as it is known before reading.
+    """The size of a split, as known before reading.
 
     Attributes:
         files: number of files; counts against ``maxFilesPerTrigger``.
-        rows: number of rows, or None when unknown; counts against ``maxRowsPerTrigger``.
-        bytes: number of bytes, or None when unknown; counts against ``maxBytesPerTrigger``
-            and is what planning balances.
+        rows: number of rows, None if unknown; counts against ``maxRowsPerTrigger``.
+        bytes: number of bytes, None if unknown; counts against ``maxBytesPerTrigger``, and
+            planning balances it.
     """
 
     files: int = 1
@@ -26,7 +26,7 @@ class SplitSize:
 
     @property
     def has_counts(self) -> bool:
-        """Whether all that is known are whole numbers, 0 or more."""
+        """Whether all known numbers are whole and at least 0."""
         files, rows, size = self.files, self.rows, self.bytes
         return (
             type(files) is int
@@ -40,11 +40,10 @@ class SplitSize:
 class SourceSplit(Protocol):
     """FLIP-27's SourceSplit: any frozen dataclass with a ``split_id``.
 
-    ``split_id`` identifies the split within its source for ever: two splits with one id are the
-    same split. A split may also have a ``size`` (a :class:`SplitSize`, attribute or property).
-    Splits are stored as JSON through their field types (msgspec), so every field has a type that
-    JSON can carry: str, int, float, bool, bytes, datetime, list, tuple, dict, dataclass, union
-    with None.
+    ``split_id`` identifies the split within its source for ever: two splits with the same id are
+    the same split. A split may also have a ``size`` (a :class:`SplitSize`, attribute or property).
+    Splits are stored as JSON by their field types (msgspec), so every field needs a type that JSON can
+    represent: str, int, float, bool, bytes, datetime, list, tuple, dict, dataclass, union with None.
     """
 
     @property
@@ -57,6 +56,6 @@ _UNKNOWN_SIZE = SplitSize()
 
 
 def size_of(split: SourceSplit) -> SplitSize:
-    """The split's ``size``, or one file of unknown rows and bytes when it has none."""
+    """The split's ``size``; without one, one file with unknown rows and bytes."""
     size = getattr(split, "size", None)
     return size if isinstance(size, SplitSize) else _UNKNOWN_SIZE

@@ -67,13 +67,13 @@ def test_a_malformed_name_is_refused_with_what_to_write(name: str) -> None:
     "name", ["json:dumps", "json:JSONDecoder", "flip27_source.readers.sequence:SequenceReader"]
 )
 def test_something_that_is_no_enumerator_is_refused(name: str) -> None:
-    with pytest.raises(RegistryError, match="which is no SplitEnumerator") as caught:
+    with pytest.raises(RegistryError, match="which is not a SplitEnumerator") as caught:
         find_enumerator(name)
     assert "derive the class from flip27_source.SplitEnumerator" in str(caught.value)
 
 
 def test_an_enumerator_is_no_reader() -> None:
-    with pytest.raises(RegistryError, match="which is no SplitReader"):
+    with pytest.raises(RegistryError, match="which is not a SplitReader"):
         find_reader("flip27_source.enumerators.files.enumerator:FilesEnumerator")
 
 

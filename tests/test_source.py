@@ -47,7 +47,9 @@ def test_without_an_enumerator_nothing_goes() -> None:
 
 
 def test_without_a_reader_and_an_enumerator_that_brings_one_nothing_goes() -> None:
-    with pytest.raises(OptionError, match="reader is not set, and FilesEnumerator has no reader") as caught:
+    with pytest.raises(
+        OptionError, match="reader is not set, and FilesEnumerator has no default reader"
+    ) as caught:
         Source.resolve({"enumerator": "files", "path": "/x"})
     assert 'add .option("reader", "json")' in str(caught.value)
 

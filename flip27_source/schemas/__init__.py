@@ -1,5 +1,5 @@
-"""Schemas: DDL and Arrow, and which schema a source has whose user gives none.
+"""Schemas: DDL and Arrow, and the schema of a source if the user gives none.
 
-Open `source_schema` first: the reader's own schema, the recorded one, or one that is found out. What is in
-the files of a format is for `readers` to say; nothing here opens a file of data.
+Open `source_schema` first: it chooses the reader's own schema, the recorded schema, or an inferred one.
+`readers` infer the schema of files of a format; this package does not open data files.
 """

@@ -1,6 +1,6 @@
-"""Columns as Spark's DDL writes them, ``id bigint, tags array<string>``, from and to Arrow schemas.
+"""Converts columns in Spark's DDL, ``id bigint, tags array<string>``, to Arrow schemas and back.
 
-Only what a reader is asked for: the types of columns, no tables. Pure: no pyspark, no I/O.
+Only column types, no tables. Pure: no pyspark, no I/O.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse_columns(ddl: str) -> pa.Schema:
-    """The columns of a DDL text; all may be null but those that say NOT NULL.
+    """The columns of a DDL text; columns are nullable unless they say NOT NULL.
 
     Raises:
-        ValueError: it is no list of columns; says where, and what is expected.
+        ValueError: the text is not a list of columns; the message says where, and what is expected.
     """
     parser = _Parser(ddl)
     fields = list(parser.fields(closed_by=""))
@@ -51,7 +51,7 @@ def parse_columns(ddl: str) -> pa.Schema:
     names = Counter(field.name.lower() for field in fields)
     for name, times in names.items():
         if times > 1:
-            raise ValueError(f"the column {name} is there twice")
+            raise ValueError(f"the column {name} is duplicated")
     return pa.schema(fields)
 
 
@@ -85,7 +85,7 @@ def _quoted(name: str) -> str:
 
 
 class _Parser:
-    """A parser with one token of foresight; an empty token is the end."""
+    """A parser with one token of lookahead; an empty token is the end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -109,7 +109,7 @@ class _Parser:
                     self.fail("a column")
 
     def fail(self, expected: str) -> NoReturn:
-        """Say what is expected instead of the current token."""
+        """Raise a ValueError that says what is expected instead of the current token."""
         found = repr(self._token) if self._token else "the end"
         raise ValueError(
             f"{expected} is expected at character {self._at} instead of {found}; columns are written as in "

@@ -1,7 +1,7 @@
-"""Finding out a schema where the user gives none: optional powers of an enumerator and of a reader.
+"""Schema inference if the user gives no schema: optional mix-ins of an enumerator and of a reader.
 
-Asked in a planning process, before there is a coordinator. What was found is recorded in the state
-location, so that a restart has the same schema. Pure: no pyspark, no I/O.
+They are called in a planning process, before there is a coordinator. The inferred schema is recorded in the
+state location, so that a restart uses the same schema. Pure: no pyspark, no I/O.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class FindsSchema(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSample(Generic[SplitT]):
-    """Some splits of a source, to find out a schema from.
+    """Some splits of a source, for inferring a schema.
 
     Attributes:
-        splits: those to look into.
-        folders: of files, every directory that holds some, sampled or not.
+        splits: the sampled splits.
+        folders: for files, every directory that contains files, sampled or not.
     """
 
     splits: tuple[SplitT, ...]
@@ -52,45 +52,45 @@ class SplitSample(Generic[SplitT]):
 
 
 class SamplesSplits(ABC, Generic[SplitT]):
-    """Optional power of an enumerator: it finds splits to look into without being started."""
+    """Optional mix-in of an enumerator: it finds sample splits without being started."""
 
     @classmethod
     @abstractmethod
     def sample_splits(cls, options: Options, count: int) -> SplitSample[SplitT]:
-        """At most ``count`` splits; the same ones as long as the source is the same.
+        """At most ``count`` splits; the same splits as long as the source does not change.
 
         Raises:
-            OptionError, DiscoveryError: the source cannot be looked at.
+            OptionError, DiscoveryError: the source cannot be read.
         """
 
 
 class InfersSchema(ABC, Generic[SplitT]):
-    """Optional power of a reader: it tells the schema of some splits."""
+    """Optional mix-in of a reader: it infers the schema of some splits."""
 
     @classmethod
     @abstractmethod
     def sample_size(cls, options: Options) -> int:
-        """How many splits it wants to look into."""
+        """The number of splits to sample."""
 
     @classmethod
     @abstractmethod
     def infer_schema(cls, sample: SplitSample[SplitT], options: Options) -> pa.Schema | None:
-        """The schema of the sample; None where it tells nothing.
+        """The schema of the sample; None if nothing can be inferred.
 
         Raises:
-            SplitReadError, SchemaError: a split cannot be read, or two do not go together.
+            SplitReadError, SchemaError: a split cannot be read, or two splits have incompatible schemas.
         """
 
     @classmethod
     def complete_schema(cls, inferred: pa.Schema | None, options: Options) -> pa.Schema | None:
-        """The schema of the DataFrame: ``inferred`` with what the options add; None where that is nothing."""
+        """The schema of the DataFrame: ``inferred`` plus columns from options; None if there are none."""
         return inferred
 
 
 def additions(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """What ``found`` has and ``schema`` has not: columns, and columns whose structs have more fields.
+    """Columns that only ``found`` has, and columns whose structs have more fields in ``found``.
 
-    Names are compared without regard to case; the types of what both have do not matter.
+    Names are case-insensitive; the types of common columns do not matter.
     """
     known = {field.name.lower(): field for field in schema}
     new = []
@@ -103,7 +103,7 @@ def additions(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
 
 
 def evolved(schema: pa.Schema, new: pa.Schema) -> pa.Schema:
-    """``schema`` with ``additions``: what it has stays in its place, new columns come last."""
+    """``schema`` with ``additions``: existing columns keep their places, new columns come last."""
     fields = {field.name.lower(): field for field in schema}
     for field in additions(schema, new):
         fields[field.name.lower()] = field

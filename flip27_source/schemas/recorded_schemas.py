@@ -1,7 +1,7 @@
-"""SchemaStorage: schemas that were found out, recorded in the state location for the next start.
+"""SchemaStorage: inferred schemas, recorded in the state location for the next start.
 
-Kept by uid beside the lineages, for a schema is asked for before there is a checkpoint. A version is
-created once and never replaced; the highest one counts. Two that start at once agree on the first.
+They are stored by uid beside the lineages, because a schema is needed before there is a checkpoint. A version
+is created once and never replaced; the highest version counts. Two concurrent starts agree on the first one.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ class SchemaStorage:
         self._uid = uid
 
     def newest(self) -> RecordedSchema | None:
-        """The schema that counts; None where none is recorded.
+        """The schema with the highest version; None if none is recorded.
 
         Raises:
-            CorruptStateError, IncompatibleStateError: it cannot be read.
+            CorruptStateError, IncompatibleStateError: the recorded schema cannot be read.
         """
         names = self._store.list(file_names.schema_folder(self._uid))
         versions = [version for name in names if (version := file_names.parse_schema(name)) is not None]
         return self._read(max(versions)) if versions else None
 
     def record(self, schema: pa.Schema, *, after: RecordedSchema | None = None) -> RecordedSchema:
-        """Record a schema as the version behind ``after``; what counts then, which may be another's."""
+        """Record a schema as the version after ``after``; return that version, maybe from another writer."""
         version = 1 if after is None else after.version + 1
         stored = StoredSchema(
             format=FORMAT,
@@ -80,8 +80,8 @@ class SchemaStorage:
             raise _unreadable(file, error) from error
         if stored.uid != self._uid:
             raise IncompatibleStateError(
-                f"the recorded schema {file} is of the source {stored.uid!r}, and this is {self._uid!r}",
-                remedy="give one of the two another uid that differs in letters or digits",
+                f"the recorded schema {file} belongs to source {stored.uid!r}, not to {self._uid!r}",
+                remedy="give one of the two sources another uid that differs in letters or digits",
             )
         fields = [
             pa.field(column.name, _type(file, column), nullable=not column.not_null)

@@ -1,7 +1,7 @@
-"""The schema of a source whose user gives none: the reader's own, the recorded one, or one found out.
+"""The schema of a source if the user gives none: the reader's own, the recorded one, or an inferred one.
 
-Runs in a planning process, and on executors that find new columns. Where nothing can be recorded, for
-want of a ``stateLocation``, the schema is found out anew at each start.
+Runs in a planning process, and on executors that find new columns. Without a ``stateLocation`` nothing can
+be recorded, and the schema is inferred at each start.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _log = logging.getLogger("flip27_source")
 
 
 def schema_of(source: Source) -> pa.Schema:
-    """The schema of the DataFrame, found out and recorded where that was not done before.
+    """The schema of the DataFrame, which is inferred and recorded at the first start.
 
     Raises:
-        SchemaError: there is nothing to find it out from; says what to do.
+        SchemaError: there is nothing to infer the schema from.
         Flip27Error: the source or the state location cannot be read.
     """
     own = source.reader_type.default_schema(source.options)
@@ -41,7 +41,7 @@ def schema_of(source: Source) -> pa.Schema:
     reader: Any = source.reader_type
     if not (issubclass(reader, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)):
         raise SchemaError(
-            f"reader {source.reader_name} needs a schema and none was given",
+            f"reader {source.reader_name} needs a schema, and no schema is set",
             remedy='add .schema("id long, name string, ...") before .load()',
         )
     storage = schema_storage(source)
@@ -50,9 +50,9 @@ def schema_of(source: Source) -> pa.Schema:
     schema = reader.complete_schema(inferred, source.options)
     if schema is None:
         raise SchemaError(
-            "no schema was given, and there is no file yet to find it out from",
+            "no schema is set, and there is no file yet to infer it from",
             remedy='add .schema("id long, name string, ...") before .load(), or '
-            '.option("schemaHints", ...) with what is known of it, or start when the first files are there',
+            '.option("schemaHints", ...) with the known columns, or start when the first files exist',
         )
     return schema
 
@@ -110,13 +110,13 @@ def _check_found(finder: type[FindsSchema], found: Any) -> None:
 
 
 def evolution_of_inferred(source: Source) -> dict[str, str]:
-    """What an option that is not set means where the schema was found out: a sample may miss columns."""
+    """The default of schemaEvolutionMode for an inferred schema, because a sample may miss columns."""
     name = "schemaEvolutionMode"
     return {name: "addNewColumns"} if source.options.get(name, "none") is None else {}
 
 
 def schema_storage(source: Source, store: Store | None = None) -> SchemaStorage | None:
-    """Where the schemas of a source are recorded; None where it has no state location."""
+    """The storage of a source's recorded schemas; None without a state location."""
     location = source.options[STATE_LOCATION]
     if store is None and location is not None:
         store = open_store(location, source.options.with_prefix("storage."))
@@ -124,9 +124,9 @@ def schema_storage(source: Source, store: Store | None = None) -> SchemaStorage 
 
 
 def with_new_columns(source: Source, error: NewColumnsError, store: Store | None = None) -> NewColumnsError:
-    """The error for the user, once the wider schema is recorded where the mode is addNewColumns.
+    """The error for the user; in mode addNewColumns the wider schema is recorded first.
 
-    Tasks of one batch may find different columns: each adds its own to what the others have recorded.
+    Tasks of one batch may find different columns: each adds its own to the recorded schema.
     """
     if source.options.get("schemaEvolutionMode") != "addNewColumns":
         return error
@@ -137,8 +137,8 @@ def with_new_columns(source: Source, error: NewColumnsError, store: Store | None
         return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
     version = _record_new(storage, parse_columns(error.columns))
     remedy = (
-        f"load the source and start the query again: they are recorded as version {version} of its schema. "
-        "No row of the batch was delivered, and the batch is read again with them"
+        f"load the source and start the query again: version {version} of its schema has the new columns. "
+        "No row of the batch was delivered, and the batch is read again with the new columns"
     )
     return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
 
@@ -149,7 +149,7 @@ def _record_new(storage: SchemaStorage, new: pa.Schema) -> int:
         wider = new if recorded is None else evolved(recorded.schema, new)
         if recorded is not None and wider == recorded.schema:
             return recorded.version
-        storage.record(wider, after=recorded)  # unless another task was first: then once more
+        storage.record(wider, after=recorded)  # if another task was first, the loop repeats
 
 
 def _inferred(source: Source, storage: SchemaStorage | None) -> pa.Schema | None:
@@ -167,13 +167,13 @@ def _inferred(source: Source, storage: SchemaStorage | None) -> pa.Schema | None
     if found is None or storage is None:
         return found
     recorded = storage.record(found)
-    _log.info("schema of source %s, found out from %d splits and recorded as version %d: %s",
+    _log.info("schema of source %s, inferred from %d splits and recorded as version %d: %s",
               source.uid, len(sample.splits), recorded.version, columns_text(recorded.schema))  # fmt: skip
     return recorded.schema
 
 
 def _readable(source: Source, splits: Iterable[Any]) -> Iterator[Any]:
-    """Those that can be looked into; the others are left out or set aside when their batch is read, too."""
+    """The splits that can be read; the others are also skipped or quarantined when their batch is read."""
     reader: Any = source.reader_type
     for split in splits:
         try:
@@ -181,6 +181,6 @@ def _readable(source: Source, splits: Iterable[Any]) -> Iterator[Any]:
         except SplitReadError as error:
             if SplitErrorPolicy.of(source).outcome(error) is None:
                 raise
-            _log.warning("split %s is not looked into for the schema: %s", split.split_id, error)
+            _log.warning("split %s is not used to infer the schema: %s", split.split_id, error)
         else:
             yield split

@@ -1,5 +1,5 @@
-"""Values of authors as JSON: splits, positions, states and events by the types that they declare.
+"""Authors' values as JSON: splits, positions, states and events, by their declared types.
 
-Open `stored_values` first: it refuses a value that would not come back as it was. Where the JSON is stored is
-no matter of this package.
+Open `stored_values` first: it refuses a value that could not be restored unchanged. This package does not
+store the JSON.
 """

@@ -1,4 +1,4 @@
-"""What the annotations of author classes say: types of splits, states and events.
+"""Reads the annotations of author classes: types of splits, states and events.
 
 Pure: no pyspark, no I/O.
 """
@@ -13,16 +13,16 @@ from ..events import SourceEvent
 
 
 def annotation_of(cls: type, method: str, name: str, attribute: str) -> Any:
-    """The annotation ``name`` of a method, from the nearest class that says more than Any.
+    """The annotation ``name`` of a method, from the nearest class whose annotation is not Any.
 
     Raises:
-        ContractError: the annotation names something that cannot be found.
+        ContractError: a name in the annotation cannot be resolved.
     """
     for klass in cls.__mro__:
         function = klass.__dict__.get(method)
         if function is None or name not in function.__annotations__:
             continue
-        # Only this annotation: the others may name what is not to be found where this runs.
+        # Only this annotation is resolved: names in the others may not exist where this runs.
         only = type("only", (), {"__annotations__": {name: function.__annotations__[name]}})
         try:
             found = get_type_hints(only, function.__globals__, dict(vars(klass)))[name]
@@ -37,7 +37,7 @@ def annotation_of(cls: type, method: str, name: str, attribute: str) -> Any:
 
 
 def type_argument_of(cls: type, base: type) -> type | None:
-    """The class that a subclass of ``base`` was given as its type argument; None where it was given none."""
+    """The class that is the type argument of a subclass of ``base``; None if there is none."""
     for klass in cls.__mro__:
         for generic in klass.__dict__.get("__orig_bases__", ()):
             origin = get_origin(generic)
@@ -49,10 +49,10 @@ def type_argument_of(cls: type, base: type) -> type | None:
 
 
 def handled_events(cls: type, base: type) -> tuple[type[SourceEvent], ...]:
-    """The events that ``cls`` takes, none when it leaves ``handle_source_event`` to ``base``.
+    """The events that ``cls`` takes; empty if it does not override ``handle_source_event`` of ``base``.
 
     Raises:
-        ContractError: the method is there and does not say which events it takes.
+        ContractError: the method exists, but its annotation does not declare the events.
     """
     given: tuple[Any, ...] | None = getattr(cls, "event_types", None)
     if given is None:
@@ -64,8 +64,8 @@ def handled_events(cls: type, base: type) -> tuple[type[SourceEvent], ...]:
     wrong = [item for item in given if not (isinstance(item, type) and issubclass(item, SourceEvent))]
     if wrong or SourceEvent in given or len(set(names)) < len(names):
         raise ContractError(
-            f"the events that {cls.__qualname__} takes cannot be told from {', '.join(names)}",
-            remedy="annotate the event of handle_source_event with subclasses of SourceEvent of "
+            f"the events that {cls.__qualname__} takes cannot be derived from {', '.join(names)}",
+            remedy="annotate the event of handle_source_event with subclasses of SourceEvent with "
             "different names (event: Pause | Resume), or set event_types = (Pause, Resume)",
         )
     return given

@@ -1,4 +1,4 @@
-"""Decoding stored JSON: what is damaged, or was made to do harm, is one kind of error. Pure."""
+"""Decodes stored JSON: damaged and malicious data raise the same kind of error. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def decode_json(data: Stored, kind: type[ValueT], dec_hook: Hook | None = None) 
 @overload
 def decode_json(data: Stored, kind: Any, dec_hook: Hook | None = None) -> Any: ...
 def decode_json(data: Stored, kind: Any = Any, dec_hook: Hook | None = None) -> Any:
-    """The value of some JSON.
+    """Decode JSON.
 
     Raises:
-        msgspec.MsgspecError: it is cut off, does not fit, or is nested deeper than the stack allows.
+        msgspec.MsgspecError: the data is truncated, does not match, or is nested too deep for the stack.
     """
     try:
         return msgspec.json.decode(data, type=kind, dec_hook=dec_hook)
@@ -31,10 +31,10 @@ def decode_json(data: Stored, kind: Any = Any, dec_hook: Hook | None = None) -> 
 
 
 def compact_json(data: bytes) -> bytes:
-    """The same JSON without blanks.
+    """The JSON without blanks.
 
     Raises:
-        msgspec.MsgspecError: as :func:`decode_json`.
+        msgspec.MsgspecError: as for :func:`decode_json`.
     """
     try:
         return msgspec.json.format(data, indent=-1)

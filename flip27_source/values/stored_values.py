@@ -1,9 +1,8 @@
-"""StoredValues: the values that authors hand over, and whether they come back from their stored form.
+"""StoredValues: checks that authors' values can be restored from their stored form.
 
-A value is stored as JSON through its declared type. JSON has no form for NaN, knows no difference between
-a tuple and a list, and says nothing of classes: so a value is accepted only where its JSON, read through
-the declared type, gives an equal value. Everything else is refused at the call that hands it over, before
-anything is written. Pure.
+A value is stored as JSON by its declared type. JSON has no NaN, no tuples and no classes, so a value is
+accepted only if its JSON, decoded with the declared type, gives an equal value. Other values are refused
+when the author's code passes them, before anything is written. Pure.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from ..reader import SplitReader
 
 _REMEDY = (
-    "use the types that the annotations declare, and only types that JSON can carry (str, int, float, bool, "
-    "bytes, datetime, list, tuple, dict with str keys, dataclass), or a Segment for bulk data; text has to "
-    "be Unicode, and JSON has no form for NaN and infinity"
+    "use the types that the annotations declare, and only types that JSON can represent (str, int, float, "
+    "bool, bytes, datetime, list, tuple, dict with str keys, dataclass), or a Segment for bulk data; text "
+    "must be Unicode, and JSON cannot represent NaN and infinity"
 )
 
 _LONGEST_INT_BITS = 63
@@ -39,9 +38,9 @@ class StoredValues:
     """Values of one declared type.
 
     Args:
-        declared: the type, as it is annotated.
-        what: what a value is called in messages, such as "a split of Orders".
-        holds_segments: whether a value may have a :class:`Segment` anywhere inside.
+        declared: the annotated type.
+        what: the name of a value in messages, such as "a split of Orders".
+        holds_segments: whether a value may contain a :class:`Segment`.
 
     Attributes:
         declared: as given.
@@ -63,32 +62,34 @@ class StoredValues:
             ) from error
 
     def check(self, value: Any) -> None:
-        """Refuse a value that would not come back as it is.
+        """Refuse a value that could not be restored unchanged.
 
         Raises:
-            ContractError: naming the field.
+            ContractError: the value cannot be stored; the message names the field.
         """
         if self._flat is None or not self._flat.has(value):
             self.encode(value, {})
 
     def check_split(self, split: Any) -> None:
-        """:meth:`check` of a split, and of its id.
+        """:meth:`check` for a split and its id.
 
         Raises:
-            ContractError: naming the field.
+            ContractError: the split cannot be stored; the message names the field.
         """
         self.check(split)
         split_id = getattr(split, "split_id", None)
         if not isinstance(split_id, str):
-            raise self._refused(split, f"$.split_id is {split_id!r:.200}, and the id of a split is a str")
+            raise self._refused(
+                split, f"$.split_id is {split_id!r:.200}, but the id of a split must be a str"
+            )
         if not is_unicode(split_id):
             raise self._refused(split, f"$.split_id is {split_id!r:.200}, which is not Unicode")
 
     def encode(self, value: Any, segments: dict[str, Segment]) -> bytes:
-        """The JSON of a value that comes back as it is; the segments inside are added to ``segments``.
+        """The JSON of a value; its segments are added to ``segments``.
 
         Raises:
-            ContractError: it would not come back; the message names the field.
+            ContractError: the value could not be restored unchanged; the message names the field.
         """
         try:
             data = self._encoded(value, segments)
@@ -107,7 +108,7 @@ class StoredValues:
             if self._holds_segments and isinstance(item, Segment):
                 segments[item.name] = item
                 return item.name
-            raise NotImplementedError(f"no form in JSON for a {type(item).__name__}")
+            raise NotImplementedError(f"JSON cannot represent a {type(item).__name__}")
 
         return msgspec.json.encode(value, enc_hook=collect, order="sorted")
 
@@ -127,12 +128,12 @@ class StoredValues:
 
 
 def stored_splits(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
-    """The splits that an enumerator hands out."""
+    """The splits of an enumerator."""
     return StoredValues(enumerator_type.resolve_split_type(), f"a split of {enumerator_type.__qualname__}")
 
 
 def stored_states(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
-    """What ``snapshot_state`` of an enumerator returns."""
+    """The states of an enumerator."""
     what = f"the state of {enumerator_type.__qualname__}"
     return StoredValues(enumerator_type.resolve_state_type(), what, holds_segments=True)
 
@@ -141,13 +142,13 @@ def stored_actions(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
     """The actions of an enumerator.
 
     Raises:
-        ContractError: the enumerator performs none.
+        ContractError: the enumerator does not perform actions.
     """
     from ..enumerator import PerformsActions
 
     if not issubclass(enumerator_type, PerformsActions):
         raise ContractError(
-            f"{enumerator_type.__qualname__} has actions and no method to perform them",
+            f"{enumerator_type.__qualname__} has actions, but no method to perform them",
             remedy=f"write class {enumerator_type.__name__}(PerformsActions[YourAction], ...) "
             "with a method perform",
         )
@@ -165,9 +166,9 @@ def stored_events(
 
 
 class _FlatClass:
-    """A dataclass whose fields are all scalars: what its values hold decides whether they can be stored.
+    """A dataclass with scalar fields only: a fast check of whether its values can be stored.
 
-    Most splits are of this kind, there may be millions, and to look at one costs less than its JSON.
+    Most splits are of this kind, there may be millions, and this check is cheaper than encoding JSON.
     """
 
     def __init__(self, kind: type, allowed: Mapping[str, frozenset[type]]) -> None:
@@ -178,11 +179,11 @@ class _FlatClass:
 
     @classmethod
     def of(cls, declared: Any) -> _FlatClass | None:
-        """None where the declared type is another one."""
+        """The class for a declared type; None if the type is not such a dataclass."""
         if not isinstance(declared, type) or not dataclasses.is_dataclass(declared):
             return None
         fields = dataclasses.fields(declared)
-        # attrgetter gives a tuple for two names or more.
+        # attrgetter returns a tuple only for two or more names.
         if len(fields) < 2 or hasattr(declared, "__post_init__") or not all(item.init for item in fields):
             return None
         try:
@@ -193,7 +194,7 @@ class _FlatClass:
         return cls(declared, allowed) if all(allowed.values()) else None
 
     def has(self, value: Any) -> bool:
-        """Whether it surely comes back from JSON; False says nothing."""
+        """Whether the value can surely be restored from JSON; False means unknown."""
         if type(value) is not self._kind:
             return False
         items = self._values(value)
@@ -223,13 +224,13 @@ def _places_of(kind: type, kinds: tuple[type, ...]) -> tuple[int, ...]:
 
 
 def _scalars_of(hint: Any) -> frozenset[type]:
-    """The scalar types that an annotation allows; empty where it allows anything else."""
+    """The scalar types that an annotation allows; empty if it allows other types too."""
     parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     return frozenset(parts) if SCALARS.issuperset(parts) else frozenset()
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has no surrogate that stands alone, which no encoding of Unicode can hold."""
+    """Whether a text contains no lone surrogate, which Unicode encodings cannot represent."""
     if text.isascii():
         return True
     try:

@@ -1,4 +1,4 @@
-"""Bodies of HTTP answers as they were before compression, in pieces that stay small. Pure: no I/O."""
+"""Decompresses bodies of HTTP responses, in small pieces. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ _COMPRESSIONS = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 class UnknownCodingError(ValueError):
-    """A body is encoded in a way that was not asked for; the text says how."""
+    """A body has an encoding that was not requested; the message names it."""
 
 
 class CutOffError(ValueError):
-    """A compressed body is not whole, or damaged; the text says what of it."""
+    """A compressed body is truncated or damaged; the message says which."""
 
 
 def decoded(pieces: Iterable[bytes], content_encoding: str, transfer_encoding: str = "") -> Iterator[bytes]:
-    """The body, unpacked where its headers say that it is packed.
+    """The body, decompressed if its headers declare compression.
 
     Raises:
-        UnknownCodingError: in another way than once, with gzip or zlib.
-        CutOffError: while it is read.
+        UnknownCodingError: the body is not compressed once with gzip or zlib.
+        CutOffError: the body is truncated or damaged; raised while it is read.
     """
     names = _names(content_encoding)
     others = [name for name in _names(transfer_encoding) if name != "chunked"]
     if others or len(names) > 1 or not _COMPRESSIONS.issuperset(names):
         raise UnknownCodingError(
-            f"the answer is encoded by {', '.join([*names, *others])}, which was not asked for"
+            f"the response is encoded with {', '.join([*names, *others])}, which was not requested"
         )
     return _inflated(pieces) if names else iter(pieces)
 
 
 def is_encoded(content_encoding: str) -> bool:
-    """Whether a body is not as its file is."""
+    """Whether a body differs from its file."""
     return bool(_names(content_encoding))
 
 
@@ -50,7 +50,7 @@ def _inflated(pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:
             rest = piece
             while rest:
-                if decoder is None or decoder.eof:  # a body may be several in a row
+                if decoder is None or decoder.eof:  # a body may consist of several compressed streams
                     decoder = zlib.decompressobj(_GZIP_OR_ZLIB)
                 data = decoder.decompress(rest, _PIECE_BYTES)
                 while data:
@@ -60,4 +60,4 @@ def _inflated(pieces: Iterable[bytes]) -> Iterator[bytes]:
     except zlib.error as error:
         raise CutOffError(f"the compressed body is damaged: {error}") from None
     if decoder is not None and not decoder.eof:
-        raise CutOffError("the compressed body is cut off")
+        raise CutOffError("the compressed body is truncated")

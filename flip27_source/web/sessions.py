@@ -1,8 +1,8 @@
-"""Sessions of aiohttp for files of web servers: one server each, and answers with a bound.
+"""aiohttp sessions for files on web servers: each connects to one server, and responses are bounded.
 
-fsspec makes the requests. What lives here is what it leaves open: its headers follow a redirect wherever
-that leads, and it takes an answer for what it asked for, however long it is.
-Imported with the first path of a web server: the package aiohttp need not be installed.
+fsspec makes the requests. This module closes two gaps: fsspec sends its headers to any server that a
+redirect leads to, and it accepts responses of any length.
+Imported with the first path of a web server, so the package aiohttp is optional.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _PIECE_BYTES = 1 << 16
 
 
 class AnswerRefusedError(Exception):
-    """An answer that is not what was asked for; the text says why, and what to do."""
+    """A response that does not match the request; the message says why, and what to do."""
 
 
 @functools.lru_cache(maxsize=128)
 def session_for(url: str) -> Callable[..., Any]:
-    """What makes a session that only connects to the server of ``url``; for fsspec's ``get_client``.
+    """A function that makes a session which only connects to the server of ``url``; for ``get_client``.
 
-    The same for the same server: fsspec tells its file systems apart by it.
+    It is the same object for the same server, because fsspec distinguishes its file systems by it.
     """
     return functools.partial(_session, URL(url).origin())
 
 
 async def _session(origin: URL, **given: Any) -> aiohttp.ClientSession:
-    given.pop("loop", None)  # the one that this runs in
+    given.pop("loop", None)  # the running loop
     headers = CIMultiDict({"Accept-Encoding": "identity"})
     headers.update(given.pop("headers", None) or {})
     return aiohttp.ClientSession(
@@ -55,7 +55,7 @@ async def _session(origin: URL, **given: Any) -> aiohttp.ClientSession:
 
 
 class _OneServer(aiohttp.TCPConnector):
-    """Connects to one server. Redirects come through here too, with the URL as it is used."""
+    """Connects to one server only. Redirects pass through here too, with their new URL."""
 
     def __init__(self, origin: URL) -> None:
         super().__init__()
@@ -64,17 +64,17 @@ class _OneServer(aiohttp.TCPConnector):
     async def connect(self, req: Any, *args: Any, **kwargs: Any) -> Any:
         if req.url.origin() != self._only:
             raise AnswerRefusedError(
-                f"the server redirects from {self._only} to {req.url.origin()}, and redirects to another "
-                "scheme, host or port are not followed: give the path as it is there, if it is to be trusted"
+                f"the server redirects from {self._only} to {req.url.origin()}, but redirects to another "
+                "scheme, host or port are not followed: use the URL on that server if you trust it"
             )
         return await super().connect(req, *args, **kwargs)
 
 
 class _Answer(aiohttp.ClientResponse):
-    """An answer of which no more is read than was asked for."""
+    """A response that is read no further than requested."""
 
     async def read(self) -> bytes:
-        """The body as it is sent; of a range no more than the range."""
+        """The body as sent; at most the requested range."""
         asked = _asked_range(self.request_info.headers.get("Range", ""))
         if asked is not None and self.status == HTTPStatus.PARTIAL_CONTENT:
             self._check_begins(asked[0])
@@ -87,7 +87,7 @@ class _Answer(aiohttp.ClientResponse):
             return found
         self.close()
         if asked is None:
-            raise AnswerRefusedError(f"the answer has no length, and more than {limit} bytes")
+            raise AnswerRefusedError(f"the response has no length, and more than {limit} bytes")
         return found[:limit]
 
     def _check_begins(self, asked: int) -> None:
@@ -95,11 +95,11 @@ class _Answer(aiohttp.ClientResponse):
         if start is not None and int(start[1]) != asked:
             self.close()
             raise AnswerRefusedError(
-                f"byte {asked} of the file and on was asked for, and byte {start[1]} and on came"
+                f"the range from byte {asked} was requested, but the response starts at byte {start[1]}"
             )
 
     async def text(self, encoding: str | None = None, errors: str = "strict") -> str:
-        """A page, unpacked: some servers compress pages whether they are asked to or not."""
+        """A page, decompressed: some servers compress pages even if that was not requested."""
         limit = _LARGEST_PAGE_BYTES
         sent = await self._read(limit + 1)
         found = bytearray()

@@ -123,7 +123,7 @@ def test_a_position_is_set_by_fields_of_the_split(flip27: CommandLine, tmp_path:
     assert said.lines[1][3] == 'continues at {"next":4,"split_id":"orders"}'
     assert source.batch() == ["e", "f"]
     wrong = flip27(*words, "--position", '{"nxt": 4}')
-    assert (wrong.code, "split orders has no position nxt" in wrong.err) == (1, True)
+    assert (wrong.code, "split orders has no position field nxt" in wrong.err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_an_action_asked_for_at_any_other_time_waits_for_the_next_checkpoint() -
 
 def test_actions_of_an_enumerator_that_performs_none_are_refused_when_they_are_asked_for() -> None:
     batches = Batches(Shelf, EchoReader)
-    with pytest.raises(ContractError, match="Shelf has actions and no method to perform them"):
+    with pytest.raises(ContractError, match="Shelf has actions, but no method to perform them"):
         batches.enumerator().context.perform_after_completion("x")
 
 

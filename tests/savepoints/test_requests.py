@@ -236,7 +236,7 @@ def test_a_stream_outside_of_a_savepoint_is_the_authors_mistake(tmp_path: Path) 
 
     FEEDS["asked"] = items("first")
     batches = on_disk(Feed, Always, tmp_path / "state", feed="asked")
-    with pytest.raises(ContractError, match=r"ask context\.is_savepoint before"):
+    with pytest.raises(ContractError, match=r"check context\.is_savepoint first"):
         batches.batch()
 
 

@@ -197,9 +197,7 @@ def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished_by_w
 
     made = query.create(the_tasks_cannot_write_there)
     assert (made.requested, made.checkpoint_id) == (False, 2)
-    assert any(
-        "the savepoint cannot be finished: subtask 0 could not add a.bin" in line for line in query.said
-    )
+    assert any("savepoint cannot be finished: subtask 0 could not add a.bin" in line for line in query.said)
 
 
 def test_a_query_that_does_not_come_to_a_batch_boundary_is_asked_no_longer(query: Query) -> None:

@@ -135,7 +135,7 @@ def test_a_damaged_record_is_refused_R11(tmp_path: Path, how: str) -> None:
 
 def test_a_reader_that_cannot_find_it_out_asks_for_the_schema() -> None:
     source = Source.resolve({}, enumerator=SequenceEnumerator, reader=EchoReader)
-    with pytest.raises(SchemaError, match="needs a schema and none was given"):
+    with pytest.raises(SchemaError, match="needs a schema, and no schema is set"):
         schema_of(source)
 
 
@@ -243,7 +243,7 @@ def test_columns_are_written_as_in_spark(ddl: str, canonical: str) -> None:
         ("a decimal(39)", "a precision up to 38"),
         ("a decimal(x)", "a whole number is expected at character 10"),
         ("a int not", "NULL is expected"),
-        ("a int, A string", "the column a is there twice"),
+        ("a int, A string", "the column a is duplicated"),
         (", a int", "the name of a column is expected at character 0"),
     ],
 )

@@ -369,7 +369,7 @@ def test_a_missing_upgrade_hook_is_an_error_that_names_it(what: str) -> None:
         state_version: ClassVar[int] = 2 if what == "state" else 1
         split_version: ClassVar[int] = 2 if what == "split" else 1
 
-    with pytest.raises(ContractError, match=f"the stored {what} is of version 1") as caught:
+    with pytest.raises(ContractError, match=f"the stored {what} has version 1") as caught:
         SnapshotCodec(Newer).decode(decode_document(DOCUMENT.data), _nothing)
     assert f"define upgrade_{what}(version, raw) in Newer" in str(caught.value)
 

@@ -93,7 +93,7 @@ def test_a_schema_that_is_not_given_is_found_out_and_recorded_nowhere(landing: P
     assert rows.num_rows == 3
     assert not (tmp_path / "state").exists()
     (empty := tmp_path / "empty").mkdir()
-    with pytest.raises(SchemaError, match="no schema was given, and there is no file yet"):
+    with pytest.raises(SchemaError, match="no schema is set, and there is no file yet"):
         run(files_of(empty))
 
 

@@ -190,7 +190,7 @@ def test_a_page_that_is_compressed_is_read_or_refused_and_never_taken_for_empty(
         if coding in ("gzip", "identity"):
             assert [path for path, _ in lister.files(recursive=False)] == [f"{server.url}/a.txt"]
         else:
-            with pytest.raises(ValueError, match=f"encoded by {coding}, which was not asked for"):
+            with pytest.raises(ValueError, match=f"encoded with {coding}, which was not requested"):
                 list(lister.files(recursive=False))
     assert b"Accept-Encoding: identity\r\n" in server.requests[0]
 
@@ -266,7 +266,7 @@ def test_another_part_of_a_file_than_the_one_that_was_asked_for_is_refused() -> 
     part = answer(b"0123456789", "Content-Range: bytes 10-19/100", status="206 Partial Content")
     with raw_server(says(part)) as server:
         split = FileSplit(path=f"{server.url}/a.txt", length=10, modified_us=0)
-        with pytest.raises(SplitReadError, match="byte 0 of the file and on was asked for, and byte 10"):
+        with pytest.raises(SplitReadError, match="the response starts at byte 10"):
             read_whole(split, NO_OPTIONS)
 
 

@@ -458,7 +458,7 @@ BAD = {
         "the body was cut off",
     ),
     "length too small": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + PAGE, "is not JSON"),
-    "gzip cut off": (packed(gzip.compress(PAGE)[:-9], "gzip"), "the compressed body is cut off"),
+    "gzip cut off": (packed(gzip.compress(PAGE)[:-9], "gzip"), "the compressed body is truncated"),
     "gzip damaged": (packed(b"x" * 100, "gzip"), "the compressed body is damaged"),
     "gzip with more behind": (packed(gzip.compress(PAGE) + b"more", "gzip"), "body is damaged"),
     "gzip twice": (packed(gzip.compress(gzip.compress(PAGE)), "gzip", "gzip"), "encoded by gzip, gzip"),

@@ -458,7 +458,7 @@ def test_a_folder_without_rows_tells_nothing_and_the_error_says_what_to_do(
     tmp_path: Path, reader: str
 ) -> None:
     (tmp_path / "empty").touch()
-    with pytest.raises(SchemaError, match="there is no file yet to find it out from") as caught:
+    with pytest.raises(SchemaError, match="there is no file yet to infer it from") as caught:
         found_out(tmp_path, reader)
     assert ".schema(" in str(caught.value)
     assert "schemaHints" in str(caught.value)
