@@ -226,6 +226,8 @@ def test_the_full_sizes_are_those_of_the_targets() -> None:
         "known": ("at most", 100),
         "known-10x": ("at most", 10),
         "reports": ("at most", 25),
+        "parsed-json": ("at least", 0.4),
+        "parsed-csv": ("at least", 0.6),
     }
 
 
