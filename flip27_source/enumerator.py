@@ -6,9 +6,10 @@ Pure: no pyspark, no I/O.
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -123,25 +124,40 @@ class Backlog:
 UNKNOWN_BACKLOG = Backlog(rows=None, bytes=None)
 
 
-@dataclass(slots=True)
 class MetricGroup:
-    """Numbers that an enumerator publishes; they appear in the offset's summary."""
+    """Numbers that an enumerator publishes; they appear in the offset's summary and in progress events.
 
-    gauges: dict[str, int | float] = field(default_factory=dict)
+    Any thread may set them: ``discover``, and the work of ``call_async``, too.
+    """
+
+    __slots__ = ("_lock", "_numbers")
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int | float] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def gauges(self) -> dict[str, int | float]:
+        """The numbers as they are now, by name; a copy."""
+        with self._lock:
+            return dict(self._numbers)
 
     def gauge(self, name: str, value: float) -> None:
-        """Set a gauge."""
-        self.gauges[name] = value
+        """Set a gauge to its newest value."""
+        with self._lock:
+            self._numbers[name] = value
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter."""
-        self.gauges[name] = self.gauges.get(name, 0) + by
+        with self._lock:
+            self._numbers[name] = self._numbers.get(name, 0) + by
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
     """An enumerator's interface to the coordinator (FLIP-27 SplitEnumeratorContext).
 
-    Every method is called on the coordinator's thread only, but for :meth:`report_data_loss`.
+    Every method is called on the coordinator's thread only, but for :meth:`report_data_loss`,
+    and the methods of ``metrics``.
     """
 
     @property
@@ -167,7 +183,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     @property
     @abstractmethod
     def metrics(self) -> MetricGroup:
-        """The enumerator's published numbers."""
+        """The enumerator's published numbers; any thread may publish them."""
 
     @abstractmethod
     def assign_split(self, split: SplitT, subtask_id: int | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +15,12 @@ from .split_read import Item
 class Meter:
     """Rows, bytes of Arrow data, and the largest event time if an event time column is set."""
 
-    def __init__(self, event_time_column: str | None = None) -> None:
+    def __init__(self, event_time_column: str | None = None, schema: pa.Schema | None = None) -> None:
+        """``schema``: the columns of rows that are tuples."""
         self._column = event_time_column
+        self._schema = schema
+        self._place: int | None = None
+        self._kind: pa.DataType | None = None
         self._latest: Any = None
         self.rows = 0
         self.bytes = 0
@@ -24,6 +29,8 @@ class Meter:
         """Count a batch or a row."""
         if not isinstance(item, pa.RecordBatch):
             self.rows += 1
+            if self._column is not None:
+                self._look_at_row(item, self._column)
             return
         self.rows += item.num_rows
         self.bytes += item.nbytes
@@ -40,14 +47,38 @@ class Meter:
     def _look_at(self, batch: pa.RecordBatch, column: str) -> None:
         import pyarrow.compute as pc  # imported here because the import is slow
 
-        index = batch.schema.get_field_index(column)
-        kind = batch.schema.field(index).type if index >= 0 else None
-        if kind is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-            raise OptionError(
-                f"eventTimeColumn is {column!r}, but the columns with times are "
-                f"{[f.name for f in batch.schema if pa.types.is_temporal(f.type)]}",
-                remedy="set eventTimeColumn to a column of type timestamp or date",
-            )
-        largest = pc.max(batch.column(index)).as_py()
-        if largest is not None and (self._latest is None or largest > self._latest):
-            self._latest = largest
+        self._keep(pc.max(batch.column(_place_of(column, batch.schema))).as_py())
+
+    def _look_at_row(self, row: Sequence[Any], column: str) -> None:
+        if self._place is None:
+            schema = pa.schema([]) if self._schema is None else self._schema
+            self._place = _place_of(column, schema)
+            self._kind = schema.field(self._place).type
+        if self._place < len(row):
+            self._keep(_time_of(row[self._place], self._kind))
+
+    def _keep(self, time: Any) -> None:
+        if time is not None and (self._latest is None or time > self._latest):
+            self._latest = time
+
+
+def _place_of(column: str, schema: pa.Schema) -> int:
+    index = int(schema.get_field_index(column))
+    kind = schema.field(index).type if index >= 0 else None
+    if kind is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise OptionError(
+            f"eventTimeColumn is {column!r}, but the columns with times are "
+            f"{[f.name for f in schema if pa.types.is_temporal(f.type)]}",
+            remedy="set eventTimeColumn to a column of type timestamp or date",
+        )
+    return index
+
+
+def _time_of(value: Any, kind: pa.DataType) -> dt.date | None:
+    """A value of a tuple as Spark takes it; None for one that Spark will refuse."""
+    if pa.types.is_date(kind):
+        return value if isinstance(value, dt.date) and not isinstance(value, dt.datetime) else None
+    if not isinstance(value, dt.datetime):
+        return None
+    # Spark takes a time without a zone for one of the zone of the machine.
+    return value.replace(tzinfo=None) if kind.tz is None else value.astimezone(dt.UTC)

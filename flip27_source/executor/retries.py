@@ -53,7 +53,7 @@ class SubtaskAttempt:
         self._storage = ReportStorage(store, codec, source.enumerator_type)
         self._first: SubtaskReport[Any] | None = self._storage.rely_on(place)
         self._sent: list[SourceEvent] = []
-        self._meter = Meter(source.options[EVENT_TIME_COLUMN])
+        self._meter = Meter(source.options[EVENT_TIME_COLUMN], context.schema)
         results = () if self._first is None else self._first.results
         policy = SplitErrorPolicy.of(source)
         self._losses = LossReports(policy, context.checkpoint_id)

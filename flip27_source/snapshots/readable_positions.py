@@ -38,9 +38,10 @@ def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Ra
     for split in nsmallest(MOST_POSITIONS, splits, key=lambda split: split.split_id):
         name, position = _short(masked(split.split_id)), readable_position(decode_json(encode(split)))
         left -= len(name) + len(position)
-        if left < 0 or name in found:
+        if left < 0:
             break
-        found[name] = position
+        # Ids that are alike in what is shown of them share one entry.
+        found.setdefault(name, position)
     if len(found) < len(splits):
         found["..."] = len(splits) - len(found)
     return found

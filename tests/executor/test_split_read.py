@@ -109,3 +109,32 @@ def test_an_event_time_column_that_holds_no_times_is_refused() -> None:
         OptionError, match=r"eventTimeColumn is 'when', but the columns with times are \['at'\]"
     ):
         Meter("when").count(times(None))
+
+
+AT = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
+NOON = dt.datetime(2026, 1, 3, 12, tzinfo=dt.UTC)
+
+
+def test_the_largest_event_time_of_rows_that_are_tuples_is_kept_too() -> None:
+    meter = Meter("at", AT)
+    for row in ((1, NOON, None), (2, None, None), (3, NOON - dt.timedelta(hours=1), None)):
+        meter.count(row)
+    berlin = dt.timezone(dt.timedelta(hours=1))
+    meter.count((4, dt.datetime(2026, 1, 3, 13, 30, tzinfo=berlin), None))
+    assert (meter.rows, meter.max_event_time) == (4, "2026-01-03T12:30:00.000000+00:00")
+
+
+def test_dates_in_tuples_and_columns_that_are_no_times() -> None:
+    meter = Meter("day", AT)
+    meter.count((1, NOON, dt.date(2026, 1, 3)))
+    meter.count((1, NOON, dt.date(2026, 1, 2)))
+    assert meter.max_event_time == "2026-01-03"
+    with pytest.raises(OptionError, match=r"eventTimeColumn is 'id', and the columns with times are"):
+        Meter("id", AT).count((1, NOON, None))
+
+
+def test_a_value_that_spark_refuses_is_no_event_time() -> None:
+    meter = Meter("at", AT)
+    meter.count((1, "2026-01-03", None))
+    meter.count((1,))
+    assert meter.max_event_time is None

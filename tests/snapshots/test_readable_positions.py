@@ -64,8 +64,10 @@ class Cursors(YieldsProgress, SplitReader[Cursor]):
 
 def test_long_positions_and_texts_that_are_not_ascii_are_cut() -> None:
     batches = Batches(CursorShelf, Cursors, {"pollInterval": "0s"})
-    names = ["ö" * 300 + str(number) for number in range(40)]
+    names = [f"{number:02}" + "ö" * 300 for number in range(40)]
     batches.enumerator().shelf.extend(Cursor(name) for name in names)
+    for number in range(30):
+        batches.enumerator().context.metrics.gauge(f"{number:02}" + "ü" * 300, 10**18)
     batches.batch()
     batches.batch()
     assert all(len(name) <= LONGEST_POSITION for name in positions(batches))
