@@ -131,7 +131,7 @@ EVENT_TIME_COLUMN: Option[str | None] = Option(
     name="eventTimeColumn",
     parse=optional(text),
     default=None,
-    doc="Column of times or dates whose largest value the tasks report; it appears in the query's progress events.",
+    doc="Column of times or dates whose largest value the tasks report, for the query's progress events.",
 )
 ON_SPLIT_ERROR: Option[str] = Option(
     name="onSplitError",

@@ -129,7 +129,7 @@ def test_dates_in_tuples_and_columns_that_are_no_times() -> None:
     meter.count((1, NOON, dt.date(2026, 1, 3)))
     meter.count((1, NOON, dt.date(2026, 1, 2)))
     assert meter.max_event_time == "2026-01-03"
-    with pytest.raises(OptionError, match=r"eventTimeColumn is 'id', and the columns with times are"):
+    with pytest.raises(OptionError, match=r"eventTimeColumn is 'id', but the columns with times are"):
         Meter("id", AT).count((1, NOON, None))
 
 
