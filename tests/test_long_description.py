@@ -39,7 +39,7 @@ def test_links_into_the_repository_are_absolute(setup: ModuleType) -> None:
 def test_without_a_published_repository_no_link_leads_nowhere(setup: ModuleType) -> None:
     text = setup.long_description(README, None)
     assert [target for target in targets(text) if not target.startswith("https://")] == []
-    assert "five minutes: the quickstart" in text
+    assert "then follow the quickstart: it takes five minutes" in text
     assert "terminal.svg" not in text
 
 

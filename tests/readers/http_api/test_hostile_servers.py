@@ -461,11 +461,11 @@ BAD = {
     "gzip cut off": (packed(gzip.compress(PAGE)[:-9], "gzip"), "the compressed body is truncated"),
     "gzip damaged": (packed(b"x" * 100, "gzip"), "the compressed body is damaged"),
     "gzip with more behind": (packed(gzip.compress(PAGE) + b"more", "gzip"), "body is damaged"),
-    "gzip twice": (packed(gzip.compress(gzip.compress(PAGE)), "gzip", "gzip"), "encoded by gzip, gzip"),
-    "another coding": (packed(PAGE, "br"), "encoded by br, which was not asked for"),
+    "gzip twice": (packed(gzip.compress(gzip.compress(PAGE)), "gzip", "gzip"), "encoded with gzip, gzip"),
+    "another coding": (packed(PAGE, "br"), "encoded with br, which was not requested"),
     "another transfer": (
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-        "encoded by gzip",
+        "encoded with gzip",
     ),
     "deep": (
         answer(b'[{"id":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}]"),
