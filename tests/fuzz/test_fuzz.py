@@ -14,7 +14,10 @@ from .case import Case, LineFile
 from .run import FORMATS, Fuzz, case_of
 from .spark_side import quiet
 
-CASES = {"csv": 40, "json": 40, "text": 15, "parquet": 20, "orc": 20, "avro": 40, "arrow": 40}
+CASES = {
+    "csv": 40, "json": 40, "text": 15, "parquet": 20, "orc": 20, "avro": 40, "arrow": 40, "parsed-csv": 15,
+    "parsed-json": 15,
+}  # fmt: skip
 FILES = 3
 """Of each case; ``make fuzz`` takes more."""
 
