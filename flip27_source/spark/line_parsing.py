@@ -18,9 +18,10 @@ from flip27_source.header_comment import header_comment, header_in
 from .line_options import LineOptions
 
 LINES = "value"
-_TEXT, _ROW, _MALFORMED = "__flip27_text", "__flip27_row", "__flip27_malformed"
-_ARRAY = "__flip27_array"
+_ROW, _MALFORMED, _ARRAY = "__flip27_row", "__flip27_malformed", "__flip27_array"
 _BOM = "\ufeff"
+_BROKEN = "{"
+_IS_UTF8 = "__flip27_is_utf8"
 _NO_CHARACTER = "\uffff"
 """What ``from_csv`` takes for the end of a line, wherever it is."""
 
@@ -41,11 +42,13 @@ def parsed_lines(stream: DataFrame, schema: StructType | str, options: LineOptio
     _check_schema(wanted, corrupt)
     _check_stream(stream, wanted, options)
     others = [_named(name) for name in stream.columns if name != LINES]
-    parse = _csv_rows if options.format == "csv" else _json_rows
-    rows = parse(stream, others, _Parser(wanted, corrupt, options))
+    parser = _Parser(wanted, corrupt, options)
+    rows = (
+        _csv_rows(stream, others, parser) if options.format == "csv" else _json_rows(stream, others, parser)
+    )
     if options.mode == "DROPMALFORMED":
-        rows = rows.where(fn.col(_MALFORMED).isNull())
-    return rows.select(*_columns(wanted, corrupt), *others)
+        rows = rows.where(fn.col(_ROW).isNotNull() & _row(_MALFORMED).isNull())
+    return rows.select(*_columns(wanted, corrupt, options), *others)
 
 
 class _Parser:
@@ -64,18 +67,21 @@ class _Parser:
             return fn.from_csv(text, self._schema.toDDL(), self._spark_options)
         return fn.from_json(text, self._schema, self._spark_options)
 
-    def good(self, is_good: Column, text: Column, line: Column) -> Column:
-        """The text of a good line; null, or an error, for one that the parser would misread."""
-        if self.options.mode != "FAILFAST":
-            return fn.when(is_good, text)
-        message = fn.concat(
-            fn.lit(f"a line is malformed {self.options.format}, and mode is FAILFAST: "),
-            fn.substring(line, 1, _SHOWN),
-            fn.lit("\n  What to do: set mode to PERMISSIVE or DROPMALFORMED, or mend the file"),
-        )
-        return fn.when(is_good, text).otherwise(fn.raise_error(message))
+    def good(self, is_good: Column, text: Column, otherwise: Column | None = None) -> Column:
+        """The text of a good line; something else, or an error, for one that the parser would misread."""
+        line = _named(LINES)
+        if self.options.mode == "FAILFAST":
+            otherwise = fn.raise_error(
+                fn.concat(
+                    fn.lit(f"a line is malformed {self.options.format}, and mode is FAILFAST: "),
+                    fn.substring(line, 1, _SHOWN),
+                    fn.lit("\n  What to do: set mode to PERMISSIVE or DROPMALFORMED, or mend the file"),
+                )
+            )
+        good = fn.when(line.isNull(), line).when(is_good, text)
+        return good if otherwise is None else good.otherwise(otherwise)
 
-    def rows_of_array(self, text: Column, line: Column) -> Column:
+    def rows_of_array(self, text: Column) -> Column:
         """The rows of a line of JSON that holds an array.
 
         ``from_json`` does not tell whether an array is malformed; of an object that holds it, it does.
@@ -89,44 +95,41 @@ class _Parser:
         has_null = fn.exists(rows, lambda row: row.isNull())
         found = fn.when(held[_MALFORMED].isNull() & ~has_null, rows)
         if self.options.mode != "FAILFAST":
-            found = found.when(~has_null, fn.transform(rows, lambda row: row.withField(_MALFORMED, line)))
+            marked = fn.transform(rows, lambda row: row.withField(_MALFORMED, _named(LINES)))
+            found = found.when(~has_null, marked)
         # As a single row an array is malformed.
         return found.otherwise(fn.array(self.row(text)))
 
 
 def _csv_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataFrame:
-    options = parser.options
-    text = fn.col(_TEXT)
+    """The fields of each line in ``_ROW``, null where the line would be misread; the line in ``LINES``."""
+    line = _named(LINES)
+    lines = stream.select(*others, _decoded(parser.options.encoding).alias(LINES))
     # A comparison tells most lines from blank ones, which hold nothing above a space, as Java trims them.
-    is_line = (text >= "!") | text.rlike(r"[^\x00-\x20]")
-    if options.comment:
-        is_line &= ~text.startswith(options.comment)
-    lines = stream.select(*others, _decoded(options.encoding).alias(_TEXT)).where(is_line)
-    row = parser.row(parser.good(~text.contains(_NO_CHARACTER), text, text))
-    rows = lines.select(*others, text, _exploded(fn.array(row)))
-    malformed = fn.coalesce(_row(_MALFORMED), fn.when(fn.col(_ROW).isNull(), text))
-    return rows.withColumn(_MALFORMED, malformed)
+    is_line = (line >= "!") | line.rlike(r"[^\x00-\x20]")
+    if parser.options.comment:
+        is_line &= ~line.startswith(parser.options.comment)
+    row = parser.row(parser.good(~line.contains(_NO_CHARACTER), line))
+    return lines.where(is_line).select(*others, line, _exploded(fn.array(row)))
 
 
 def _json_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataFrame:
-    options = parser.options
-    line, text = _line(), fn.col(_TEXT)
+    """As ``_csv_rows``; a line may have several rows, or none."""
+    line, is_utf8 = _named(LINES), fn.col(_IS_UTF8)
+    # from_json replaces bytes that are not UTF-8; to Spark's file reader their line is malformed.
+    lines = stream.select(*others, _line().alias(LINES), fn.is_valid_utf8(_line()).alias(_IS_UTF8))
+    is_plain = line.startswith("{") & is_utf8
     is_marked = line.startswith(_BOM) & (line != _BOM)
     unmarked = fn.when(is_marked, fn.substring(line, 2, _MOST_CHARACTERS)).otherwise(line)
-    # from_json replaces bytes that are not UTF-8; to Spark's file reader their line is malformed.
-    good = parser.good(fn.is_valid_utf8(line), unmarked, line)
-    lines = stream.select(*others, line.alias(LINES), good.alias(_TEXT))
-    line = _named(LINES)
+    text = parser.good(is_utf8, unmarked, otherwise=fn.lit(_BROKEN))
     rows = fn.array(parser.row(text))
-    if options.variant_column is None:
-        blanks = _COMMENTED_BLANKS if options.allows_comments else _BLANKS
-        is_array = ~text.startswith("{") & text.rlike(rf"\A{blanks}*+\[")
-        rows = fn.when(is_array, parser.rows_of_array(text, line)).otherwise(rows)
-    found = lines.select(*others, line, text, _exploded(rows))
-    # A line that holds nothing is no row.
-    found = found.where(fn.col(_ROW).isNotNull() | (text.isNull() & line.isNotNull()))
-    is_malformed = _row(_MALFORMED).isNotNull() | fn.col(_ROW).isNull()
-    return found.withColumn(_MALFORMED, fn.when(is_malformed, line))
+    if parser.options.variant_column is None:
+        blanks = _COMMENTED_BLANKS if parser.options.allows_comments else _BLANKS
+        rows = fn.when(text.rlike(rf"\A{blanks}*+\["), parser.rows_of_array(text)).otherwise(rows)
+    # Most lines are plain, and take the short way.
+    rows = fn.when(is_plain, fn.array(parser.row(line))).otherwise(rows)
+    # Where a line holds nothing there is no row.
+    return lines.select(*others, line, _exploded(rows)).where(fn.col(_ROW).isNotNull())
 
 
 def _exploded(rows: Column) -> Column:
@@ -142,10 +145,15 @@ def _decoded(encoding: str) -> Column:
     return fn.regexp_replace(latin, r"[\x{80}-\x{ff}]", "\ufffd") if encoding == "US-ASCII" else latin
 
 
-def _columns(wanted: StructType, corrupt: str) -> list[Column]:
+def _columns(wanted: StructType, corrupt: str, options: LineOptions) -> list[Column]:
+    # from_csv gives the text of the line, with what replaces bytes that are not UTF-8; JSON has the bytes.
+    told = (
+        _row(_MALFORMED) if options.format == "csv" else fn.when(_row(_MALFORMED).isNotNull(), _named(LINES))
+    )
+    record = fn.coalesce(told, fn.when(fn.col(_ROW).isNull(), _named(LINES)))
     columns = []
     for field in wanted.fields:
-        column = fn.col(_MALFORMED) if field.name == corrupt else _row(field.name)
+        column = record if field.name == corrupt else _row(field.name)
         columns.append(
             column.alias(field.name, metadata=field.metadata) if field.metadata else column.alias(field.name)
         )

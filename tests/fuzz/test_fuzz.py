@@ -14,7 +14,10 @@ from .case import Case, LineFile
 from .run import FORMATS, Fuzz, case_of
 from .spark_side import quiet
 
-CASES = {"csv": 20, "json": 20, "text": 8, "parquet": 10, "orc": 10, "avro": 20, "arrow": 20}
+CASES = {
+    "csv": 20, "json": 20, "text": 8, "parquet": 10, "orc": 10, "avro": 20, "arrow": 20, "parsed-csv": 10,
+    "parsed-json": 10,
+}  # fmt: skip
 FILES = 3
 """Of each case; ``make fuzz`` takes more."""
 

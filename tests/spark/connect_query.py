@@ -73,6 +73,15 @@ def main(root: str) -> None:
     print("registered", lake_lines(spark, letters))
     batch = spark.read.format("flip27").options(enumerator="sequence", end="5").load()
     print("batch", sorted(row.id for row in batch.collect()))
+    orders = Folders(Path(root) / "orders")
+    orders.land("a.csv", ["id,name", "1,a", "x,b", "2"])
+    schema = "id int, name string, _corrupt_record string"
+    lines = file_stream(spark, orders, header="true")
+    run_to_end(to_lake(flip27_source.parsed(lines, "csv", schema, header=True), orders))
+    rows = spark.read.schema(schema).parquet(str(orders.lake)).collect()
+    print("parsed", sorted((row.id or 0, row.name, row._corrupt_record) for row in rows))
+    arrays = spark.sql("""select '[{"id": 1}, {"id": 2}]' as value""")
+    print("arrays", [row.id for row in flip27_source.parsed(arrays, "json", "id int").collect()])
     spark.stop()
     faulthandler.cancel_dump_traceback_later()
 

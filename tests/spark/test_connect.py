@@ -27,4 +27,6 @@ def test_streams_and_registered_sources_run_on_spark_connect(tmp_path: Path) -> 
         "restarted ['1', '2', '3']",
         "registered ['a', 'b', 'c']",
         "batch [0, 1, 2, 3, 4]",
+        "parsed [(0, 'b', 'x,b'), (1, 'a', None), (2, None, '2')]",
+        "arrays [1, 2]",
     ]
