@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, TypeAlias
 from .errors import ContractError, DataLossError, NewColumnsError
 from .events import Progress, SourceEvent
 from .options import Option, Options
-from .schemas.ddl import columns_text
-from .schemas.inference import additions
 from .split import SplitT
 from .values.annotations import handled_events
 
@@ -109,6 +107,10 @@ class SourceReaderContext:
         """
         if (self.options.get("schemaEvolutionMode") or "none") not in ("addNewColumns", "failOnNewColumns"):
             return
+        # Not at the top: `flip27 --help` imports this module, and pyarrow takes longer than all the rest.
+        from .schemas.ddl import columns_text
+        from .schemas.new_columns import additions
+
         new = additions(self.schema, found)
         if len(new):
             raise NewColumnsError(

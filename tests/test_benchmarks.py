@@ -60,11 +60,19 @@ def test_both_sides_read_every_row_of_the_data(outcomes: list[Outcome]) -> None:
     for outcome in beside_spark:
         counted = {one.rows for one in (*outcome.spark_rounds, *outcome.flip27_rounds)}
         assert len(counted) == 1, outcome.case
-    rows = [outcome.flip27_rounds[0].rows for outcome in beside_spark]
-    assert rows[:3] == [20, 20, 20]
-    assert rows[8:] == [SMALL.new_files, SMALL.one_row_batches, SMALL.one_row_batches]
-    batches = [len(outcome.flip27_rounds[0].batch_ms) for outcome in beside_spark]
-    assert batches == [2, 2, 2, 2, 2, 2, 1, 1, 1, 3, 3]
+    names = [case.name for case in CASES if case.needs_spark]
+    rows = dict(zip(names, (outcome.flip27_rounds[0].rows for outcome in beside_spark), strict=True))
+    assert [rows[name] for name in ("tiny", "tiny-often", "tiny-parquet")] == [20, 20, 20]
+    assert rows["parsed-json"] == rows["json"]
+    assert rows["parsed-csv"] == rows["csv"]
+    assert rows["known-tree"] == SMALL.new_files
+    assert rows["one-row"] == rows["one-row-sockets"] == SMALL.one_row_batches
+    batches = dict(
+        zip(names, (len(outcome.flip27_rounds[0].batch_ms) for outcome in beside_spark), strict=True)
+    )
+    assert set(batches.values()) == {1, 2, 3}
+    assert {name for name, number in batches.items() if number == 1} == {"one-json", "one-csv", "known-tree"}
+    assert {name for name, number in batches.items() if number == 3} == {"one-row", "one-row-sockets"}
 
 
 def test_the_state_written_is_counted_in_bytes_of_new_files(outcomes: list[Outcome]) -> None:

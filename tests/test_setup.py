@@ -30,7 +30,11 @@ REPOSITORY = Path(__file__).parents[1]
 )
 def test_a_target_asks_for_its_own_part(target: str, part: str) -> None:
     done = subprocess.run(
-        ["make", "--dry-run", target], cwd=REPOSITORY, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "--dry-run", target],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.splitlines()[0] == f"bash scripts/setup.sh {part}"
 

@@ -24,10 +24,9 @@ _COMPLETING = "_FLIP27_COMPLETE"
 COMMANDS = {
     "demo": "Stream files while the query is killed with SIGKILL, and count every row; "
     "needs pyspark and Java.",
-    "new": "Make a project with an enumerator, a reader and tests that hold them to the laws; "
-    "it passes at once.",
-    "check": "Look for what would make a query fail: versions, Java, places, permissions, listing, schema.",
-    "watch": "Backlog, rows per second, lag, batches and subtasks of a source, live; Ctrl-C ends it.",
+    "new": "Create a project with an enumerator, a reader and tests of the contract, which pass at once.",
+    "check": "Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.",
+    "watch": "Show backlog, rows per second, lag, batches and subtasks of a source live; Ctrl-C ends it.",
 }
 """The commands, each in ``<name>/command.py``, and what the list of commands says of them."""
 

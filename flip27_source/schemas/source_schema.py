@@ -19,7 +19,8 @@ from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import STATE_LOCATION
 from .ddl import columns_text, parse_columns, type_name
-from .inference import FindsSchema, InfersSchema, SamplesSplits, SplitSample, evolved
+from .inference import FindsSchema, InfersSchema, SamplesSplits, SplitSample
+from .new_columns import evolved
 from .recorded_schemas import SchemaStorage
 
 _log = logging.getLogger("flip27_source")

@@ -16,7 +16,7 @@ import pyarrow as pa
 from flip27_source.readers.columnar.named_columns import NamedColumns
 from flip27_source.readers.columnar.parquet_columns import WIDENING, Conversions, MismatchError, nulls
 from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
-from flip27_source.schemas.inference import additions
+from flip27_source.schemas.new_columns import additions
 
 
 class RescuedColumns(NamedColumns):

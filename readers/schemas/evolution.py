@@ -16,7 +16,7 @@ from flip27_source.errors import NewColumnsError, SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.schemas.options import RESCUED_DATA_COLUMN, SCHEMA_EVOLUTION_MODE
 from flip27_source.schemas.ddl import columns_text
-from flip27_source.schemas.inference import additions
+from flip27_source.schemas.new_columns import additions
 
 DEFAULT_RESCUED = "_rescued_data"
 """Name of the column that mode rescue fills where no other is given."""

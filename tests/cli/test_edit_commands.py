@@ -129,8 +129,8 @@ def test_a_position_is_set_by_fields_of_the_split(flip27: CommandLine, tmp_path:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["replay", "--since", "yesterday"], "is no time"),
-        (["set-position", "--split", "a", "--position", "500"], "is no JSON object"),
+        (["replay", "--since", "yesterday"], "is not a valid time"),
+        (["set-position", "--split", "a", "--position", "500"], "is not a JSON object"),
     ],
 )
 def test_what_cannot_be_read_is_wrong_usage(

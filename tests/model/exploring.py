@@ -184,12 +184,12 @@ def _driver(holder: Any) -> Any:
     epoch = None if holder._epoch is None else (holder._epoch.lineage + "/", holder._epoch.epoch)
     coordinator: SourceCoordinator[Any] | None = holder._coordinator
     memory = None if coordinator is None else _memory(coordinator)
-    edits = holder._edits
+    requests = holder._requests
     asked = (
-        [request.request_id for request in edits.due],
-        [edit.request_id for edit in edits.applied],
-        sorted(edits._handled),
-        sorted(edits._undeleted),
+        [request.request_id for request in requests._edits_due],
+        [edit.request_id for edit in requests._applied],
+        sorted(requests._edited),
+        sorted(requests._undeleted),
     )
     return holder._at.to_json()["state"].get("file"), epoch, memory, holder._actions._ended, asked
 

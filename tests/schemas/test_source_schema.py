@@ -167,7 +167,7 @@ def test_a_new_column_fails_the_query_once_and_the_restart_goes_on_with_it_and_l
     with pytest.raises(NewColumnsError) as caught:
         engine.process_all_available()
     assert "/in/c, byte 0: the schema does not have these columns: name string" in str(caught.value)
-    assert "they are recorded as version 2 of its schema" in str(caught.value)
+    assert "version 2 of its schema has the new columns" in str(caught.value)
     assert len(engine.batches) == 1
     engine.restart()
     engine.schema = schema_of(source_of(tmp_path))

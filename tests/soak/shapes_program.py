@@ -91,7 +91,7 @@ class Supervisor:
                 self._start(name)
         elif not query.isActive:
             del self.running[name]
-            self._ended(name, str(query.exception()))
+            self._ended(name, f"{query.exception()}\n{_causes(query)}")
         else:
             self._progress(name, query)
 
@@ -140,6 +140,16 @@ class Supervisor:
             self._ended(name, str(error))
             return False
         return True
+
+
+def _causes(query: StreamingQuery) -> str:
+    """The classes of what ended a query: a process that died is an EOFException without a message."""
+    failure, names = query._jsq.exception(), []
+    cause = failure.get() if failure.isDefined() else None
+    while cause is not None:
+        names.append(cause.getClass().getName())
+        cause = cause.getCause()
+    return "caused by " + ", ".join(names)
 
 
 def main(argument: str) -> None:

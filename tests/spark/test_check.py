@@ -21,7 +21,7 @@ def test_executors_are_compared_with_the_driver(spark: SparkSession) -> None:
     assert found["python"].status is Status.OK
     assert found["package flip27-source"].status is Status.OK
     assert found["package pyarrow"].status is Status.WARNING
-    assert "and 0.1 on the driver" in found["package pyarrow"].found
+    assert "but 0.1 on the driver" in found["package pyarrow"].found
     assert found["package not-there"].status is Status.FAILED
 
 

@@ -91,7 +91,7 @@ def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_
             .start()
         )
 
-    with pytest.raises(StreamingQueryException, match="has written no report"):
+    with pytest.raises(StreamingQueryException, match="has not written its report"):
         run_to_end(start(take_one_row))
     seen: list[int] = []
     query = start(lambda batch, _: seen.append(batch.count()), onMissingReport="repeat")

@@ -53,6 +53,7 @@ def test_every_view_has_the_columns_that_it_says_and_can_be_queried(
         "splits": 2,
         "files": 2,
         "quarantine": 0,
+        "losses": 0,
         "reports": 2,
         "actions": 0,
         "source": 1,

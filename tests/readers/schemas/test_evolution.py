@@ -23,7 +23,7 @@ from flip27_source.readers.columnar.parquet import ParquetReader
 from flip27_source.readers.delimited.reader import DelimitedReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.schemas.ddl import columns_text, parse_columns
-from flip27_source.schemas.inference import additions, evolved
+from flip27_source.schemas.new_columns import additions, evolved
 from tests.readers.spark_reading import read_batches, split_of
 
 Rows = list[dict[str, Any]]
