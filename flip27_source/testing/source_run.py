@@ -18,7 +18,7 @@ from .enumerator_run import EnumeratorRun
 from .law import agree_in_any_order
 from .reader_run import ReaderRun
 from .spark_side import Row
-from .steps import CrashPoint, Passing, Victim
+from .steps import CrashPoint, Passing, Step, Victim
 from .under_test import SourceUnderTest
 
 PARTS = 3
@@ -46,6 +46,7 @@ class SourceCheck:
         given: the source, whole.
         promised: what it has to deliver, if that is known.
         grow: adds data. update: changes rows that are there, ``key`` what no update changes of a row.
+        fast: whether crashes share runs; each run opens the source's connections again.
         engine_type: what it is run on.
         parted: the same with limits that make several batches of it.
         rows: what it holds.
@@ -57,6 +58,7 @@ class SourceCheck:
     grow: Callable[[], object] | None = None
     update: Callable[[], object] | None = None
     key: Callable[[Row], Any] = first_column
+    fast: bool = False
     engine_type: type[MicroBatchEngine] = MicroBatchEngine
     parted: SourceUnderTest = field(init=False)
     rows: list[Row] = field(default_factory=list)
@@ -108,6 +110,17 @@ class SourceCheck:
             and (passing.nth <= nth_up_to or passing.nth == last[passing.step, passing.batch_id])
             and (victim is Victim.DRIVER or passing.step.is_of_a_task)
         ]
+
+    def crash_runs(self, victim: Victim = Victim.DRIVER, nth_up_to: int = 3) -> list[list[CrashPoint]]:
+        """The crash points, divided into runs: one in each; with ``fast``, one of each step, all in one."""
+        points = self.crash_points(victim, nth_up_to)
+        if not self.fast:
+            return [[point] for point in points]
+        of_step: dict[Step, list[CrashPoint]] = {}
+        for point in points:
+            of_step.setdefault(point.step, []).append(point)
+        # Steps take turns at the batches, so that each batch has crashes.
+        return [[found[turn % len(found)] for turn, found in enumerate(of_step.values())]]
 
     def some_batches(self) -> range:
         """As many as the rehearsal had, and some more: a source may look once more after every restart."""
