@@ -26,17 +26,19 @@ setup-%:
 demo: setup-demo ## Stream files through two crashes and count the rows: under a minute
 	@$(PY) -m flip27_source.cli.demo.program $(ARGS)
 
-# Two at a time: a Spark test mostly waits. Each process has a session of its own.
+# Two processes, each with a Spark session of its own. tests/conftest.py sorts: what takes long comes first.
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 test: setup-test ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+	@$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: setup-test ## Run what make test leaves out because it repeats other tests at length
-	@$(PY) -m pytest -n 2 --dist loadfile -m slow $(ARGS)
+	@$(PYTEST) -m slow $(ARGS)
 
 test-all: test test-slow compat ## Run all tests, those on the oldest supported PySpark included
 
 test-fast: setup-test ## Run the tests that need no Spark
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slow and not spark" $(ARGS)
+	@$(PYTEST) -m "not slow and not spark" $(ARGS)
 
 compat: setup-test ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
 	@bash scripts/compat.sh $(ARGS)

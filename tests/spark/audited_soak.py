@@ -1,0 +1,31 @@
+"""Soaks of the protocol on real Spark: pages bounded by the reader and events both ways, through failures.
+
+The source keeps account of its events itself (tests/soak/source.py): an event that is lost, repeated or out
+of order shows in the audit.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.soak.kill import Soak
+
+QUICK = {"pageMs": "0", "maxRowsPerSplit": "600"}
+
+
+def audited_soak(
+    folder: Path, *, settings: dict[str, Any], quick: dict[str, str] | None = None, **options: str
+) -> Soak:
+    """A soak in ``folder/query``; ``quick`` are the options of its last life."""
+    root = folder / "query"
+    root.mkdir()
+    all_options = {"counters": "8", "rows": "300", "pageMs": "2", "maxRowsPerSplit": "100"} | options
+    return Soak(root=root, options=all_options, settings=settings, quick=QUICK if quick is None else quick)
+
+
+def assert_exact(soak: Soak) -> None:
+    """Every row and every event arrived exactly once, and each note once."""
+    outcome = soak.outcome(0)
+    assert outcome.is_exact, outcome
+    assert outcome.audit.count("notes=") == 1

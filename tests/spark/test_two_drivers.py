@@ -1,0 +1,52 @@
+"""Two drivers on one checkpoint, where a third driver died."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from flip27_source.cli.demo.processes import ChildProcess
+
+from .audited_soak import assert_exact, audited_soak
+
+# Four lives of a query; tests/driver/test_two_drivers.py and the simulator have the same rule without Spark.
+pytestmark = pytest.mark.slow
+
+
+def test_of_two_drivers_on_one_checkpoint_one_stops_and_nothing_is_lost_or_repeated_S98(
+    tmp_path: Path,
+) -> None:
+    """Started together where a third one died; whichever loses stops with an error that says so."""
+    soak = audited_soak(tmp_path, settings={}, rows="1000")
+
+    def kill(child: ChildProcess) -> bool:
+        soak.wait_for_an_offset(child)
+        os.killpg(child.popen.pid, signal.SIGKILL)
+        return True
+
+    soak.life(kill)
+    ends: list[str] = []
+
+    def drive() -> None:
+        try:
+            ends.append("finished" if soak.life(lambda _: False) else "killed")
+        except AssertionError as error:
+            ends.append(str(error))
+
+    drivers = [threading.Thread(target=drive) for _ in range(2)]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join()
+    lost = [end for end in ends if end != "finished"]
+    assert len(lost) >= 1
+    log = (tmp_path / "soak.log").read_text()
+    # We say it at the next checkpoint; Spark's log or the sink may notice first.
+    told = ("has taken over", "CONCURRENT_STREAM_LOG_UPDATE", "another writer already committed this batch")
+    assert any(words in log for words in told)
+    assert soak.life(lambda _: False, last=True)
+    assert_exact(soak)
