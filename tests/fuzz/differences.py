@@ -240,8 +240,8 @@ DIFFERENCES: Sequence[Difference] = (
         readers=("parsed json",),
         spark="ignores text after an array in its line, as in `[{}] x`",
         here="the rows of the array are malformed; text after an object is ignored as well",
-        why="`from_json` does not report whether an array is valid; `parsed` appends something to the array to "
-        "find out",
+        why="`from_json` does not report whether an array is valid; `parsed` appends something to the "
+        "array to find out",
         without=_without_tails,
     ),
     Difference(
@@ -351,8 +351,8 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="types that lose values",
         readers=("parquet", "orc"),
-        spark="for a value that the type in the schema cannot hold: drops bits and digits, or returns null or "
-        "another value, depending on format, type and release",
+        spark="for a value that the type in the schema cannot hold: drops bits and digits, or returns null "
+        "or another value, depending on format, type and release",
         here="an error that names the file and the column",
         why="the values would be lost silently",
         shows=lambda case, mismatch: (
@@ -438,8 +438,8 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="blanks at the start of a line",
         readers=("csv",),
-        spark="with `ignoreTrailingWhiteSpace` alone, fails for a blank field at the start of a file or line: "
-        "an index out of bounds",
+        spark="with `ignoreTrailingWhiteSpace` alone, fails for a blank field at the start of a file or "
+        "line: an index out of bounds",
         here="the field is null",
         why="a bug in Spark",
         shows=lambda case, mismatch: (
