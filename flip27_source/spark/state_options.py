@@ -38,15 +38,15 @@ LINEAGE: Option[str | None] = Option(
     name="lineage",
     parse=optional(text),
     default=None,
-    default_text="all; of a query's checkpoint those that it names",
-    doc="Name of the lineage to read, where there are several.",
+    default_text="all lineages, or those that the query's checkpoint names",
+    doc="Name of the lineage to read, if there are several.",
 )
 STATE_LOCATION: Option[str | None] = Option(
     name="stateLocation",
     parse=optional(text),
     default=None,
-    default_text="looked for in the query's checkpoint",
-    doc="Where the state is, when load(path) names a query's checkpoint that does not hold it.",
+    default_text="searched for in the query's checkpoint",
+    doc="Where the state is, if load(path) names a query's checkpoint that does not contain it.",
 )
 
 STATE_OPTIONS: tuple[Option[Any], ...] = (PATH, VIEW, LINEAGE, STATE_LOCATION)

@@ -191,72 +191,73 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="long exponents",
         readers=("csv", "json"),
-        spark="computes `1e-99999` as a decimal, which takes it up to hours, and gives up from some "
-        "exponent on",
-        here="an exponent of more than four digits makes no decimal: the value is null, the row malformed",
-        why="no number that a decimal column holds is written so",
+        spark="computes `1e-99999` as a decimal, which takes up to hours, and gives up above some exponent",
+        here="a number whose exponent has more than four digits is no decimal: the value is null, the row "
+        "malformed",
+        why="no value of a decimal column needs such an exponent",
         without=lambda _, data: _LONG_EXPONENT.sub(rb"e\g<1>9", data),
     ),
     Difference(
         name="broken JSON",
         readers=("json", "parsed json"),
-        spark="keeps those fields of a line that its parser had read when the line turned out not to be JSON",
+        spark="keeps the fields that its parser has read before it finds that the line is not JSON",
         here="the row is malformed as well; fewer or other fields of it may be kept",
-        why="which ones depends on where Spark's parser goes on in a broken line, which nobody can rely on",
+        why="which fields depends on where Spark's parser continues in a broken line, which is not specified",
         shows=_is_of_a_malformed_row,
         without=_without_broken_lines,
     ),
     Difference(
-        name="texts of other values",
+        name="other values as strings",
         readers=("parsed json",),
-        spark='gives a number, list or object in a string column as it is written: `1.50`, `{"x": 1}`',
-        here='gives it as `from_json` writes it: `1.5`, `{"x":1}`; a number with a point or an exponent has '
-        "the digits of a double",
-        why="`from_json` parses characters, not bytes; `reader=json` has the text, and a column of type "
-        "variant or decimal the digits",
+        spark='returns a number, list or object in a string column as it is in the file: `1.50`, `{"x": 1}`',
+        here='returns it as `from_json` writes it: `1.5`, `{"x":1}`; a number with a point or an exponent '
+        "has the digits of a double",
+        why="`from_json` parses characters, not bytes; `reader=json` keeps the text, and a column of type "
+        "variant or decimal keeps the digits",
         shows=lambda _, mismatch: "string" in mismatch.column_type,
         case_without=_with_texts_made_anew,
     ),
     Difference(
-        name="lines that only bytes break",
+        name="lines that are malformed only as bytes",
         readers=("parsed json",),
-        spark="calls a line malformed that has half a surrogate pair in the name of a field, such as "
-        "`\\ud800`, or a number of more than 1,000 digits in a field that is not read",
+        spark="a line is malformed if the name of a field contains half a surrogate pair, such as "
+        "`\\ud800`, or if a field that is not read contains a number of more than 1,000 digits",
         here="the line is read",
-        why="`from_json` parses characters, not bytes; the columns that are asked for are good",
+        why="`from_json` parses characters, not bytes; the requested columns are valid",
         without=lambda _, data: _LONG_NUMBER.sub(b"1", _HALF_CHARACTERS.sub(b"\\\\u0101", data)),
     ),
     Difference(
         name="bytes that are not UTF-8",
         readers=("parsed json",),
-        spark="reads some bytes that are not UTF-8 (a character in more bytes than it takes), and lines of "
+        spark="reads some bytes that are not UTF-8 (characters encoded in too many bytes), and lines in "
         "UTF-16",
         here="a line that is not UTF-8 is malformed",
-        why="there is no other encoding for JSON here",
+        why="UTF-8 is the only encoding for JSON here",
         without=lambda _, data: data.decode("utf-8", "replace").replace("\0", "").encode(),
     ),
     Difference(
-        name="text behind an array",
+        name="text after an array",
         readers=("parsed json",),
-        spark="passes over what stands behind an array in its line, as in `[{}] x`",
-        here="its rows are malformed; behind an object it is passed over as well",
-        why="`from_json` does not tell whether an array is good; something is put behind it to find out",
+        spark="ignores text after an array in its line, as in `[{}] x`",
+        here="the rows of the array are malformed; text after an object is ignored as well",
+        why="`from_json` does not report whether an array is valid; `parsed` appends something to the "
+        "array to find out",
         without=_without_tails,
     ),
     Difference(
         name="the noncharacter U+FFFF",
         readers=("parsed csv",),
-        spark="takes U+FFFF for a character",
-        here="a line that holds it is malformed",
-        why="`from_csv` would take it for the end of the line, and leave out the rest",
+        spark="reads U+FFFF as a character",
+        here="a line that contains it is malformed",
+        why="`from_csv` would read it as the end of the line, and lose the rest",
         without=lambda _, data: data.replace("\uffff".encode(), b"?"),
     ),
     Difference(
         name="trailing blanks",
         readers=("parsed csv",),
         spark="fails for some blank fields with `ignoreTrailingWhiteSpace` alone: an index out of bounds",
-        here="fails for other ones",
-        why="an error of Spark's parser; set `ignoreLeadingWhiteSpace` too",
+        here="fails for other blank fields",
+        why="a bug in Spark's parser; set `ignoreLeadingWhiteSpace` too",
         shows=lambda case, mismatch: (
             case.options.get("ignoreTrailingWhiteSpace") == "true"
             and "ignoreLeadingWhiteSpace" not in case.options
@@ -266,59 +267,57 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="broken base64",
         readers=("json", "parsed json"),
-        spark="loses its place in a line in which base64 breaks off, so what comes behind it is null too",
+        spark="loses its position in a line with incomplete base64: the fields after it are null too",
         here="the row is malformed as well; more fields of it are kept",
-        why="those fields are good",
+        why="those fields are valid",
         shows=_is_of_a_malformed_row,
         case_without=_without_binary,
     ),
     Difference(
         name="byte order marks",
         readers=("csv",),
-        spark="takes a byte order mark for text with `multiLine` and another encoding than UTF-8, leaves "
-        "out a "
-        "second one, and makes a row with a NUL character of a file that holds nothing else, with "
-        "`multiLine`",
-        here="one at the start of a file is left out, any other is text, and a file of nothing else has no "
-        "rows",
-        why="the mark says how a file is encoded, and is no value",
+        spark="with `multiLine` and an encoding other than UTF-8, reads a byte order mark as text; skips a "
+        "second one; with `multiLine`, returns a row with a NUL character for a file that contains only a "
+        "mark",
+        here="a mark at the start of a file is skipped, any other is text, and a file with only a mark has "
+        "no rows",
+        why="the mark describes the encoding, and is not a value",
         without=lambda _, data: data.replace(b"\xef\xbb\xbf", b""),
     ),
     Difference(
         name="tiny documents",
         readers=("csv",),
-        spark="takes the line end of a file of less than five bytes for text, with `multiLine`",
+        spark="with `multiLine`, reads the line end of a file of less than five bytes as text",
         here="it ends the record",
-        why="an error of Spark's",
+        why="a bug in Spark",
         shows=lambda case, _: case.options.get("multiLine") == "true",
         without=lambda _, data: b"" if len(data) < _TINY else data,
     ),
     Difference(
-        name="old rules of zones",
+        name="old time zone rules",
         readers=("csv", "json"),
-        spark="has the rules of time zones of its JVM",
-        here="those of the system or of the package tzdata",
-        why="both are right for their version: of 2024, in which `CET`, `MET`, `EST5EDT` and the like became "
-        "names of cities, or of before",
+        spark="has the time zone rules of its JVM",
+        here="has those of the system or of the package tzdata",
+        why="both are right for their version of the rules: since 2024, `CET`, `MET`, `EST5EDT` and the like "
+        "are links to zones of cities",
         without=lambda _, data: _ZONES_OF_OLD_RULES.sub(b"UTC", data),
     ),
     Difference(
         name="partition values",
         readers=ALL,
-        spark="makes null, or something else, of a directory name that the type of its column does not "
-        "hold; with "
-        "Parquet and ORC a decimal such as `7959.3` becomes 0.0000079593 in `decimal(20,10)`",
-        here="an error that names the directory; the decimal is what it says",
-        why="the rows would be counted to another partition without a word",
+        spark="returns null, or another value, for a directory name that the type of its column cannot "
+        "hold; with Parquet and ORC, a decimal such as `7959.3` becomes 0.0000079593 in `decimal(20,10)`",
+        here="an error that names the directory; the decimal keeps its value",
+        why="the rows would silently belong to another partition",
         shows=lambda case, mismatch: (
             _is_error_here("the directory name contains")(case, mismatch)
             or (mismatch.column == PARTITION and mismatch.column_type.startswith("decimal"))
         ),
     ),
     Difference(
-        name="nothing to find a schema in",
+        name="nothing to infer a schema from",
         readers=("json", "csv"),
-        spark="has no columns, and no rows, where no file tells a column",
+        spark="has no columns and no rows if no file has a column",
         here="an error that asks for a schema",
         why="a stream without columns is a mistake",
         shows=lambda _, mismatch: (
@@ -326,38 +325,36 @@ DIFFERENCES: Sequence[Difference] = (
         ),
     ),
     Difference(
-        name="fields that are there twice",
+        name="duplicate fields",
         readers=("json",),
-        spark="finds out a type where an object that has a field twice is not what the column becomes",
-        here="an error, as in Spark where it is",
-        why="the file has no schema either way",
+        spark="infers a type if the column does not become the type of an object with a duplicate field",
+        here="an error, as in Spark if the column becomes that type",
+        why="the file has no valid schema either way",
         shows=lambda _, mismatch: mismatch.kind == "schema not found here" and " twice" in str(mismatch.ours),
     ),
     Difference(
-        name="number of columns that is found out",
+        name="inferred number of columns",
         readers=("csv",),
         spark="has as many columns as the first line of the first file",
-        here="as many as the longest of the first lines of all files that are looked into",
-        why="which file is the first is chance in a landing folder",
+        here="has as many columns as the longest of the first lines of all sampled files",
+        why="which file comes first in a landing folder is chance",
         shows=lambda _, mismatch: mismatch.kind == "schema" and _has_more_columns(mismatch),
     ),
     Difference(
-        name="decimals without places",
+        name="decimals without decimal places",
         readers=("json",),
-        spark="fails to find out a schema, with NEGATIVE_SCALE_DISALLOWED, where `prefersDecimal` meets "
-        "`8e3`",
+        spark="fails to infer a schema, with NEGATIVE_SCALE_DISALLOWED, for `8e3` with `prefersDecimal`",
         here="the number is a double",
-        why="an error of Spark's",
+        why="a bug in Spark",
         shows=_is_error_of_spark("NEGATIVE_SCALE_DISALLOWED"),
     ),
     Difference(
         name="types that lose values",
         readers=("parquet", "orc"),
-        spark="drops bits and digits, or makes null or something else of a value that the type of the "
-        "schema does "
-        "not hold, by format, type and release",
+        spark="for a value that the type in the schema cannot hold: drops bits and digits, or returns null "
+        "or another value, depending on format, type and release",
         here="an error that names the file and the column",
-        why="the values would be lost without a word",
+        why="the values would be lost silently",
         shows=lambda case, mismatch: (
             mismatch.kind == "error only here" and _asks_for_another_type(case, mismatch)
         ),
@@ -365,9 +362,9 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="types that lose nothing",
         readers=("parquet", "orc"),
-        spark="fails for a decimal of unsigned numbers, a string of fixed-size bytes, any type of a column "
-        "of nulls",
-        here="the value",
+        spark="fails to read unsigned numbers as decimal, fixed-size bytes as string, and a column of nulls "
+        "as any type",
+        here="returns the value",
         why="nothing is lost",
         shows=lambda case, mismatch: (
             mismatch.kind == "error only in Spark"
@@ -378,18 +375,18 @@ DIFFERENCES: Sequence[Difference] = (
         name="order of entries in maps",
         readers=("orc",),
         spark="sorts the entries of a map by key",
-        here="they come as they are stored",
+        here="keeps the stored order",
         why="a map has no order",
         shows=lambda _, mismatch: (
             mismatch.kind == "value" and _sorted_maps(mismatch.theirs) == _sorted_maps(mismatch.ours)
         ),
     ),
     Difference(
-        name="moments that ORC files leave open",
+        name="ambiguous dates and times in ORC files",
         readers=("orc",),
         spark="reads dates before 1582, and timestamps of any year",
         here="dates before 1582 and timestamps before 1900 and after 2262 are an error",
-        why="ORC files do not tell in which calendar old ones are, and Arrow reads nanoseconds in 64 bits",
+        why="ORC files do not say which calendar old dates use, and Arrow reads nanoseconds in 64 bits",
         shows=lambda _, mismatch: (
             mismatch.kind == "error only here"
             and any(text in str(mismatch.ours) for text in ("ORC timestamps", "calendar"))
@@ -398,41 +395,41 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="columns of files without rows",
         readers=("orc",),
-        spark="finds out no columns in files without rows",
-        here="finds out all columns",
+        spark="infers no columns from files without rows",
+        here="infers all columns",
         why="nothing is lost",
         shows=lambda _, mismatch: mismatch.kind == "schema" and _has_more_columns(mismatch),
     ),
     Difference(
-        name="order of columns that are found out",
+        name="order of inferred columns",
         readers=("parquet", "orc"),
         spark="takes the columns of one file first, which depends on the sizes of the files",
-        here="takes the files in the order of their paths",
+        here="takes the columns of the files in the order of their paths",
         why="sizes are chance",
         shows=lambda _, mismatch: mismatch.kind == "schema" and _has_the_same_columns(mismatch),
     ),
     Difference(
         name="types that only Arrow knows",
         readers=("parquet",),
-        spark="finds out no schema of files with timestamps of nanoseconds and the like",
-        here="the type that Spark has for them",
-        why="nothing is lost but digits behind the microsecond",
+        spark="infers no schema from files with timestamps in nanoseconds and similar types",
+        here="infers the corresponding type of Spark",
+        why="only digits after the microsecond are lost",
         shows=_is_error_of_spark("PARQUET_TYPE_ILLEGAL"),
     ),
     Difference(
-        name="rows that Arrow does not find",
+        name="rows that Arrow misses",
         readers=("parquet",),
-        spark="reads rows behind an empty page",
-        here="an error that says how many rows of a row group are there and how many Arrow gives",
-        why="Arrow loses them",
+        spark="reads rows after an empty page",
+        here="an error with the number of rows that a row group has, and the number that Arrow returns",
+        why="Arrow loses the rows",
         shows=_is_error_here("Arrow returns "),
     ),
     Difference(
         name="headers that differ",
         readers=("csv",),
-        spark="takes the names of the first file, also where those of another are in another order",
-        here="refuses to find out a schema from files whose headers do not begin alike",
-        why="columns go by position, so values would stand under the names of others",
+        spark="uses the names of the first file, even if another file has them in another order",
+        here="refuses to infer a schema from files whose headers begin differently",
+        why="columns are matched by position, so values would get the names of other columns",
         shows=lambda _, mismatch: (
             mismatch.kind == "schema not found here"
             and "columns of CSV files go by position" in str(mismatch.ours)
@@ -441,10 +438,10 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="blanks at the start of a line",
         readers=("csv",),
-        spark="fails, with an index out of bounds, for a blank field at the start of a file or line, with "
-        "`ignoreTrailingWhiteSpace` alone",
+        spark="with `ignoreTrailingWhiteSpace` alone, fails for a blank field at the start of a file or "
+        "line: an index out of bounds",
         here="the field is null",
-        why="an error of Spark's",
+        why="a bug in Spark",
         shows=lambda case, mismatch: (
             mismatch.kind in ("error only in Spark", "schema not found by Spark")
             and case.options.get("ignoreTrailingWhiteSpace") == "true"
