@@ -25,7 +25,7 @@ URL = Option(
     name="url", parse=str, default="redis://127.0.0.1:6379", doc="Server URL, with password.", secret=True
 )
 STREAM = Option(name="stream", parse=str, default="events", doc="Key of the stream.", first_start_only=True)
-SPLIT = Option(name="entriesPerSplit", parse=integer(minimum=1), default=1000, doc="Maximum entries in a split.")
+SPLIT = Option(name="entriesPerSplit", parse=integer(minimum=1), default=1000, doc="Maximum size of a split.")
 DELETE = Option(
     name="deleteEntries", parse=boolean, default=False, doc="Delete entries once their batch is complete."
 )
