@@ -1,1 +1,1 @@
-"""Small sources, written from the documentation alone, each a folder that can be copied."""
+"""Small sources, written from the documentation alone. Each is a folder that can be copied."""

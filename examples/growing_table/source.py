@@ -1,4 +1,4 @@
-"""A DuckDB table that grows: each batch reads up to the newest key, or as many keys as its limits allow."""
+"""A growing DuckDB table: each batch reads up to the newest key, or as many keys as its limits allow."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ DATABASE = Option(
     name="database", parse=str, default="shop.duckdb", doc="The DuckDB file.", first_start_only=True
 )
 TABLE = Option(name="table", parse=str, default="orders", doc="The table.", first_start_only=True)
-KEY = Option(name="key", parse=str, default="id", doc="Its growing whole number.", first_start_only=True)
+KEY = Option(name="key", parse=str, default="id", doc="Its growing integer key.", first_start_only=True)
 POLL_S = 1.0
 ROWS_PER_ARROW_BATCH = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyRange:
-    """The rows with keys above ``after`` (None: all) up to ``last`` (None: for ever)."""
+    """The rows with keys above ``after`` (None: all) up to ``last`` (None: no end)."""
 
     split_id: str
     after: int | None = None
@@ -40,14 +40,14 @@ class KeyRange:
 
     @property
     def size(self) -> SplitSize:
-        """As many rows as there are keys; gaps count, which keeps batches below their limits."""
+        """One row for each possible key. Gaps count too, so batches stay below their limits."""
         if self.after is None or self.last is None:
             return SplitSize(files=0)
         return SplitSize(files=0, rows=self.last - self.after)
 
 
 class GrowingTableEnumerator(SplitEnumerator[KeyRange]):
-    """Hands the table out as one split without an end, and cuts it at every checkpoint."""
+    """Assigns the table as one split without an end, and bounds it at every checkpoint."""
 
     options = (DATABASE, TABLE, KEY)
 
@@ -62,7 +62,7 @@ class GrowingTableEnumerator(SplitEnumerator[KeyRange]):
         self._keys: tuple[int, int] | None = None
 
     def start(self) -> None:
-        """Look for new keys beside the batches; another process may hold the file just now."""
+        """Poll for new keys beside the batches; retry while another process holds the file."""
         bounded = self.context.boundedness is Boundedness.BOUNDED
         self.context.call_async(
             self._look, self._looked, period_s=None if bounded else POLL_S, retry=RetryPolicy(retries=10)
@@ -80,7 +80,7 @@ class GrowingTableEnumerator(SplitEnumerator[KeyRange]):
         self._keys = keys
 
     def bound_split(self, split: KeyRange, budget: Budget) -> BoundedRange[KeyRange] | None:
-        """From where the last batch ended to the newest key that was seen. No I/O here."""
+        """The keys from the end of the last batch to the newest known key. Does no I/O."""
         if self._keys is None:
             return None
         oldest, newest = self._keys
@@ -91,21 +91,21 @@ class GrowingTableEnumerator(SplitEnumerator[KeyRange]):
         return BoundedRange(read=replace(split, after=after, last=last), rest=replace(split, after=last))
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Assign the table to whoever asks first."""
+        """Assign the table at the first request."""
         if self._unassigned:
             self.context.assign_split(self._unassigned.pop())
 
     def add_splits_back(self, splits: Sequence[KeyRange], subtask_id: int) -> None:
-        """Keep it for the next request."""
+        """Keep the table for the next request."""
         self._unassigned.extend(splits)
 
     def snapshot_state(self, checkpoint_id: int) -> list[KeyRange]:
-        """The table, until it is assigned."""
+        """The table, as long as it is not assigned."""
         return list(self._unassigned)
 
 
 class GrowingTableReader(SplitReader[KeyRange]):
-    """Yields the columns of the schema that the user gives, as Arrow record batches."""
+    """Yields the columns of the user's schema, as Arrow record batches."""
 
     def read(self, split: KeyRange) -> Iterator[pa.RecordBatch]:
         """The rows of the range, in the order of their keys."""
@@ -119,5 +119,5 @@ class GrowingTableReader(SplitReader[KeyRange]):
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it."""
+    """A name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

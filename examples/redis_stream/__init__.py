@@ -1,1 +1,1 @@
-"""A Redis stream, read by ranges of entry ids."""
+"""A Redis stream, read in ranges of entry ids."""

@@ -1,1 +1,1 @@
-"""A folder of SQLite files, one split each."""
+"""A folder of SQLite files; each file is one split."""

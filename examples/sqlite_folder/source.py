@@ -1,4 +1,4 @@
-"""Readings that devices write into SQLite files of a folder: each file is one split, read on by rowid."""
+"""Readings that devices write into SQLite files of a folder. Each file is one split, read by rowid."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from flip27_source.errors import SplitReadError
 from flip27_source.options import integer
 
 FOLDER: Option[str | None] = Option(
-    name="folder", parse=str, default=None, doc="Where the *.sqlite files appear.", first_start_only=True
+    name="folder", parse=str, default=None, doc="The folder of the *.sqlite files.", first_start_only=True
 )
-PAGE = Option(name="rowsPerPage", parse=integer(minimum=1), default=65_536, doc="Rows of an Arrow batch.")
+PAGE = Option(name="rowsPerPage", parse=integer(minimum=1), default=65_536, doc="Rows in an Arrow batch.")
 BEFORE_ALL, BEHIND_ALL = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class SqliteFile:
-    """A file, read up to the rowid ``after``."""
+    """A file, and the rowid ``after`` up to which it was read."""
 
     split_id: str
     path: str
@@ -39,14 +39,14 @@ class SqliteFile:
 
 
 class SqliteFolderEnumerator(DiscoveringEnumerator[SqliteFile]):
-    """Hands each file out once, by name; from then on the reader says how far it is."""
+    """Assigns each file once, by name; from then on the reader determines its position."""
 
     options = (FOLDER,)
 
     def discover(self, position: list[str] | None) -> Discovery[SqliteFile, list[str]]:
         """The files whose names are not in ``position``, in the order of their names."""
         seen = position or []
-        folder = Path(self.options_given.require(FOLDER, why="there is nothing to look for files in"))
+        folder = Path(self.options_given.require(FOLDER, why="there is no folder to search for files"))
         files = sorted(file for file in folder.iterdir() if file.suffix == ".sqlite")
         new = [file.resolve() for file in files if file.name not in set(seen)]
         found = [SqliteFile(split_id=file.name, path=str(file)) for file in new]
@@ -54,17 +54,17 @@ class SqliteFolderEnumerator(DiscoveringEnumerator[SqliteFile]):
 
 
 class SqliteFileReader(YieldsProgress, SplitReader[SqliteFile]):
-    """Yields the rows that the table ``readings`` of a file has got, with a Progress behind each page."""
+    """Yields the rows of the table ``readings`` of a file, and a Progress after each page."""
 
     options = (PAGE,)
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
-        """The columns of ``readings``; a user who needs fewer gives a schema."""
+        """The columns of ``readings``; a user who needs fewer columns sets a schema."""
         return pa.schema({"device": pa.string(), "taken_at": pa.int64(), "celsius": pa.float64()})
 
     def read(self, split: SqliteFile) -> Iterator[pa.RecordBatch | Progress[SqliteFile]]:
-        """The rows behind the position; when the batch is repeated, no more than the first time."""
+        """The rows after the position; a repeated batch reads no more rows than the first time."""
         end = self.context.end_positions.get(split.split_id)
         columns = ", ".join(f'"{name}"' for name in self.context.schema.names)
         wanted = f"SELECT rowid, {columns} FROM readings WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
@@ -84,10 +84,10 @@ class SqliteFileReader(YieldsProgress, SplitReader[SqliteFile]):
 
 
 def refuse_if_made_anew(database: sqlite3.Connection, split: SqliteFile) -> None:
-    """Rows of a file that was replaced by a shorter one would be taken for rows that were read."""
+    """Refuse a shorter file with the same name: its rows would be taken for rows that were read."""
     (newest,) = database.execute("SELECT max(rowid) FROM readings").fetchone()
     if (BEFORE_ALL if newest is None else newest) < split.after:
         raise SplitReadError(
-            f"{split.path} ends at rowid {newest}, before {split.after}, which was read: it was made anew",
-            remedy="put the file back; write new rows into it, or into a file of another name",
+            f"{split.path} ends at rowid {newest}, before {split.after}, which was read: it was replaced",
+            remedy="restore the file; write new rows into it, or into a file with another name",
         )

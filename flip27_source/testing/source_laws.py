@@ -361,7 +361,7 @@ def check_source(
 ) -> None:
     """Check that a source delivers every row exactly once, whatever happens to it.
 
-    Runs it some hundreds of times on engines of their own, with their state in memory; a few splits
+    Runs it more than a hundred times on engines of their own, with their state in memory; a few splits
     with a few rows each are enough, and take about a second. Each run begins with the same data: actions
     are asked for and stored, but ``perform`` is not called. Try that with a MicroBatchEngine.
 
