@@ -435,7 +435,7 @@ DIFFERENCES: Sequence[Difference] = (
         why="columns go by position, so values would stand under the names of others",
         shows=lambda _, mismatch: (
             mismatch.kind == "schema not found here"
-            and "columns of CSV files go by position" in str(mismatch.ours)
+            and "columns of CSV files are matched by position" in str(mismatch.ours)
         ),
     ),
     Difference(
