@@ -266,15 +266,15 @@ def _is_same(found: Mapping[str, Any], action: CleanFile) -> bool:
         return False
     if action.etag and etag_of(found):
         return etag_of(found) == action.etag
-    # Some servers tell the fraction of a second in one answer and not in the other.
+    # Some servers report fractions of a second in some answers only.
     return modified_us(found) // 1_000_000 == action.modified_us // 1_000_000
 
 
 def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Whether what lies in the archive may be written over: by its tag it is a copy of the same bytes.
+    """True if the file in the archive may be overwritten, because its tag shows the same bytes.
 
-    Without tags nothing is: what a crash left of a copy stays as if it were an earlier file, beside the
-    whole one.
+    Without tags it is never overwritten: a partial copy after a crash stays like an earlier file, beside the
+    complete copy.
     """
     return there.get("size") == found.get("size") and etag_of(there) == etag_of(found) != ""
 

@@ -232,7 +232,7 @@ def _nested(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], Any]:
 
 def _unsupported(kind: pa.DataType) -> SchemaError:
     return SchemaError(
-        f"the json reader does not support columns of type {kind}",
+        f"columns of type {kind} cannot be read from JSON",
         remedy="read the field as a string column, which keeps its JSON text, and convert it in Spark",
     )
 

@@ -121,7 +121,7 @@ class NameCursor(SeenStrategy):
     def adopt(
         self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
     ) -> FilesPosition:
-        """The last name, and the files that appeared too recently to be told from late files by time."""
+        """The last name, and the files too recent to be distinguished from late files by time."""
         after = max((path for path, _ in files), default=None)
         appeared_us = max((found.appeared_us for _, found in files), default=0)
         window = []
