@@ -74,7 +74,7 @@ SPARK_CSV: tuple[Option[Any], ...] = (
 )
 
 SPARK_TEXT: tuple[Option[Any], ...] = (
-    default_only("encoding", "UTF-8", "lines keep their bytes; decode them with Spark", "utf8"),
+    default_only("encoding", "UTF-8", "lines keep their bytes, so decode them with Spark", "utf8"),
 )
 
 SPARK_PARQUET: tuple[Option[Any], ...] = (

@@ -2,10 +2,9 @@
 
 :mod:`flip27_source.readers.json_lines.layout_columns` reads blocks of lines that share one layout.
 pyarrow's parser reads other lines, and its result is used only where it is known to equal Spark's.
-pyarrow rejects most of the input that Spark reads differently. This module finds the rest: lines with
-more or fewer objects than one, bytes that are not UTF-8, numbers and levels beyond Jackson's limits,
-infinities, minus zeros, and texts that only Spark reads as a date. Those lines go to
-:mod:`flip27_source.readers.json_lines.values`.
+pyarrow rejects most of the input that Spark reads differently. This module finds the rest: lines without
+exactly one object, invalid UTF-8, numbers and levels beyond Jackson's limits, infinities, minus zeros, and
+texts that only Spark reads as a date. Those lines go to :mod:`flip27_source.readers.json_lines.values`.
 """
 
 from __future__ import annotations

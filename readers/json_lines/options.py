@@ -8,7 +8,7 @@ from flip27_source.options import Option, Options, boolean
 from flip27_source.readers.json_lines.strings import JsonDialect
 
 COMMENTS = Option(
-    name="allowComments", parse=boolean, default=False, doc="Ignore Java and C++ style comments."
+    name="allowComments", parse=boolean, default=False, doc="Allow Java and C++ style comments."
 )
 UNQUOTED_NAMES = Option(
     name="allowUnquotedFieldNames", parse=boolean, default=False, doc="Allow field names without quotes."
