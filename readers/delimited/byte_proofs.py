@@ -82,7 +82,7 @@ def is_line_count(rows: int, data: bytes) -> bool:
     """True if ``data`` has ``rows`` non-empty lines.
 
     If a parser that skips empty lines finds as many rows, no quoted field has a newline. Each row takes
-    one newline outside quotes, so a newline inside quotes would leave too few.
+    one newline outside quotes, so a newline inside quotes would make more lines than rows.
     """
     if not HAS_NUMPY:
         return False
