@@ -1,5 +1,5 @@
-"""Enumerators that come with flip27: they find splits, on the driver.
+"""flip27's own enumerators, which find splits on the driver.
 
-One package or module for each source; the reader of the same name is in `readers`. An enumerator uses the
-author's contract and nothing else: what it needs more of is missing there.
+Each source has one package or module; the reader of the same name is in `readers`. An enumerator uses only
+the author's contract. If it needs more, the contract must be extended.
 """

@@ -1,7 +1,7 @@
-"""Whole numbers from ``start`` on, for ever or up to ``end``: the tutorial source.
+"""The tutorial source: integers from ``start`` on, without end or up to ``end``.
 
-Shows what an enumerator of unbounded splits does: it hands out ``numSplits`` splits once, and
-says at every checkpoint how far each is read in that batch (``bound_split``).
+It shows an enumerator of unbounded splits. The enumerator assigns ``numSplits`` splits once, and limits at
+every checkpoint how far each split is read in that batch (``bound_split``).
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ END: Option[int | None] = Option(
     parse=optional(integer(minimum=-(2**62))),
     default=None,
     default_text="not set: the numbers never end",
-    doc="The numbers end before this one.",
+    doc="The first number that is not read.",
     first_start_only=True,
 )
 NUM_SPLITS: Option[int] = Option(
     name="numSplits",
     parse=integer(minimum=1),
     default=1,
-    doc="Number of splits, to which the numbers are distributed in turn.",
+    doc="Number of splits; the numbers are distributed over them in turn.",
     first_start_only=True,
 )
 ROWS_PER_SPLIT: Option[int] = Option(
     name="rowsPerSplit",
     parse=integer(minimum=1),
     default=100_000,
-    doc="Maximum of numbers from one split in one batch.",
+    doc="Maximum count of numbers from one split in one batch.",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceSplit:
-    """The numbers ``next``, ``next + step``, ... before ``end`` (None: for ever)."""
+    """The numbers ``next``, ``next + step``, ... before ``end`` (None: without end)."""
 
     split_id: str
     next: int
@@ -63,18 +63,18 @@ class SequenceSplit:
 
     @property
     def rows(self) -> int | None:
-        """How many numbers are left; None when they never end."""
+        """The count of remaining numbers; None if the numbers never end."""
         return None if self.end is None else max(0, -(-(self.end - self.next) // self.step))
 
     @property
     def size(self) -> SplitSize:
-        """Rows as far as they end; a row is eight bytes."""
+        """The rows, if their number is known; a row is eight bytes."""
         rows = self.rows
         return SplitSize(files=0, rows=rows, bytes=None if rows is None else 8 * rows)
 
 
 class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
-    """Deals numbers out to ``numSplits`` splits."""
+    """Distributes the numbers over ``numSplits`` splits."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (START, END, NUM_SPLITS, ROWS_PER_SPLIT)
     default_reader: ClassVar[str | None] = "sequence"
@@ -90,7 +90,7 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
         self._unassigned = list(_first_splits(options) if state is None else state)
 
     def start(self) -> None:
-        """Refuse to read numbers without end to their end."""
+        """Refuse a bounded run if the numbers never end."""
         bounded = self.context.boundedness is Boundedness.BOUNDED
         if bounded and self.options_given[END] is None:
             raise OptionError(
@@ -100,24 +100,24 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
             )
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Hand out the next split."""
+        """Assign the next split."""
         if self._unassigned:
             self.context.assign_split(self._unassigned.pop(0))
 
     def add_splits_back(self, splits: Sequence[SequenceSplit], subtask_id: int) -> None:
-        """Keep them for the next request."""
+        """Keep the splits for the next request."""
         self._unassigned = [*splits, *self._unassigned]
 
     def snapshot_state(self, checkpoint_id: int) -> list[SequenceSplit]:
-        """The splits that nobody has yet."""
+        """The splits that are not assigned yet."""
         return list(self._unassigned)
 
     def backlog(self, live: Sequence[SequenceSplit]) -> Backlog:
-        """All numbers that are left, unless they never end."""
+        """All remaining numbers, unless they never end."""
         return Backlog.of(split.size for split in (*self._unassigned, *live))
 
     def bound_split(self, split: SequenceSplit, budget: Budget) -> BoundedRange[SequenceSplit] | None:
-        """The next numbers of the split, as many as one batch may have."""
+        """The next numbers of the split, within the limit of one batch."""
         rows = self._rows_per_split if budget.rows is None else budget.rows
         rows = min(rows, self._rows_per_split)
         left = split.rows

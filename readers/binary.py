@@ -1,6 +1,6 @@
-"""The binary reader: one row per file with its content, as ``spark.read.format("binaryFile")`` gives it.
+"""The binary reader: one row per file with its content, like ``spark.read.format("binaryFile")``.
 
-Content is what is stored: compressed files are not decompressed. Empty files give no row, as in Spark.
+Compressed files are not decompressed. Empty files return no row, as in Spark.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _SCHEMA = pa.schema(
 )
 _BATCH_BYTES = 16 << 20
 _MOST_BYTES = (1 << 31) - 1
-"""What one value holds: in Arrow's binary type as in a Java array."""
+"""The maximum for one value, in Arrow's binary type and in a Java array."""
 
 
 class BinaryReader(FileReader):
-    """Gives each file as one row: path, modificationTime, length and content."""
+    """Reads each file as one row: path, modificationTime, length and content."""
 
     placeholder = pa.field("length", pa.int64())
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
-        """Spark's: ``path string, modificationTime timestamp, length long, content binary``."""
+        """Spark's schema: ``path string, modificationTime timestamp, length long, content binary``."""
         return with_metadata(_SCHEMA, options)
 
     def prepare(self) -> None:
-        """Check that the schema has no other columns; it may leave some out."""
+        """Check that the schema has only these columns; some may be missing."""
         for field in self.context.schema:
             index = _SCHEMA.get_field_index(field.name)
             if index < 0 or _SCHEMA.field(index).type != field.type:
@@ -95,7 +95,7 @@ class BinaryReader(FileReader):
             content = read_whole(split, self.context.options) if fetched is None else fetched.result()
         return {
             "path": _path_as_spark_shows_it(split.path),
-            # Java's file systems know milliseconds, and Spark shows what they know.
+            # Spark shows milliseconds, the precision of Java's file systems.
             "modificationTime": split.modified_us // 1000 * 1000,
             "length": split.length if content is None else len(content),
             "content": content,

@@ -1,8 +1,7 @@
-"""The text reader: one row per line, as ``spark.read.text`` gives it.
+"""The text reader: one row per line, like ``spark.read.text``.
 
-What a line is, is decided in ``line_blocks``, or by the option lineSep (``separated_text``); what a header
-is, in ``text_header``. Lines keep their bytes: they are not checked to be UTF-8, which is what Spark does
-too.
+``line_blocks`` finds the lines, or ``separated_text`` with the option lineSep; ``text_header`` finds the
+header. As in Spark, lines keep their bytes and are not checked to be UTF-8.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _separator(value: str) -> str:
 
 
 WHOLE_TEXT = Option(
-    name="wholetext", parse=boolean, default=False, doc="Each file is one row, with its line ends."
+    name="wholetext", parse=boolean, default=False, doc="Read each file as one row with its line ends."
 )
 LINE_SEP: Option[str | None] = Option(
     name="lineSep",
@@ -53,7 +52,7 @@ LINE_SEP: Option[str | None] = Option(
 
 
 class TextReader(FileReader, ReadsRanges):
-    """Gives each line of a file as the only column of a row; empty lines are rows too."""
+    """Reads each line of a file as a row with one column; empty lines are rows too."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
         WHOLE_TEXT, LINE_SEP, HEADER, COMMENT, MAX_LINE_BYTES, *FILE_OPTIONS, *SPARK_TEXT,
@@ -61,13 +60,13 @@ class TextReader(FileReader, ReadsRanges):
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
-        """Spark's: ``value string``."""
+        """Spark's schema: ``value string``."""
         header_options(options[WHOLE_TEXT], options)
         return with_metadata(pa.schema([commented(pa.field("value", pa.string()), options)]), options)
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Unless it is compressed: a range is found by its bytes, and by ordinary line ends."""
+        """False for compressed files, and with wholetext or lineSep: ranges need ordinary line ends."""
         return is_splittable(path) and not options[WHOLE_TEXT] and options[LINE_SEP] is None
 
     def prepare(self) -> None:
@@ -86,7 +85,7 @@ class TextReader(FileReader, ReadsRanges):
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the lines of many splits; small files share batches."""
         for texts in self._texts(splits):
-            # Bytes that are not UTF-8 stay as they are: a cast would refuse them.
+            # A view keeps invalid UTF-8 unchanged; a cast would refuse it.
             lines = texts.view(pa.string())
             for start in range(0, len(lines), _BATCH_ROWS):
                 yield pa.RecordBatch.from_arrays(

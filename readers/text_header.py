@@ -1,4 +1,4 @@
-"""Headers of text files: which line is one, and how the schema says that they were left out.
+"""Headers of text files: finding them, and the comment in the schema that says they were skipped.
 
 A header is the first line of a file that is neither blank nor a comment, as in Spark's CSV reader.
 """
@@ -21,37 +21,37 @@ HEADER = Option(
     name="header",
     parse=boolean,
     default=False,
-    doc="The first line of each file that is not blank is left out, with the blank ones before it. "
-    "flip27_source.parsed(..., header=True) needs it.",
+    doc="Skip the first non-blank line of each file and the blank lines before it. "
+    "flip27_source.parsed(..., header=True) requires this option.",
 )
 COMMENT = Option(
     name="comment",
     parse=CSV_COMMENT.parse,
     default=NONE,
     default_text="none",
-    doc="With header: lines that begin with this character are not the header; those before it are left out.",
+    doc="With header: lines that start with this character are not the header; those before it are skipped.",
 )
 _SPARKS_KEY = b"SPARK::metadata::json"
-"""Where PySpark keeps the metadata of a column in an Arrow field."""
+"""The key under which PySpark stores a column's metadata in an Arrow field."""
 
 
 def header_options(wholetext: bool, options: Options) -> tuple[bool, bytes]:
-    """Whether headers are left out, and how lines begin that are not taken for one.
+    """Whether headers are skipped, and the prefix of lines that are not a header.
 
     Raises:
-        OptionError: files are read whole.
+        OptionError: each file is one row.
     """
     if options[HEADER] and wholetext:
         raise OptionError(
-            "options header and wholetext are both true, and a file that is one row has no header line",
-            remedy="leave one of them out",
+            "options header and wholetext are both true, but a file that is one row has no header line",
+            remedy="remove one of the two options",
         )
     comment = options[COMMENT]
     return options[HEADER], b"" if comment == NONE else comment.encode()
 
 
 def commented(field: pa.Field, options: Options) -> pa.Field:
-    """The text column, with a comment where headers are left out."""
+    """The text column, with a comment if headers are skipped."""
     if not options[HEADER]:
         return field
     comment = header_comment("" if options[COMMENT] == NONE else options[COMMENT])
@@ -59,10 +59,10 @@ def commented(field: pa.Field, options: Options) -> pa.Field:
 
 
 def check_comment(field: pa.Field, options: Options) -> None:
-    """Check that a column whose comment says that headers are left out is read so.
+    """Check that the options agree with a column's comment about skipped headers.
 
     Raises:
-        SchemaError: the options say something else.
+        SchemaError: the options and the comment differ.
     """
     told = _comment_of(field)
     if told is None or header_in(told) is None:
@@ -70,9 +70,9 @@ def check_comment(field: pa.Field, options: Options) -> None:
     actual = _comment_of(commented(field.remove_metadata(), options))
     if told != actual:
         raise SchemaError(
-            f"the comment of the column {field.name} in the schema is {told!r}, and the options of the text "
-            + ("reader do not set header" if actual is None else f"reader say {actual!r}"),
-            remedy="make the comment and the options header and comment of the stream agree",
+            f"the comment of the column {field.name} in the schema is {told!r}, but "
+            + ("the option header is not set" if actual is None else f"the options require {actual!r}"),
+            remedy="set the options header and comment of the stream to match the comment of the column",
         )
 
 
@@ -83,7 +83,7 @@ def _comment_of(field: pa.Field) -> str | None:
 
 
 def without_header(texts: Iterable[pa.Array], comment: bytes) -> Iterator[pa.Array]:
-    """The lines of a file without the first one that is neither blank nor a comment, and those before it."""
+    """The lines after the first line of a file that is neither blank nor a comment."""
     is_passed = _passed(comment)
     header_due = True
     for lines in texts:
@@ -97,5 +97,5 @@ def without_header(texts: Iterable[pa.Array], comment: bytes) -> Iterator[pa.Arr
 
 
 def _passed(comment: bytes) -> Callable[[bytes], bool]:
-    blanks = bytes(range(0x21))  # as Java's String.trim sees them
+    blanks = bytes(range(0x21))  # the characters that Java's String.trim removes
     return lambda line: not line.strip(blanks) or (bool(comment) and line.startswith(comment))

@@ -1,5 +1,5 @@
-"""The files enumerator: new files of directories, each handed out once.
+"""The files enumerator: finds new files in directories and assigns each file once.
 
-Open `enumerator` first; `listing` finds files, `known` says which were seen, `cleaning` archives and deletes.
-What is in a file is for `readers`.
+Open `enumerator` first. `listing` finds files, `known` records the seen files, and `cleaning` archives or
+deletes files. What must not live here: the content of files, which belongs to `readers`.
 """

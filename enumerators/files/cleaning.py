@@ -1,7 +1,7 @@
-"""Cleaning: files that were read to their end are archived or deleted, if they are still the same.
+"""Cleaning: archives or deletes files that were read to their end, if they have not changed.
 
-What is due is a value that is stored with the checkpoint and carried out after it, at least once: a
-file that is gone, or lies in the archive, is done.
+Each due action is stored with the checkpoint and performed after it, at least once. An action is complete
+if the file is gone or is in the archive.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _log = logging.getLogger("flip27_source")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanFile:
-    """A file that is to be moved to ``archive``, or deleted where that is None.
+    """A file to move to ``archive``, or to delete if that is None.
 
     Attributes:
-        path, length, modified_us, etag: the file as it was found; anything else stays where it is.
+        path, length, modified_us, etag: the file as it was found; a changed file stays.
     """
 
     path: str
@@ -58,11 +58,11 @@ class CleanFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartlyRead:
-    """A file of which some ranges are in complete batches and others are not.
+    """A file with some ranges in complete batches and others not.
 
     Attributes:
-        path, modified_us: which file, and which version of it.
-        ranges: start and end of what was read, in order, joined where they touch.
+        path, modified_us: the file and its version.
+        ranges: start and end of the ranges that were read, in order; adjacent ranges are joined.
     """
 
     path: str
@@ -71,13 +71,13 @@ class PartlyRead:
 
 
 class FinishedRanges:
-    """Keeps the ranges of large files until all of a file was read. May be told of a range twice."""
+    """Keeps the finished ranges of large files until the whole file was read; duplicates are allowed."""
 
     def __init__(self, restored: Iterable[PartlyRead] = ()) -> None:
         self._read = {(item.path, item.modified_us): item.ranges for item in restored}
 
     def completes(self, split: FileSplit) -> bool:
-        """Whether the file of this split is read to its end, now that the split is."""
+        """Add a finished split; True if its file is now read to the end."""
         key = (split.path, split.modified_us)
         end = split.length if split.end is None else split.end
         if split.start == 0 and end == split.length:
@@ -90,7 +90,7 @@ class FinishedRanges:
         return False
 
     def stored(self) -> tuple[PartlyRead, ...]:
-        """What has to be known after a restart."""
+        """The state to restore after a restart."""
         return tuple(
             PartlyRead(path=path, modified_us=modified, ranges=ranges)
             for (path, modified), ranges in sorted(self._read.items())
@@ -108,7 +108,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 class Cleaning:
-    """What ``cleanSource`` asks for, and how it is done."""
+    """The actions of ``cleanSource``."""
 
     def __init__(self, options: Options, paths: Sequence[str]) -> None:
         self._storage_options = options.with_prefix("storage.")
@@ -121,7 +121,7 @@ class Cleaning:
             self._archive = _checked_archive(archive, paths)
 
     def action_for(self, split: FileSplit) -> CleanFile:
-        """What is due for a file that was read to its end."""
+        """The action for a file that was read to its end."""
         archive = None if self._archive is None else f"{self._archive}/{_whole_path(split.path)}"
         return CleanFile(
             path=split.path,
@@ -132,7 +132,7 @@ class Cleaning:
         )
 
     def perform(self, action: CleanFile) -> None:
-        """Do what is due, if the file is still what was read. Runs on a thread."""
+        """Perform the action if the file has not changed. Runs on a separate thread."""
         if local_path(action.path) is None:
             _clean_remote(action, self._storage_options)
         else:
@@ -140,7 +140,7 @@ class Cleaning:
 
 
 def _local_roots(paths: Sequence[str]) -> list[str]:
-    """The local directories below which the source reads."""
+    """The local directories that the source reads."""
     found = (disk_path(path) for given in paths for path in expand_paths(given))
     return [
         os.path.abspath(path if os.path.isdir(path) else split_glob(path)[0])
@@ -150,7 +150,7 @@ def _local_roots(paths: Sequence[str]) -> list[str]:
 
 
 def _whole_path(path: str) -> str:
-    """``/landing/a`` as ``landing/a``, ``s3://bucket/landing/a`` as ``landing/a``: as Spark archives."""
+    """``landing/a`` for ``/landing/a`` and for ``s3://bucket/landing/a``, as in Spark's archive."""
     if local_path(path) is None:
         return path.partition("://")[2].partition("/")[2]
     return path.lstrip("/")
@@ -172,7 +172,7 @@ def _clean_local(action: CleanFile, roots: Sequence[str], files: DurableFiles) -
 
 
 def _clean_in(folder: int, name: str, action: CleanFile, files: DurableFiles) -> None:
-    """Clean the file ``name``, which lies in ``folder`` whatever its path leads to by now."""
+    """Clean the file ``name`` in the open ``folder``, wherever its path leads now."""
     if not _is_unchanged(folder, name, action):
         return
     if action.archive is None:
@@ -180,7 +180,7 @@ def _clean_in(folder: int, name: str, action: CleanFile, files: DurableFiles) ->
         return
     target = disk_path(action.archive) or action.archive
     if os.path.lexists(target) and not _is_copy(target, action):
-        # An earlier file of the same path is never written over.
+        # An earlier file with the same path is never overwritten.
         target = _name_beside(target, action.modified_us)
     try:
         files.move(name, target, folder=folder)
@@ -190,14 +190,14 @@ def _clean_in(folder: int, name: str, action: CleanFile, files: DurableFiles) ->
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        # A crash before the last step leaves the source, and all is done again.
+        # A crash before the last step leaves the source file, and all steps are repeated.
         files.copy_from(name, target, length=action.length, folder=folder)
         if _is_unchanged(folder, name, action):
             files.remove(name, folder=folder)
 
 
 def _is_unchanged(folder: int, name: str, action: CleanFile) -> bool:
-    """Whether the file is the one that was read; False also where it is gone."""
+    """True if the file is still the one that was read; False if it is gone."""
     try:
         found = os.stat(name, dir_fd=folder)
     except FileNotFoundError:
@@ -214,7 +214,7 @@ def _is_copy(target: str, action: CleanFile) -> bool:
 
 
 def _name_beside(target: str, modified_us: int) -> str:
-    """Another name in the same folder, for a file of this modification time."""
+    """Another name in the same folder, for a file with this modification time."""
     folder, slash, name = target.rpartition("/")
     encoded = os.fsencode(name)
     if len(encoded) + len(f".{modified_us}") > _LONGEST_NAME_BYTES:
@@ -252,7 +252,7 @@ def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None
 
 
 def _info(file_system: Any, path: str) -> Mapping[str, Any] | None:
-    """What the server says now; None when there is no such file."""
+    """The server's current entry for the file; None if the file does not exist."""
     file_system.invalidate_cache(path.rpartition("/")[0])
     try:
         found: Mapping[str, Any] = file_system.info(path)
@@ -266,15 +266,15 @@ def _is_same(found: Mapping[str, Any], action: CleanFile) -> bool:
         return False
     if action.etag and etag_of(found):
         return etag_of(found) == action.etag
-    # Some servers tell the fraction of a second in one answer and not in the other.
+    # Some servers report fractions of a second in some answers only.
     return modified_us(found) // 1_000_000 == action.modified_us // 1_000_000
 
 
 def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Whether what lies in the archive may be written over: by its tag it is a copy of the same bytes.
+    """True if the file in the archive may be overwritten, because its tag shows the same bytes.
 
-    Without tags nothing is: what a crash left of a copy stays as if it were an earlier file, beside the
-    whole one.
+    Without tags it is never overwritten: a partial copy after a crash stays like an earlier file, beside the
+    complete copy.
     """
     return there.get("size") == found.get("size") and etag_of(there) == etag_of(found) != ""
 
@@ -289,10 +289,10 @@ def _not_cleaned(action: CleanFile, why: str) -> None:
 
 
 def _checked_archive(archive: str, paths: Sequence[str]) -> str:
-    """The archive directory without a slash at its end.
+    """The archive directory without a trailing slash.
 
     Raises:
-        OptionError: it is elsewhere than the files, or the source would read what lies in it.
+        OptionError: it is on another file system than the files, or the source would read its files.
     """
     archive = archive.rstrip("/")
     if names_a_user(archive):
@@ -316,13 +316,13 @@ def _checked_archive(archive: str, paths: Sequence[str]) -> str:
 
 
 def _server(path: str) -> tuple[str, str]:
-    """The protocol, empty for local paths, and the host where the file system is one of a host."""
+    """The protocol, empty for local paths, and the host if the file system belongs to one."""
     protocol = "" if local_path(path) is not None else path.partition("://")[0]
     return _SAME_STORE.get(protocol, protocol), host_of(path)
 
 
 def _would_read(path: str, archive: str) -> bool:
-    """Whether the directory is in or below what a path or glob names, and nothing on the way is hidden."""
+    """True if the directory is at or below a path or glob, and no directory in between is hidden."""
     local = local_path(path)
     pattern = _parts(path if local is None else os.path.abspath(local))
     parts = _parts(archive)

@@ -1,4 +1,4 @@
-"""What fsspec's listing entries say of a file, however each file system calls it. Pure: no I/O."""
+"""Reads fsspec's listing entries, whose keys differ between file systems. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def etag_of(info: Mapping[str, Any]) -> str:
-    """What tells versions of an object apart, in an fsspec listing entry; empty where there is nothing."""
+    """The identifier of an object's version in an fsspec listing entry; empty if there is none."""
     return str(info.get("ETag") or info.get("etag") or "")
 
 
@@ -16,7 +16,7 @@ _TIME_KEYS = ("mtime", "LastModified", "last_modified", "Last-Modified", "update
 
 
 def modified_us(info: Mapping[str, Any]) -> int:
-    """The modification time in an fsspec listing entry, however that file system calls it."""
+    """The modification time in an fsspec listing entry, whatever key the file system uses."""
     for key in _TIME_KEYS:
         value = info.get(key)
         if isinstance(value, datetime):
@@ -31,10 +31,10 @@ def modified_us(info: Mapping[str, Any]) -> int:
 
 
 def _of_http(value: str) -> int:
-    # Only here: the modules of mail take 5 ms of every start.
+    # Imported late, because the email modules take 5 ms of every start.
     from email.utils import parsedate_to_datetime
 
     try:
         return int(parsedate_to_datetime(value).timestamp() * 1_000_000)
     except (ValueError, OverflowError):
-        return 0  # a date that is none is as good as none
+        return 0  # an invalid date counts as a missing date

@@ -1,7 +1,7 @@
-"""The files enumerator: new files of directories, on local disk or any fsspec file system.
+"""The files enumerator: finds new files in directories, on local disk or any fsspec file system.
 
-A file is known by its path. Files are handed out oldest first. Large files of formats that can
-be read in parts are cut into ranges, after the file as a whole was found to be new.
+A file is identified by its path. Files are assigned oldest first. A new large file is cut into ranges if its
+format can be read in parts.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class FilesEnumerator(
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
         self._strategy = chosen_strategy(options, paths)
         self._too_old = FilesLeftOut()
-        # Where the query begins behind existing files: a restart must not begin behind those that came since.
+        # If the query skips existing files, a restart must not also skip files that came since.
         self._start_is_unsaved = self._position is None and not options[INCLUDE_EXISTING_FILES]
 
     def start(self) -> None:
-        """Check the path, then begin to list it."""
+        """Check the path, then start to list it."""
         self._lister.check_root()
         bounded = self.context.boundedness is Boundedness.BOUNDED
         if bounded and self._position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
@@ -108,7 +108,7 @@ class FilesEnumerator(
         super().start()
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
-        """List the directory; what is not in ``position`` is new."""
+        """List the directory; files that are not in ``position`` are new."""
         self._too_old.begin()
         current = DiscoveryRound(
             lister=self._lister,
@@ -140,11 +140,11 @@ class FilesEnumerator(
         return Discovery(splits, after)
 
     def wants_checkpoint(self) -> bool:
-        """Once, where existing files are left out and the first listing is done."""
+        """True once, after the first listing, if existing files are skipped."""
         return self._start_is_unsaved and self._position is not None
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
-        """The position with what is partly read, and the pages of waiting files."""
+        """The position with partly read files, and the pages of waiting files."""
         if self._latest_first:
             self._publish()
             self._pages = merged_latest_first(page for page in self._pages if page.left)
@@ -165,17 +165,17 @@ class FilesEnumerator(
 
     @classmethod
     def sample_splits(cls, options: Options, count: int) -> SplitSample[FileSplit]:
-        """Some of the files that there are now."""
+        """A sample of the files that exist now."""
         return sample_files(options, count)
 
     @classmethod
     def rewrite_split(cls, split: FileSplit, rewrite: PathRewrite) -> FileSplit:
-        """The file at its new place."""
+        """The file at its new path."""
         return replace(split, path=rewrite.now(split.path))
 
     @classmethod
     def rewrite_state(cls, state: Any, rewrite: PathRewrite, options: Options) -> Any:
-        """Files that wait at their new places; those that were read are known by their old paths for good."""
+        """The state with waiting files at their new paths; read files stay known by their old paths."""
         state = cls.with_splits_changed(state, lambda split: cls.rewrite_split(split, rewrite))
         position: FilesPosition | None = state.position
         if position is None:
@@ -187,7 +187,7 @@ class FilesEnumerator(
     def forget_splits(
         cls, state: Any, split_ids: Collection[str], *, busy: Sequence[FileSplit], options: Options
     ) -> tuple[Any, Mapping[str, str]]:
-        """The state that knows these files no longer; whole files, whatever range of one is named."""
+        """The state without these files; a range of a file means the whole file."""
         if state.position is None:
             return state, dict.fromkeys(split_ids, NOT_KNOWN)
         paths = {split.path for split in busy}
@@ -196,23 +196,23 @@ class FilesEnumerator(
 
     @classmethod
     def concerned(cls, actions: Sequence[CleanFile], split_ids: Collection[str]) -> Sequence[bool]:
-        """Whether a file that is to be cleaned is read again."""
+        """For each action, True if its file is read again."""
         paths = {FileSplitId.parse(split_id).path for split_id in split_ids}
         return [action.path in paths for action in actions]
 
     @classmethod
     def wants_finished_splits(cls, options: Options) -> bool:
-        """Only where files are cleaned: a restart need not look at the last plan otherwise."""
+        """True if files are cleaned; otherwise a restart need not read the last plan."""
         return options[CLEAN_SOURCE] != "off"
 
     def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[FileSplit]) -> None:
-        """Files that were read to their end are due to be cleaned."""
+        """Schedule the cleaning of files that were read to their end."""
         for split in splits:
             if self._finished.completes(split):
                 self.context.perform_after_completion(self._cleaning.action_for(split))
 
     def perform(self, action: CleanFile) -> None:
-        """Archive or delete a file that is still the one that was read."""
+        """Archive or delete a file if it has not changed since it was read."""
         self._cleaning.perform(action)
 
     def _discovered(
@@ -236,7 +236,7 @@ class FilesEnumerator(
                 self.context.metrics.gauge(name, number)
 
     def _chooser(self, position: FilesPosition | None) -> Callable[[str, FileInfo], FileSplit | None]:
-        """Makes files into splits, all but those that are left out for their time."""
+        """A function that makes a file a split, or None if its modification time excludes it."""
         oldest_us = float("-inf")
         if self._max_age_us is not None and position is not None:
             oldest_us = position.newest_us - self._max_age_us

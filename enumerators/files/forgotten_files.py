@@ -1,4 +1,4 @@
-"""Forgetting files: the position that does not know them, so that the next listing finds them. Pure."""
+"""Forgets files: removes them from the position, and the next listing finds them again. Pure."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ STILL_TO_BE_READ = "is not read yet, or is quarantined"
 def forgotten(
     position: FilesPosition, split_ids: Collection[str], *, busy: Collection[str], name_only: bool
 ) -> tuple[FilesPosition, dict[str, str]]:
-    """The position without these files, and why some of them stay, by split id.
+    """The position without these files, and the reasons why some of them stay, by split id.
 
     Args:
-        busy: paths of files that are still to be read, or set aside.
-        name_only: files are known by their names alone.
+        busy: paths of files that are not read yet, or are quarantined.
+        name_only: files are identified only by their names.
 
     Raises:
-        EditError: the strategy of the position does not know single files.
+        EditError: the strategy of the position does not record single files.
     """
     _check(position)
     seen = SeenFiles(position.seen)
     kept: dict[str, str] = {}
     paths: dict[str, bytes] = {}
     for split_id in split_ids:
-        # People may also give the path of a file whose id has more to it than that.
+        # Users may also give the path of a file whose id has further parts.
         named = (FileSplitId.parse(split_id).path, split_id)
         forms = {path: _hash_of(path, position, name_only=name_only) for path in named}
         known = [path for path, hashed in forms.items() if hashed in seen]
@@ -46,7 +46,7 @@ def forgotten(
     if not paths:
         return position, kept
     left = seen.without(frozenset(paths.values()))
-    # All of such a file is read again before it is cleaned.
+    # The whole file is read again before it is cleaned.
     partly_read = tuple(item for item in position.partly_read if item.path not in paths)
     return replace(position, seen=left.runs, files=len(left), partly_read=partly_read), kept
 

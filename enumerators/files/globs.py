@@ -1,4 +1,4 @@
-"""Globs as Hadoop has them: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``. Pure."""
+"""Hadoop's globs: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 
 NameTest = Callable[[str], object]
-"""Says by a true value that a name matches."""
+"""Returns a true value if a name matches."""
 
 
 def name_test(pattern: str) -> NameTest:
-    """Tests whether a whole name matches the glob."""
+    """The test whether a whole name matches the glob."""
     # Hadoop writes [^a] for what fnmatch writes [!a].
     parts = expand_braces(pattern.replace("[^", "[!"))
     expressions = [fnmatch.translate(part) for part in parts]
@@ -24,7 +24,7 @@ def any_name(_name: str) -> bool:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """``a{b,c}d`` as ``abd`` and ``acd``; fnmatch knows no braces."""
+    """``a{b,c}d`` as ``abd`` and ``acd``; fnmatch does not support braces."""
     match = re.search(r"\{([^{}]*)\}", pattern)
     if match is None:
         return [pattern]
@@ -33,14 +33,14 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def has_glob(path: str) -> bool:
-    """Whether a path names many, as Spark sees it."""
+    """True if Spark treats the path as a glob."""
     return re.search(r"[*?\[{]", path) is not None
 
 
 def split_glob(path: str) -> tuple[str, list[str]]:
-    """A path as the directory that is written out in it, and the parts that follow from the first glob on.
+    """Split a path into the directory before the first glob, and the parts from that glob on.
 
-    Braces that hold slashes are to be expanded before (:func:`expand_paths`).
+    Braces that contain slashes must be expanded first (:func:`expand_paths`).
     """
     parts = path.split("/")
     first = next((i for i, part in enumerate(parts) if has_glob(part)), len(parts))
@@ -49,9 +49,9 @@ def split_glob(path: str) -> tuple[str, list[str]]:
 
 
 def expand_paths(path: str) -> list[str]:
-    """The paths of a glob whose braces hold slashes (``/a/{b/c,d}``), one for each choice.
+    """The paths of a glob whose braces contain slashes (``/a/{b/c,d}``), one for each choice.
 
-    The last part of each stays a glob, for it may be a file.
+    The last part of each path stays a glob, because it may be a file.
     """
     if re.search(r"\{[^{}]*/[^{}]*\}", path) is None:
         return [path]
@@ -64,7 +64,7 @@ def _as_glob(path: str) -> str:
 
 
 def is_matched(parts: list[str], pattern: list[str]) -> bool:
-    """Whether the first parts of a path are a match of all parts of a pattern."""
+    """True if the first parts of a path match all parts of a pattern."""
     if len(parts) < len(pattern):
         return False
     return all(name_test(glob)(part) for part, glob in zip(parts, pattern, strict=False))

@@ -1,4 +1,4 @@
-"""Files that each round of discovery meets again and leaves out: each is told and counted once."""
+"""Files that every round of discovery skips: each is logged and counted once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from flip27_source.enumerators.files.known.hashes import path_hash
 
 
 class FilesLeftOut:
-    """Counts files, and remembers those only that the last round has met: no more than there are now.
+    """Counts skipped files, and remembers only the files that the last round found.
 
     Attributes:
-        count: how many there were in all.
+        count: the number of skipped files in total.
     """
 
     def __init__(self) -> None:
@@ -18,16 +18,16 @@ class FilesLeftOut:
         self._met: set[bytes] = set()
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """The number of files that are remembered."""
         return len(self._known | self._met)
 
     def begin(self) -> None:
-        """A round begins; of one that did not come to its end everything is remembered."""
+        """Start a round; the files of an incomplete previous round stay remembered."""
         self._known |= self._met
         self._met = set()
 
     def is_new(self, path: str) -> bool:
-        """Whether this file is left out for the first time, for all that is remembered."""
+        """True if this file is skipped for the first time, as far as is remembered."""
         hashed = path_hash(path)
         is_new = hashed not in self._known and hashed not in self._met
         self._met.add(hashed)
@@ -35,5 +35,5 @@ class FilesLeftOut:
         return is_new
 
     def end(self) -> None:
-        """The round has come to its end: what it did not meet is gone."""
+        """Complete the round; files that it did not find are forgotten."""
         self._known, self._met = self._met, set()

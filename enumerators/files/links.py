@@ -1,7 +1,7 @@
-"""Links that are not followed: each is passed over with a warning, and nothing else suffers by it.
+"""Links that are not followed: each is skipped with a warning, and the listing continues.
 
-On local disk, links to a directory that leads to them: followed, they would give the same files again under
-ever longer names. On other file systems all links to directories.
+On local disk, these are links to a directory that contains them; following them would give the same files
+under ever longer names. On other file systems, these are all links to directories.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from typing import Any
 from flip27_source.file_systems.moved_paths import is_at_or_below
 
 LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
-"""What the system says of a link that has no target, for now."""
+"""The errors for a link that currently has no target."""
 
 Folder = tuple[str, tuple[str, ...]]
 """A directory, and the real paths of the directories whose links lead to it."""
 
 _SFTP_FAILURE = 4
-"""What an SFTP server answers for a link that leads to itself; lost connections have other codes."""
+"""The error code of an SFTP server for a link to itself; lost connections have other codes."""
 
 _log = logging.getLogger("flip27_source")
 
 
 class DirectoryLinks:
-    """The links of one tree, from one listing to the next; each that is passed over is told once."""
+    """The links of one tree across listings; each skipped link is logged once."""
 
     def __init__(self) -> None:
         self._told_before: set[str] = set()
         self._told: set[str] = set()
 
     def begin(self) -> None:
-        """A listing begins."""
+        """Start a listing."""
         self._told_before, self._told = self._told, set()
 
     def leads_nowhere(self, entry: os.DirEntry[str], error: OSError) -> None:
-        """Told by the system when it was asked what the entry leads to; any other error is raised."""
+        """Skip a link without a target; ``error`` comes from following it, and other errors are raised."""
         if error.errno not in LEADS_NOWHERE:
             raise error
         self._pass_over(entry.path, os.strerror(error.errno))
 
     def below(self, entry: os.DirEntry[str], folder: Folder) -> list[Folder]:
-        """The directory that an entry of ``folder`` is; none where it leads back to one that leads to it."""
+        """The directory of an entry of ``folder``; empty if the entry is a link back to a parent."""
         path, linked_from = folder
         if not entry.is_symlink():
             return [(entry.path, linked_from)]
@@ -56,7 +56,7 @@ class DirectoryLinks:
         return [(entry.path, linked_from)]
 
     def file_behind(self, file_system: Any, name: str) -> Mapping[str, Any] | None:
-        """What an fsspec file system says of the file that a link leads to; None where there is none."""
+        """The fsspec entry of the file that a link leads to; None if there is no such file."""
         try:
             found: Mapping[str, Any] = file_system.info(name)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The options of the files enumerator, and what it takes their texts for."""
+"""The options of the files enumerator and the parsers of their texts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PATH_GLOB_FILTER: Option[str | None] = Option(
     name="pathGlobFilter",
     parse=optional(text),
     default=None,
-    doc="Only files whose name matches this glob (*, ?, [a-z], {a,b}) are read.",
+    doc="Read only files whose name matches this glob (*, ?, [a-z], {a,b}).",
 )
 RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
     name="recursiveFileLookup",
@@ -62,13 +62,13 @@ MODIFIED_AFTER: Option[datetime | None] = Option(
     name="modifiedAfter",
     parse=optional(_timestamp),
     default=None,
-    doc="Only files modified after this time are read (YYYY-MM-DDTHH:MM:SS, in timeZone).",
+    doc="Read only files modified after this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
 )
 MODIFIED_BEFORE: Option[datetime | None] = Option(
     name="modifiedBefore",
     parse=optional(_timestamp),
     default=None,
-    doc="Only files modified before this time are read (YYYY-MM-DDTHH:MM:SS, in timeZone).",
+    doc="Read only files modified before this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
 )
 MAX_FILE_AGE: Option[float | None] = Option(
     name="maxFileAge",
@@ -96,8 +96,8 @@ FILE_NAME_ONLY: Option[bool] = Option(
     name="fileNameOnly",
     parse=boolean,
     default=False,
-    doc="Identify a file by its name alone: a file with the same name in another directory counts as the "
-    "same file, and is not read.",
+    doc="Identify a file only by its name: a file with the same name in another directory counts as the "
+    "same file and is not read.",
     first_start_only=True,
 )
 INCLUDE_EXISTING_FILES: Option[bool] = Option(
@@ -155,8 +155,8 @@ CLEAN_SOURCE: Option[str] = Option(
     name="cleanSource",
     parse=one_of("off", "archive", "delete"),
     default="off",
-    doc="What happens to a file after the batch that read its last part is complete: it stays, is moved "
-    "below sourceArchiveDir, or is deleted. A file that has changed since it was found stays.",
+    doc="What to do with a file after the batch that read its last part is complete: keep it, move it below "
+    "sourceArchiveDir, or delete it. A file that has changed since it was found stays.",
 )
 SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
     name="sourceArchiveDir",
@@ -168,7 +168,7 @@ SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
 
 
 def paths_of(options: Options) -> tuple[str, ...]:
-    """``path`` and ``paths``; at least one."""
+    """The paths of ``path`` and ``paths``; at least one."""
     more = options[PATHS] or ()
     path = options[PATH]
     if path is None and more:
@@ -178,7 +178,7 @@ def paths_of(options: Options) -> tuple[str, ...]:
 
 
 def modified_range_us(options: Options) -> tuple[float, float] | None:
-    """The times that files have to lie between, microseconds since the epoch; None for any."""
+    """The range of modification times to read, in microseconds since the epoch; None for no limit."""
     after, before = options[MODIFIED_AFTER], options[MODIFIED_BEFORE]
     if after is None and before is None:
         return None

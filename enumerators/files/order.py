@@ -1,4 +1,4 @@
-"""In which order files are read: within what is found together, and between what was found when."""
+"""The order in which files are read: within one listing, and between listings."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _ORDERS: dict[str, Callable[[FileSplit], Any]] = {
 
 
 def put_in_order(files: list[FileSplit], order: str, *, latest_first: bool) -> None:
-    """Sort whole files, before they are cut."""
+    """Sort whole files, before they are cut into ranges."""
     files.sort(key=_ORDERS[order], reverse=latest_first)
 
 
 def merged_latest_first(pages: Iterable[Page[FileSplit]]) -> deque[Page[FileSplit]]:
-    """Pages, newest first, small ones joined to their older neighbours.
+    """The pages, newest first; small pages are joined to the next older page.
 
-    As for pages in the order they were found: a page is joined to the older one unless that is at
-    least twice as large, so a split is written again a logarithmic number of times at the most.
+    A page is joined to the older page unless that is at least twice as large, as for pages in discovery
+    order. So each split is rewritten at most a logarithmic number of times.
     """
     merged: deque[Page[FileSplit]] = deque()
     for page in reversed(list(pages)):

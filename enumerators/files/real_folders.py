@@ -1,7 +1,7 @@
-"""Folders by where they really are: a link on the way to a file may lead anywhere.
+"""Opens folders by their real location, because a link on the way to a file may lead anywhere.
 
-A folder is opened, looked at, and used by its descriptor, so whoever exchanges it for a link in between
-changes nothing. POSIX only.
+A folder is opened, checked, and used by its descriptor, so replacing it by a link in between has no effect.
+POSIX only.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from flip27_source.enumerators.files.links import LEADS_NOWHERE
 from flip27_source.file_systems.moved_paths import is_at_or_below
 
 _FOLDER = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
-"""On Linux the right to go through a folder is enough, as it is for a path."""
+"""On Linux, execute permission on a folder is enough, as for a path."""
 
 
 def open_below(folder: str, roots: Sequence[str]) -> int | None:
-    """A descriptor of a folder that really lies at or below one of ``roots``; None where it does not.
+    """A descriptor of a folder that is really at or below one of ``roots``; None if it is elsewhere.
 
-    A folder whose path names none of them belongs to a source that had other paths: no link may lead to it.
+    A folder whose path is below none of the roots belongs to a source that had other paths; it must not be
+    reached through a link.
 
     Raises:
-        FileNotFoundError: it is not there, or a link to it leads nowhere.
+        FileNotFoundError: the folder does not exist, or a link to it has no target.
     """
     try:
         if not any(is_at_or_below(folder, root) for root in roots):
@@ -43,7 +44,7 @@ def open_below(folder: str, roots: Sequence[str]) -> int | None:
 
 
 def _is_below(descriptor: int, roots: Iterable[str]) -> bool:
-    """Goes up from the folder, which no link can turn aside."""
+    """True if one of the roots is among the parents of the folder, which links cannot change."""
     wanted = set(_identities(roots))
     current = os.dup(descriptor)
     try:
@@ -75,7 +76,7 @@ def _open_without_links(folder: str) -> int | None:
     for part in filter(None, folder.split("/")):
         try:
             below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=current)
-        except NotADirectoryError:  # what is asked for is a link
+        except NotADirectoryError:  # the component is a link
             return None
         finally:
             os.close(current)

@@ -1,4 +1,4 @@
-"""A sample of the files of a source, chosen alike each time: to find out the schema from."""
+"""A deterministic sample of the files of a source, for schema inference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flip27_source.schemas.inference import SplitSample
 
 
 def sample_files(options: Options, count: int) -> SplitSample[FileSplit]:
-    """Files that hold bytes, spread evenly over all paths in their order, the first and the last included."""
+    """Non-empty files, spread evenly over all paths in order, including the first and the last."""
     lister = open_listers(
         paths_of(options), options.with_prefix("storage."), ignore_missing=options[IGNORE_MISSING_FILES]
     )
@@ -47,7 +47,7 @@ def sample_files(options: Options, count: int) -> SplitSample[FileSplit]:
 
 
 def _spread(total: int, count: int) -> Iterator[int]:
-    """Positions spread evenly, then the others: for those that turn out to be of no use."""
+    """Evenly spread positions, followed by all others as replacements for unusable files."""
     first = dict.fromkeys(number * (total - 1) // max(count - 1, 1) for number in range(min(count, total)))
     yield from first
     yield from (number for number in range(total) if number not in first)

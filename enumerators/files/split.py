@@ -21,8 +21,8 @@ class FileSplit:
         modified_us: modification time, microseconds since the epoch.
         start: first byte of the range.
         end: first byte after the range; None for the end of the file.
-        version: tells versions of one path apart where files may be overwritten; otherwise None.
-        etag: the object's ETag where it is asked for again before the file is cleaned; otherwise None.
+        version: distinguishes versions of one path if overwrites are allowed; otherwise None.
+        etag: the object's ETag, if it is checked again before the file is cleaned; otherwise None.
     """
 
     path: str
@@ -35,7 +35,7 @@ class FileSplit:
 
     @property
     def split_id(self) -> str:
-        """The path, its version where there may be others, and the range where it is not the whole file."""
+        """The path, the version if one is set, and the range if it is not the whole file."""
         return str(FileSplitId(path=self.path, version=self.version, start=self.start, end=self.end))
 
     @property

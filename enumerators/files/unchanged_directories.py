@@ -1,9 +1,8 @@
-"""Which local directories need not be listed again: nothing in them has changed since they were.
+"""Finds local directories that need not be listed again, because they have not changed.
 
-A file that comes to a directory changes the directory's own times. That is relied on only on file
-systems that are known to keep to it, and only for a time stamp that is old enough: within the
-granularity of time stamps a directory may change again and look the same. A file that is written
-over changes nothing in its directory.
+A new file changes the times of its directory. This module relies on that only for file systems that are
+known to do so, and only for a time stamp that is old enough: within the granularity of time stamps, a
+directory may change without a new time stamp. An overwritten file does not change its directory.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from collections.abc import Callable, Collection
 from flip27_source.enumerators.files.links import Folder
 
 GRANULARITY_S = 2.0
-"""A stamp has to be seen for so long before it is believed; FAT has the coarsest times there are."""
+"""A time stamp must be this old before it is trusted; FAT has the coarsest time stamps."""
 
 MOST_DIRECTORIES = 100_000
-"""So many are remembered at the most, in some 60 MB; others are listed in each round."""
+"""The most directories that are remembered, in about 60 MB; others are listed in each round."""
 
 _TRUSTED = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs"})
 
@@ -27,11 +26,10 @@ Stamp = tuple[int, int, int, int]
 
 
 class UnchangedDirectories:
-    """Remembers the directories below one root, from one listing to the next.
+    """Remembers the directories below one root across listings.
 
-    A round of calls is ``begin``, for each directory ``subfolders_of`` and, where that knows nothing,
-    ``listed``, then ``end`` and ``remember``. A round that is not remembered changes nothing, but for what
-    it has not come across: that is forgotten, for it is gone.
+    A round calls ``begin``, then for each directory ``subfolders_of`` and, if that returns None, ``listed``,
+    then ``end`` and ``remember``. A round without ``remember`` only forgets directories that no longer exist.
     """
 
     def __init__(self, root: str, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -45,11 +43,11 @@ class UnchangedDirectories:
         self._come_across: set[str] = set()
 
     def __len__(self) -> int:
-        """How many directories something is remembered of."""
+        """The number of directories that are remembered."""
         return len(self._first_seen)  # a directory is seen before it is known
 
     def begin(self) -> None:
-        """A listing begins."""
+        """Start a listing."""
         self._believed.clear()
         self._listed.clear()
         self._come_across.clear()
@@ -57,13 +55,13 @@ class UnchangedDirectories:
             self._device = device_to_trust(self._root)
 
     def subfolders_of(self, folder: str) -> list[Folder] | None:
-        """What to go on with instead of listing the directory; None when it has to be listed."""
+        """The known subfolders of an unchanged directory; None if the directory must be listed."""
         if self._device is None or self._device < 0:
             return None
         try:
             found = os.stat(folder)
         except OSError:
-            return None  # listing it says what is wrong
+            return None  # listing the directory reports the error
         if found.st_dev != self._device:
             return None
         stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
@@ -78,38 +76,38 @@ class UnchangedDirectories:
         if first_seen is None or first_seen[0] != stamp:
             self._first_seen[folder] = (stamp, now_s)
         elif now_s - first_seen[1] >= GRANULARITY_S:
-            # The stamp was taken before the listing that follows: whatever comes later changes it.
+            # The stamp was taken before the following listing, so any later change gives a new stamp.
             self._believed[folder] = stamp
         return None
 
     def listed(self, folder: str, subfolders: list[Folder]) -> None:
-        """The directory was listed to its end."""
+        """Record that the directory was listed completely."""
         stamp = self._believed.get(folder)
         if stamp is not None:
             self._listed[folder] = (stamp, subfolders)
 
     def end(self) -> None:
-        """The listing has come to its end: directories that it has not come across are gone."""
+        """Complete the listing; directories that it did not find are gone."""
         for remembered in (self._known, self._first_seen):
             for folder in remembered.keys() - self._come_across:
                 del remembered[folder]
         self._come_across.clear()
 
     def remember(self, unsettled: Collection[str]) -> None:
-        """What was listed is known for good, but for these files."""
+        """Record that all listed files are known, except ``unsettled``."""
         for path in unsettled:
             self._listed.pop(os.path.dirname(path), None)
         self._known.update(self._listed)
         self._listed.clear()
 
     def forget(self) -> None:
-        """Every directory has to be listed again."""
+        """List every directory again."""
         self._known.clear()
         self._listed.clear()
 
 
 def device_to_trust(root: str) -> int:
-    """The device of the root where its file system keeps the times of directories; otherwise -1."""
+    """The device of the root if its file system keeps the times of directories; otherwise -1."""
     try:
         if sys.platform != "linux" or _file_system_of(os.path.realpath(root)) not in _TRUSTED:
             return -1

@@ -1,4 +1,4 @@
 """The http enumerator: one split for each endpoint of a JSON API.
 
-Its pages are read by `readers.http_api`.
+`readers.http_api` reads the pages of an endpoint.
 """

@@ -1,8 +1,7 @@
-"""The http enumerator: one split for each endpoint of a JSON API, handed out once.
+"""The http enumerator: one split for each endpoint of a JSON API, assigned once.
 
-What lives here: the endpoints, and which of them were handed out. How far each is read is the
-split's own position, which readers move (:mod:`flip27_source.readers.http_api.reader`). No request is
-made here.
+What lives here: the endpoints, and which of them were assigned. The position of each endpoint is in its
+split, and readers advance it (:mod:`flip27_source.readers.http_api.reader`). No request is made here.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ON_REMOVED_ENDPOINT: Option[str] = Option(
     name="onRemovedEndpoint",
     parse=one_of("fail", "finish"),
     default="fail",
-    doc="What happens to an endpoint that was read before and is no longer set: fail stops the query; "
+    doc="What to do with an endpoint that was read before and is no longer set: fail stops the query; "
     "finish ends the endpoint at its position and forgets that position, and the endpoint cannot be "
     "added again.",
 )
@@ -38,16 +37,16 @@ ON_REMOVED_ENDPOINT: Option[str] = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSplit:
-    """An endpoint, and how far it is read.
+    """An endpoint and its position.
 
     Attributes:
         split_id: the URL of the endpoint, without credentials.
-        at: where the next request begins: a cursor, the URL of a page, the number of a page, or
-            a value of ``sinceField``; None for the start.
-        taken: how many records from there on are read already.
-        count: how many records of the endpoint are read already.
-        last: digest by which the record that was read last is known again.
-        seen: with pagination ``since``, digests of the records read that are just as old as ``at``.
+        at: where the next request starts: a cursor, the URL of a page, a page number, or a value of
+            ``sinceField``; None for the start.
+        taken: the number of records already read from there on.
+        count: the number of records of the endpoint already read.
+        last: the digest that identifies the last record read.
+        seen: with pagination ``since``, digests of the records already read whose time equals ``at``.
     """
 
     split_id: str
@@ -60,12 +59,12 @@ class HttpSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpState:
-    """What the enumerator remembers.
+    """The state of the enumerator.
 
     Attributes:
-        handed_out: endpoints that were handed out and are read or finished.
-        given_up: endpoints that were handed out and then removed, with ``onRemovedEndpoint`` ``finish``.
-        returned: splits that came back, with their positions.
+        handed_out: endpoints that were assigned and are being read or finished.
+        given_up: endpoints that were assigned and then removed, with ``onRemovedEndpoint`` ``finish``.
+        returned: splits that were added back, with their positions.
     """
 
     handed_out: tuple[str, ...] = ()
@@ -74,7 +73,7 @@ class HttpState:
 
 
 class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
-    """Hands out each endpoint once."""
+    """Assigns each endpoint once."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (ENDPOINTS, ON_REMOVED_ENDPOINT)
     default_reader: ClassVar[str | None] = "http"
@@ -93,7 +92,7 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
         self._returned = list(before.returned)
 
     def start(self) -> None:
-        """Refuse endpoints that were removed or come back, unless that loses nothing unsaid."""
+        """Refuse endpoints that were added again, and removed ones unless onRemovedEndpoint is finish."""
         back = [url for url in self._endpoints if url in self._given_up]
         if back:
             raise OptionError(
@@ -116,19 +115,19 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
         self._returned = [split for split in self._returned if split.split_id not in self._given_up]
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Hand out the next endpoint that nobody has."""
+        """Assign the next unassigned endpoint."""
         split = self._next()
         if split is not None:
             self.context.assign_split(split)
 
     def add_splits_back(self, splits: Sequence[HttpSplit], subtask_id: int) -> None:
-        """Keep them for the next request, at their positions."""
+        """Keep the splits at their positions for the next request."""
         for split in splits:
             self._handed_out.pop(split.split_id, None)
         self._returned = [*splits, *self._returned]
 
     def snapshot_state(self, checkpoint_id: int) -> HttpState:
-        """Which endpoints were handed out."""
+        """The endpoints that were assigned, removed, and added back."""
         return HttpState(
             handed_out=tuple(self._handed_out),
             given_up=tuple(self._given_up),
@@ -137,7 +136,7 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
 
     @classmethod
     def rewrite_split(cls, split: HttpSplit, rewrite: PathRewrite) -> HttpSplit:
-        """The endpoint at its new URL, with the link to the next page where that is the position."""
+        """The endpoint at its new URL; a position that is a link is rewritten too."""
         at = rewrite.now(split.at) if isinstance(split.at, str) else split.at
         return replace(split, split_id=rewrite.now(split.split_id), at=at)
 
@@ -162,7 +161,7 @@ def endpoints_of(options: Options) -> tuple[str, ...]:
     """The URLs of all endpoints that the options name.
 
     Raises:
-        OptionError: one is no URL, or holds credentials.
+        OptionError: an endpoint is not a URL, or contains credentials.
     """
     path = options.require(PATH, why="the http enumerator reads an API")
     endpoints = options[ENDPOINTS]

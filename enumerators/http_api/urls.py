@@ -1,4 +1,4 @@
-"""URLs of an HTTP API: of its endpoints, with parameters, and as they may be shown. No requests."""
+"""URLs of an HTTP API: its endpoints, their parameters, and their form without secrets. No requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN_CHARS = 500
 
 
 def texts(value: str) -> tuple[str, ...]:
-    """Texts separated by commas, or a JSON list of texts."""
+    """The texts in a list separated by commas, or in a JSON list."""
     if value.strip().startswith("["):
         try:
             return tuple(msgspec.json.decode(value, type=list[str]))
@@ -28,10 +28,10 @@ def texts(value: str) -> tuple[str, ...]:
 
 
 def endpoint_urls(base: str, endpoints: Iterable[str]) -> tuple[str, ...]:
-    """The endpoints below ``base``, each once; ``base`` itself when there are none.
+    """The endpoints below ``base``, each once; ``base`` itself if there are no endpoints.
 
-    An endpoint is put behind the path of ``base``, whether it begins with a slash or not, and gets
-    the parameters of ``base`` too. A complete URL stands for itself.
+    An endpoint is appended to the path of ``base``, with or without a leading slash, and gets the
+    parameters of ``base`` too. A complete URL is used unchanged.
     """
     root = _checked(base, "path")
     urls = [_below(root, endpoint) for endpoint in endpoints]
@@ -39,20 +39,20 @@ def endpoint_urls(base: str, endpoints: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_params(url: str, params: Mapping[str, str | int | float | None]) -> str:
-    """``url`` with these parameters instead of those of the same names; None removes one."""
+    """``url`` with these parameters in place of those with the same names; None removes a parameter."""
     parts = urlsplit(url)
     kept = [(name, value) for name, value in _query(parts.query) if name not in params]
     added = [(name, str(value)) for name, value in params.items() if value is not None]
     if not added and len(kept) == len(_query(parts.query)):
-        return url  # as it was written: some servers sign their links
+        return url  # unchanged, because some servers sign their links
     return urlunsplit(parts._replace(query=urlencode([*kept, *added], quote_via=quote)))
 
 
 def joined_link(url: str, link: str) -> str:
-    """The URL that ``link``, found in the answer of ``url``, leads to.
+    """The URL that ``link`` leads to, in an answer from ``url``.
 
     Raises:
-        ValueError: parsers of URLs do not agree where that is; the text says why.
+        ValueError: URL parsers disagree about the target; the text says why.
     """
     _check_characters(link)
     try:
@@ -64,14 +64,14 @@ def joined_link(url: str, link: str) -> str:
         raise ValueError("it is not an HTTP URL")
     if "@" in own.netloc:
         raise ValueError("it contains a user name")
-    # Some parsers take the next word for the host where there is none.
+    # If the host is missing, some parsers use the next word as the host.
     if (own.netloc or own.scheme) and _HOST.fullmatch(own.netloc) is None:
         raise ValueError("its host or port cannot be read")
     return urlunsplit(parts._replace(fragment=""))
 
 
 def shown_url(url: str, secret_names: Iterable[str] = ()) -> str:
-    """The URL as it may be shown: without user and password, and without what looks like a credential."""
+    """The URL without user, password, and parameters that look like credentials."""
     hidden = {_plain(name) for name in secret_names}
 
     def shown(name: str, value: str) -> str:
@@ -88,7 +88,7 @@ def shown_url(url: str, secret_names: Iterable[str] = ()) -> str:
 
 
 def shortened(text: str) -> str:
-    """The text, its end left out where it is very long."""
+    """The text, truncated if it is very long."""
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."
 
 
@@ -111,7 +111,7 @@ def _checked(url: str, option: str) -> SplitResult:
 
 
 def _parts(url: str) -> SplitResult | None:
-    """The parts of a complete URL; None when it is none."""
+    """The parts of a complete URL; None if it is not complete."""
     try:
         _check_characters(url.strip())
         parts = urlsplit(url.strip())
@@ -122,7 +122,7 @@ def _parts(url: str) -> SplitResult | None:
 
 
 def _check_characters(url: str) -> None:
-    """Raise ValueError for characters that some parsers drop, and others take for something else."""
+    """Raise ValueError for characters that URL parsers treat differently."""
     if "\\" in url or any(char < " " or char == "\x7f" for char in url):
         raise ValueError("it contains a backslash or control characters")
 

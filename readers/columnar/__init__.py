@@ -1,4 +1,4 @@
-"""Parquet, ORC, Arrow and Avro: formats that know their columns by name and type.
+"""Parquet, ORC, Arrow and Avro: formats that store the names and types of their columns.
 
-One module for each reader; `named_columns` matches columns of a file with those of the schema.
+Each reader has one module; `named_columns` matches the columns of a file with those of the schema.
 """

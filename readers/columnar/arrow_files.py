@@ -1,6 +1,6 @@
-"""The arrow reader: record batches of Arrow IPC files (Feather version 2 too) and streams.
+"""The arrow reader: record batches of Arrow IPC files (including Feather version 2) and streams.
 
-How a column of a file becomes the column of the schema is in ``named_columns``.
+``named_columns`` converts the columns of a file to those of the schema.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _FEATHER_1 = b"FEA1"
 
 
 class ArrowReader(FileReader, InfersFromFooters, ReadsRanges):
-    """Gives the rows of Arrow IPC files and streams, whatever their names end in.
+    """Reads the rows of Arrow IPC files and streams with any file extension.
 
-    Columns as with Parquet. A record batch of a file belongs to one range of it; all of those of a stream,
-    which can only be read from its start, to the first one.
+    Columns are matched as with Parquet. Each record batch of a file belongs to one range of the file. A
+    stream can only be read from its start, so all its batches belong to the first range.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN)
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """That of its batches."""
+        """The schema of the file's batches."""
         with reading(split.path, options), opened_by_arrow(split, options) as source:
             opened = ipc.open_file if _is_file(source, split) else ipc.open_stream
             with opened(source) as batches:
@@ -47,11 +47,11 @@ class ArrowReader(FileReader, InfersFromFooters, ReadsRanges):
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Always: by record batches."""
+        """Always True: ranges are read by record batches."""
         return True
 
     def prepare(self) -> None:
-        """What becomes of columns that the schema does not have."""
+        """Prepare the handling of columns that the schema does not have."""
         self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +80,7 @@ class ArrowReader(FileReader, InfersFromFooters, ReadsRanges):
 
 
 def _is_file(source: Any, split: FileSplit) -> bool:
-    """Whether it is an IPC file; otherwise a stream."""
+    """True for an IPC file, False for a stream."""
     start = bytes(source.read(len(_MAGIC)))
     source.seek(0)
     if start.startswith(_FEATHER_1):
@@ -109,6 +109,6 @@ def _of_stream(source: Any, split: FileSplit) -> Iterator[pa.RecordBatch]:
                 break
             except (pa.ArrowInvalid, OSError) as error:
                 raise damaged(split.path, f"byte {position}: {error}") from None
-        # Without the mark at its end nobody knows whether batches are missing.
+        # Without the end mark, batches may be missing.
         if position == split.length or source.tell() != split.length:
-            raise damaged(split.path, f"byte {position}: the stream ends without its end mark, or goes on")
+            raise damaged(split.path, f"byte {position}: no end mark of the stream, or data after it")

@@ -1,7 +1,7 @@
 """The avro reader: records of Avro object container files.
 
-Blocks are found in ``avro_blocks``, types in ``avro_types``, records are decoded by fastavro, and how a
-column of a file becomes the column of the schema is in ``named_columns``.
+``avro_blocks`` finds the blocks, ``avro_types`` converts the types, and fastavro decodes the records.
+``named_columns`` converts the columns of a file to those of the schema.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Decode = Callable[[AvroBlock], list[dict[str, Any]]]
 
 
 class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
-    """Gives the records of Avro files as rows; columns as with Parquet.
+    """Reads the records of Avro files as rows; columns are matched as with Parquet.
 
-    A block belongs to the range of its file in which its first byte lies.
+    A block belongs to the range of the file that contains the block's first byte.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = (
@@ -47,12 +47,12 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Always: by blocks."""
+        """Always True: ranges are read by blocks."""
         return True
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """From the header."""
+        """The schema in the header."""
         fastavro, path = _fastavro(), split.path
         with reading(path, options), open_raw(path, options) as raw:
             stream: Any = io.BufferedReader(raw, 1 << 16) if isinstance(raw, io.FileIO) else raw
@@ -60,7 +60,7 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
         return _schema_of(AvroTypes(schema), schema, path)
 
     def prepare(self) -> None:
-        """Find fastavro, and what becomes of columns that the schema does not have."""
+        """Import fastavro and prepare the handling of columns that the schema does not have."""
         self._fastavro = _fastavro()
         self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
 
@@ -157,7 +157,7 @@ def _type_of(avro_types: AvroTypes, name: str, schema: Any, path: str) -> pa.Dat
 
 
 def _gathered(blocks: Iterator[AvroBlock], decode: Decode) -> Iterator[list[dict[str, Any]]]:
-    """The records of some blocks at a time."""
+    """The records of several blocks at a time."""
     rows: list[dict[str, Any]] = []
     size = 0
     for block in blocks:

@@ -1,6 +1,6 @@
-"""The blocks of an Avro object container file, with the position of each: header, framing, compression.
+"""The blocks of an Avro object container file and their positions: header, framing, compression.
 
-What is in a block is not known here.
+What must not live here: the content of blocks.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MOST_HEADER_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroHeader:
-    """What a file says of itself.
+    """The header of a file.
 
     Attributes:
         schema: the writer's schema, as JSON.
-        sync: what follows each block.
+        sync: the mark that follows each block.
         end: position of the first block.
     """
 
@@ -46,8 +46,8 @@ class AvroBlock:
     """Some records.
 
     Attributes:
-        position: of the block in the file.
-        records: how many there are in ``data``.
+        position: the position of the block in the file.
+        records: the number of records in ``data``.
     """
 
     position: int
@@ -56,17 +56,17 @@ class AvroBlock:
 
 
 class _EndOfFileError(Exception):
-    """The file is over in the middle of something."""
+    """The file ends within a value."""
 
 
 def read_header(stream: BinaryIO, path: str) -> AvroHeader:
-    """The header of the file, at whose start ``stream`` stands; it stands at the first block afterwards.
+    """Read the header from ``stream`` at position 0; afterwards ``stream`` is at the first block.
 
     Raises:
-        CorruptFileError: there is none, or it is cut off.
+        CorruptFileError: the header is missing or truncated.
     """
     if stream.read(len(_MAGIC)) != _MAGIC:
-        raise damaged(path, "byte 0: the file does not begin like an Avro file")
+        raise damaged(path, "byte 0: the file does not start like an Avro file")
     try:
         meta: dict[str, bytes] = {}
         while count := _varint(stream):
@@ -89,7 +89,7 @@ def blocks_of(stream: BinaryIO, header: AvroHeader, split: FileSplit) -> Iterato
     """The blocks that start in the range of ``split``.
 
     Raises:
-        CorruptFileError: a block is cut off or damaged.
+        CorruptFileError: a block is truncated or damaged.
     """
     decompress = _CODECS[header.codec]
     position = header.end
@@ -116,7 +116,7 @@ def blocks_of(stream: BinaryIO, header: AvroHeader, split: FileSplit) -> Iterato
 
 
 def _first_block(stream: BinaryIO, header: AvroHeader, start: int) -> int | None:
-    """Where the first block at or after ``start`` is: a mark comes before it."""
+    """The position of the first block at or after ``start``, found by the mark before it."""
     position = start - _SYNC_BYTES
     stream.seek(position)
     carried = b""

@@ -1,8 +1,8 @@
-"""From an Avro schema to Arrow types, and to the schema by which records are decoded.
+"""Converts an Avro schema to Arrow types, and to the schema for decoding the records.
 
-Types are those of Spark's Avro source: enum and uuid are text, fixed is binary, a union with null is its
-other type, a union of several types a struct of ``member0``, ``member1``, ... of which one is set. Dates and
-timestamps are decoded as the numbers they are stored as, which Arrow takes over. No I/O.
+The types are those of Spark's Avro source: enum and uuid are strings, fixed is binary, a union with null is
+its other type. A union of several types is a struct of ``member0``, ``member1``, ... with one field set.
+Dates and timestamps are decoded as their stored numbers, which Arrow uses directly. No I/O.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AvroTypes:
         self._collect(schema)
 
     def arrow_type(self, schema: Any, inside: tuple[str, ...] = ()) -> pa.DataType:
-        """The Arrow type of what is decoded by ``decoded_by(schema)``.
+        """The Arrow type of the values that ``decoded_by(schema)`` decodes.
 
         Raises:
             MismatchError: a record contains itself.
@@ -64,7 +64,7 @@ class AvroTypes:
         return _type_of_leaf(schema) or self._type_of_nested(schema, inside)
 
     def decoded_by(self, schema: Any) -> Any:
-        """The schema, equal in bytes, by which values come as ``arrow_type`` takes them."""
+        """The schema, with the same encoding, that decodes to values for ``arrow_type``."""
         if isinstance(schema, list):
             return self._decoded_union(schema)
         if isinstance(schema, str):
@@ -130,7 +130,7 @@ class AvroTypes:
         others = [branch for branch in branches if not _is_null(branch)]
         if len(others) < 2 or _wider(others) is not None:
             return [self.decoded_by(branch) for branch in branches]
-        # A record of one field has the bytes of that field, and says which branch it was.
+        # A record of one field has the same bytes as the field, and identifies the branch.
         decoded: list[Any] = []
         member = 0
         for branch in branches:

@@ -1,7 +1,7 @@
-"""From columns that a file knows by name to the columns of the schema: what columnar formats have in common.
+"""Maps the named columns of a file to the columns of the schema; all columnar formats use it.
 
-Names are compared without regard to case; missing columns are null, others are not read. How a column is
-converted is in ``parquet_columns``. No I/O.
+Names are compared without regard to case. Missing columns are null; extra columns are not read.
+``parquet_columns`` converts a column. No I/O.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _BATCH_ROWS = 1 << 18
 
 
 class NamedColumns:
-    """Where the columns of a schema are in one file.
+    """The columns of one file that match the columns of the schema.
 
     Attributes:
-        names: the file's name of each column of the schema; None where it has none.
+        names: the file's name for each column of the schema; None if the file does not have the column.
 
     Args:
         path: for messages.
-        schema: what is wanted.
-        stored: the names that the file has.
-        conversions: which types become which.
+        schema: the wanted columns.
+        stored: the column names of the file.
+        conversions: the supported type conversions.
 
     Raises:
-        SchemaError: a name is there more than once.
+        SchemaError: a name occurs more than once.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class NamedColumns:
 
     @property
     def wanted(self) -> list[str]:
-        """The file's names of the columns that it has."""
+        """The file's names of the wanted columns that it has."""
         return [name for name in self.names if name is not None]
 
     def batch(
@@ -69,7 +69,7 @@ class NamedColumns:
         """The rows of ``stored`` in the schema.
 
         Args:
-            prepare: what a format has to do to a column first; may raise MismatchError.
+            prepare: a format's preparation of each column; may raise MismatchError.
         """
         if prepare is None and stored.schema.equals(self._schema):
             return stored.replace_schema_metadata(None)
@@ -89,7 +89,7 @@ class NamedColumns:
     def misfit(
         self, stored: pa.RecordBatch, field: pa.Field, name: str | None, mismatch: MismatchError
     ) -> pa.Array:
-        """What a column becomes that the schema has no room for: an error."""
+        """Handle a column that does not fit the schema: raise an error."""
         raise SchemaError(
             f"{self.path}: column {field.name}: {mismatch}",
             remedy="give the column a type that can represent the values of the files",
@@ -97,15 +97,15 @@ class NamedColumns:
 
 
 def rows_without_columns(rows: int) -> Iterator[pa.RecordBatch]:
-    """So many rows of a file that has none of the wanted columns."""
+    """Batches of ``rows`` rows in total, from a file that has none of the wanted columns."""
     for start in range(0, rows, _BATCH_ROWS):
         placeholder = pa.nulls(min(_BATCH_ROWS, rows - start))
         yield pa.RecordBatch.from_arrays([placeholder], names=[""])
 
 
 def middle_of_part(number: int, count: int, length: int) -> int:
-    """The byte by which part ``number`` of ``count`` belongs to a range of a file of ``length`` bytes.
+    """The byte that assigns part ``number`` of ``count`` to a range of a file of ``length`` bytes.
 
-    For formats that do not tell where their parts are: whatever the ranges, each part is in exactly one.
+    For formats that do not store the positions of their parts; each part belongs to exactly one range.
     """
     return length * (2 * number + 1) // (2 * count)

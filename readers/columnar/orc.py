@@ -1,7 +1,7 @@
 """The orc reader: stripes of ORC files as Arrow batches.
 
-Which stripes a split holds and what ORC has of its own (calendar, time zones) is decided here; how a column
-of a file becomes the column of the schema is in ``named_columns``.
+This module selects the stripes of a split and handles ORC's calendar and time zones. ``named_columns``
+converts the columns of a file to those of the schema.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _SPARK_TYPE = b"spark.sql.catalyst.type"
 
 
 class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
-    """Gives the rows of ORC files, as Spark's own source does for a given schema.
+    """Reads the rows of ORC files as Spark's own source does for a given schema.
 
-    Columns are found by name without regard to case, by position where all names are those of old Hive
-    (``_col0``); missing ones are null, others are not read. A stripe belongs to one range of its file.
+    Columns are matched by name without regard to case, or by position if all names are those of old Hive
+    (``_col0``). Missing columns are null; extra columns are not read. Each stripe belongs to one range.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = (
@@ -51,19 +51,19 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Always: by stripes."""
+        """Always True: ranges are read by stripes."""
         return True
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """From the footer. Timestamps are instants to Spark, unless it says otherwise beside them."""
+        """The schema in the footer. Timestamps are instants, unless Spark marked them as timestamp_ntz."""
         from pyarrow import orc
 
         with reading(split.path, options), opened_by_arrow(split, options) as source:
             return _schema_of_spark(orc.ORCFile(source).schema)
 
     def prepare(self) -> None:
-        """Timestamps are stored without a zone."""
+        """Prepare the schema evolution and the zone of timestamps, which are stored without one."""
         self._zone = self.context.options[TIME_ZONE] or self.context.time_zone
         self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
 
@@ -74,7 +74,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
                 yield from self._rows(split, fetched)
 
     def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        from pyarrow import orc  # as large as all the rest of a reader
+        from pyarrow import orc  # imported late because it is as large as the rest of a reader
 
         options = self.context.options
         with reading(split.path, options), opened_by_arrow(split, options, fetched) as source:
@@ -103,7 +103,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
                     yield columns.batch(batch.slice(start, _BATCH_ROWS), self._prepared)
 
     def _named(self, stored: pa.Schema) -> pa.Schema:
-        """The columns of a file, called as in the schema where they go by position."""
+        """The columns of a file, renamed as in the schema if they are matched by position."""
         own = self._evolution.schema.names[: len(stored)]
         by_position = stored.names and all(name.startswith("_col") for name in stored.names)
         names = [*own, *stored.names[len(own) :]] if by_position else stored.names
@@ -114,7 +114,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
         return self._with_zone(column, field.type)
 
     def _with_zone(self, column: pa.Array, wanted: pa.DataType) -> pa.Array:
-        """A timestamp without a zone is local time where it is read, on every level."""
+        """Convert stored timestamps without a zone, which are local times in the reader's zone."""
         if types.is_timestamp(column.type) and types.is_timestamp(wanted) and wanted.tz is not None:
             if column.type.tz is None and self._zone != "UTC":
                 return pc.assume_timezone(column, self._zone, ambiguous="earliest", nonexistent="latest")
@@ -126,7 +126,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
             and _has_timestamp(wanted, zoned=True)
         ):
             raise MismatchError(
-                f"timestamps inside {wanted} are stored without a time zone, and can only be read with "
+                f"timestamps inside {wanted} are stored without a time zone and can only be read with "
                 "timeZone=UTC or as timestamp_ntz"
             )
         return column
@@ -152,7 +152,7 @@ def _stripe(file: Any, number: int, names: list[str], path: str) -> pa.RecordBat
     except pa.ArrowInvalid as error:
         if "out of range for nanosecond" not in str(error):
             raise
-        # The file is whole: not damage, which a policy may pass over.
+        # The file is not damaged, so ignoreCorruptFiles must not skip it.
         raise SplitReadError(
             f"{path}: Arrow cannot read ORC timestamps before 1677 or after 2262: {error}",
             remedy="remove the column from the schema, or write the file as Parquet",
@@ -167,7 +167,7 @@ def _stripes(count: int, split: FileSplit) -> Iterator[int]:
 
 
 def _of_spark(column: pa.Array, is_micros: bool) -> pa.Array:
-    """Spark stores timestamp_ntz as a number of microseconds, and says so beside the column."""
+    """The column as Spark reads it: timestamp_ntz is stored as microseconds and marked in the metadata."""
     return column.view(pa.timestamp("us")) if is_micros and types.is_int64(column.type) else column
 
 
@@ -178,7 +178,7 @@ def _has_timestamp(kind: pa.DataType, *, zoned: bool) -> bool:
 
 
 def _refuse_old_calendar(column: pa.Array) -> None:
-    """Refuse dates that ORC may have stored in another calendar than today's: which one is not told."""
+    """Refuse dates for which ORC does not tell whether they use the Julian or the Gregorian calendar."""
     kind = column.type
     if types.is_date(kind) or types.is_timestamp(kind):
         limit = _GREGORIAN_SINCE if types.is_date(kind) else _ZONES_SINCE

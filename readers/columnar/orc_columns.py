@@ -1,7 +1,7 @@
-"""Which types of an ORC file are read as which others: what Spark's ORC reader converts without a loss.
+"""The type conversions for ORC files: those that Spark's ORC reader does without losing data.
 
-That reader also rounds, cuts off, and makes null of what does not fit; such conversions are not here, and a
-value that does not fit one of these is an error. No I/O.
+Spark also rounds, truncates, and replaces values that do not fit by null. Such conversions are not
+supported, and a value that does not fit is an error. No I/O.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _is_string(_: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    # From a number Arrow only casts to a decimal that holds every value of its type.
+    # Arrow casts a number only to a decimal that can hold every value of the number's type.
     digits = min(_LONG_DIGITS + wanted.scale, _MOST_DIGITS)
     return column.cast(pa.int64()).cast(pa.decimal128(digits, wanted.scale)).cast(wanted)
 

@@ -1,7 +1,7 @@
 """The parquet reader: row groups of Parquet files as Arrow batches.
 
-Which row groups a split holds and which columns are wanted is decided here; how a column of a file
-becomes the column of the schema is in ``parquet_columns``.
+This module selects the row groups of a split and the wanted columns. ``parquet_columns`` converts the
+columns of a file to those of the schema.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT
 
 
 class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
-    """Gives the rows of Parquet files, as Spark's own source does for a given schema.
+    """Reads the rows of Parquet files as Spark's own source does for a given schema.
 
-    Columns are found by name without regard to case; missing ones are null, others are not read.
-    A range of a file holds the row groups whose middle lies in it, as in parquet-mr.
+    Columns are matched by name without regard to case. Missing columns are null; extra columns are not
+    read. A range of a file holds the row groups whose middle is in the range, as in parquet-mr.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = (
         *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_PARQUET,
     )  # fmt: skip
-    null_type = pa.int32()  # as in Spark, which goes by how such a column is stored
+    null_type = pa.int32()  # as in Spark, which uses the stored type of such a column
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Always: by row groups."""
+        """Always True: ranges are read by row groups."""
         return True
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """From the footer."""
+        """The schema in the footer."""
         with reading(split.path, options), _opened(split, options) as parquet:
             return _stored(parquet)
 
     def prepare(self) -> None:
-        """What becomes of columns that the schema does not have."""
+        """Prepare the handling of columns that the schema does not have."""
         context = self.context
         self._evolution = SchemaEvolution.of(context.schema, context.options, self.constant_names)
 
@@ -89,7 +89,7 @@ class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
 
 
 def _stored(parquet: pq.ParquetFile) -> pa.Schema:
-    """The schema in the footer; INT96 are instants."""
+    """The schema in the footer; INT96 columns are instants."""
     stored = parquet.schema
     leaves = [stored.column(number) for number in range(len(stored))]
     instants = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
@@ -134,7 +134,7 @@ def _parquet_file(path: str, source: Any, **how: Any) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(source, metadata=pq.read_metadata(pa.BufferReader(footer)), **how)
     except pa.ArrowException as error:
-        # The footer is whole: not damage, which a policy may pass over.
+        # The footer is not damaged, so ignoreCorruptFiles must not skip the file.
         raise SplitReadError(
             f"{path}: Arrow cannot read the schema in its footer: {error}",
             remedy="write the file with another schema or with another library, or move it out of the "
@@ -143,7 +143,7 @@ def _parquet_file(path: str, source: Any, **how: Any) -> pq.ParquetFile:
 
 
 def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
-    """The row groups whose middle lies in the range of the split; an empty one may tell no offset."""
+    """The row groups whose middle is in the range of the split; empty row groups may have no offset."""
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         if row_group.num_columns == 0:
@@ -182,7 +182,10 @@ def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iter
 
 
 def _rows_lost(path: str, told: str) -> SplitReadError:
-    """Behind an empty page Arrow loses rows; the file is whole, so no policy passes over it."""
+    """The error for rows that Arrow loses after an empty page.
+
+    The file is not damaged, so ignoreCorruptFiles must not skip it.
+    """
     return SplitReadError(
         f"{path}: {told}",
         remedy="write the file again with larger pages or with another library, or move it out of the "

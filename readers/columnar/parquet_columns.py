@@ -1,7 +1,7 @@
-"""From a column as a Parquet file holds it to the column that the schema asks for.
+"""Converts a column of a Parquet file to the column of the schema.
 
-The conversions are those that Spark's own Parquet source makes, and a few where it stops (nanoseconds);
-none loses a value silently. Columns that already fit are not touched. No I/O.
+The conversions are those of Spark's own Parquet source, and a few that Spark does not support
+(nanoseconds). None loses a value silently. Columns that already fit are not changed. No I/O.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 _PROLEPTIC_SINCE = dt.datetime(1900, 1, 1, tzinfo=dt.UTC)
-"""From here on Spark's old hybrid calendar and the one of today agree in all time zones."""
+"""From this day on, Spark's old hybrid calendar and its current calendar agree in all time zones."""
 
 
 class MismatchError(Exception):
-    """A column cannot be given the type of the schema; the message says why, the caller adds where."""
+    """A column cannot be converted to the type of the schema; the caller adds the place to the message."""
 
 
 def checked_cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The same values as another type; ArrowInvalid for one that is not in it."""
+    """The same values as another type; raises ArrowInvalid if a value does not fit."""
     return column.cast(wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """What becomes of the values of some flat types.
+    """A conversion of the values of some flat types.
 
     Attributes:
-        stored: whether it is for values of a type.
-        becomes: whether they are read as another type.
-        cast: how; ArrowInvalid for a value that does not fit.
+        stored: True if the conversion supports this stored type.
+        becomes: True if a stored type (first) converts to a wanted type (second).
+        cast: does the conversion; raises ArrowInvalid if a value does not fit.
     """
 
     stored: Callable[[pa.DataType], bool]
@@ -44,11 +44,11 @@ class Conversion:
 
 
 Conversions: TypeAlias = tuple[Conversion, ...]
-"""The first one that is for both types counts."""
+"""The first conversion that supports both types is used."""
 
 
 def nulls(rows: int, field: pa.Field) -> pa.Array:
-    """A column that the file does not have."""
+    """The nulls for a column that the file does not have."""
     if not field.nullable and rows:
         raise MismatchError("it is missing in the file, but NOT NULL in the schema")
     return pa.nulls(rows, field.type)
@@ -58,10 +58,10 @@ def converted(column: pa.Array, field: pa.Field, conversions: Conversions) -> pa
     """``column`` with the type of ``field``.
 
     Args:
-        conversions: those of the format, on every level.
+        conversions: the conversions of the format, for every level.
 
     Raises:
-        MismatchError: there is no such conversion, a value does not fit, or a null is where none may be.
+        MismatchError: no conversion exists, a value does not fit, or a null is not allowed.
     """
     if not field.nullable and column.null_count:
         raise MismatchError("it contains a null, but is NOT NULL in the schema")
@@ -74,7 +74,7 @@ def converted(column: pa.Array, field: pa.Field, conversions: Conversions) -> pa
 
 
 def refuse_old_calendar(column: pa.Array) -> None:
-    """Refuse dates before 1900 in a file in which Spark 2, or its legacy mode, wrote them."""
+    """Refuse dates before 1900 in a file written by Spark 2 or in legacy mode."""
     if types.is_date(column.type) or types.is_timestamp(column.type):
         earliest = pc.min(column.cast(pa.timestamp("us", "UTC"))).as_py()
         if earliest is not None and earliest < _PROLEPTIC_SINCE:
@@ -85,7 +85,7 @@ def refuse_old_calendar(column: pa.Array) -> None:
 
 
 def _same(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    # Equality of Arrow types leaves names and nullability inside lists and maps out of account.
+    # Equality of Arrow types ignores names and nullability inside lists and maps.
     return bool(stored.equals(wanted, check_metadata=True) if types.is_nested(wanted) else stored == wanted)
 
 
@@ -122,8 +122,8 @@ def _integer_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
         return int(wanted.precision - wanted.scale) >= {8: 3, 16: 5, 32: 10, 64: 20}[stored.bit_width]
     if types.is_float64(wanted):
         return bits <= 33
-    # Parquet has no smaller number than 32 bits: a narrow column is a promise about its values,
-    # which the cast checks.
+    # Parquet stores no number in less than 32 bits. A narrower type only limits the values, which the
+    # cast checks.
     return bool(types.is_signed_integer(wanted)) and (bits <= 32 or int(wanted.bit_width) >= bits)
 
 
@@ -153,7 +153,7 @@ def _is_bytes(stored: pa.DataType) -> bool:
 
 def _cut_to_microseconds(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if column.type.unit == "ns":
-        # Towards the past, also before 1970: as everywhere where Java cuts nanoseconds off.
+        # Round down, also before 1970, as Java does when it truncates nanoseconds.
         column = pc.floor_temporal(column, unit="microsecond")
     return column.cast(wanted)
 
@@ -177,7 +177,7 @@ def _struct(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> 
 
 def _child(child: pa.Array, field: pa.Field, conversions: Conversions) -> pa.Array:
     try:
-        # Below a null a child may be null whatever the schema says.
+        # A child of a null may be null even if the schema says NOT NULL.
         return converted(child, field.with_nullable(True), conversions)
     except MismatchError as mismatch:
         raise MismatchError(f"field {field.name}: {mismatch}") from None
@@ -205,7 +205,7 @@ def _map(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.
 
 
 def _without_offset(column: pa.Array) -> pa.Array:
-    # A slice shares its buffers: joining it with nothing copies just its rows.
+    # A slice shares its buffers; concatenating it with an empty slice copies only its rows.
     return pa.concat_arrays([column[:0], column]) if column.offset else column
 
 
@@ -220,7 +220,7 @@ _NESTED: tuple[tuple[Callable[[pa.DataType], bool], _Nested], ...] = (
 WIDENING: Conversions = (
     Conversion(stored=types.is_integer, becomes=_integer_becomes),
     Conversion(stored=types.is_decimal, becomes=_decimal_becomes),
-    # With or without a zone: the same clock reading in UTC, whatever the session's time zone is.
+    # With or without a zone, a timestamp keeps its clock time in UTC, in any session time zone.
     Conversion(
         stored=types.is_timestamp,
         becomes=lambda _, wanted: bool(types.is_timestamp(wanted)),
@@ -235,7 +235,7 @@ WIDENING: Conversions = (
         stored=_is_bytes, becomes=lambda _, wanted: bool(types.is_binary(wanted) or types.is_string(wanted))
     ),
 )
-"""What every format does."""
+"""The conversions of every format."""
 
 PARQUET_CONVERSIONS: Conversions = (
     *WIDENING,
@@ -253,4 +253,4 @@ PARQUET_CONVERSIONS: Conversions = (
         cast=lambda column, wanted: column.cast(pa.int32()).cast(wanted),
     ),
 )
-"""What Spark's Parquet source does."""
+"""The conversions of Spark's Parquet source."""

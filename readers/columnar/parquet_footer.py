@@ -1,9 +1,9 @@
-"""Footers of Parquet files whose lists Arrow does not take: rewritten, so that it reads the same values.
+"""Rewrites Parquet footers whose lists Arrow does not accept; the values stay the same.
 
-Spark's ``writeLegacyFormat`` stores a list that holds no nulls as a repeated group. Where the elements are
-lists again, that group is itself marked as a list, which Arrow accepts only if the elements of those are not
-null either. Here such a group is stored as today's format has it: a repeated group, and a required list in
-it. A required group adds no level, so the columns stay as they are. No I/O but reading the footer.
+Spark's ``writeLegacyFormat`` stores a list without nulls as a repeated group. If its elements are lists
+too, that group is also marked as a list. Arrow accepts this only if the inner elements cannot be null. This
+module rewrites such a group to the current format: a repeated group with a required list inside. A required
+group adds no level, so the column data stays unchanged. The only I/O is reading the footer.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _REPETITION, _CONVERTED_TYPE = 3, 6
 _REPEATED, _CONVERTED_TO_LIST = b"\x04", b"\x06"
 _REQUIRED = b"\x00"
 _REPEATED_GROUP_OF_ONE = b"\x35\x04\x18\x04list\x15\x02\x00"
-"""The schema element of a repeated group that is called list and has one child."""
+"""The schema element of a repeated group with the name list and one child."""
 
 
 class _NotThriftError(Exception):
-    """The bytes are no footer."""
+    """The bytes are not a valid footer."""
 
 
 def with_plain_lists(source: Any) -> bytes | None:
-    """A file of nothing but the footer of this one, with today's lists; None where the footer is damaged.
+    """A file with only the footer of this file, in the current list format; None if it is damaged.
 
     Args:
         source: the file, as Arrow reads it; its position is changed.
@@ -72,7 +72,7 @@ def _with_plain_lists(footer: bytes) -> bytes:
 
 
 def _with_plain_list(element: bytes) -> list[bytes]:
-    """A schema element as it is, or the two elements that say the same to Arrow."""
+    """The schema element unchanged, or the two elements that mean the same to Arrow."""
     thrift = _Compact(element)
     values: dict[int, slice] = {}
     for number, kind in thrift.fields():
@@ -99,13 +99,13 @@ def _list_header_of(count: int) -> bytes:
 
 @dataclass(slots=True)
 class _Compact:
-    """Walks over what Thrift's compact protocol has written."""
+    """Parses data in Thrift's compact protocol."""
 
     data: bytes
     position: int = 0
 
     def fields(self) -> Any:
-        """Number and type of each field of a struct; whoever asks skips or reads the value."""
+        """The number and type of each field of a struct; the caller reads or skips each value."""
         number = 0
         while header := self._byte():
             delta, kind = header >> 4, header & 0x0F
@@ -113,7 +113,7 @@ class _Compact:
             yield number, kind
 
     def structs(self) -> list[bytes]:
-        """The structs of a list, as they are written."""
+        """The encoded structs of a list."""
         count, kind = self._list_header()
         if kind != _STRUCT:
             raise _NotThriftError(f"a list of {kind}")
@@ -125,7 +125,7 @@ class _Compact:
         return found
 
     def skip(self, kind: int, *, in_list: bool = False) -> None:
-        """Go on behind a value."""
+        """Skip a value."""
         if kind in _FIXED_BYTES:
             self.position += 1 if in_list and kind < 3 else _FIXED_BYTES[kind]
         elif kind in (4, 5, 6):

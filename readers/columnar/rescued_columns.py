@@ -1,7 +1,7 @@
-"""RescuedColumns: columns of a file with a column of rescued data, for formats that know names and types.
+"""RescuedColumns: the columns of a file and a column of rescued data, for formats with named types.
 
-Rescued are columns that the schema does not have, columns that do not fit its type, and structs that
-have more fields than it; each as a whole, in the rows where it is not null.
+It rescues columns that the schema does not have, columns that do not fit their type, and structs with
+extra fields. Each is rescued as a whole, in the rows where it is not null.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flip27_source.schemas.new_columns import additions
 
 
 class RescuedColumns(NamedColumns):
-    """As NamedColumns, for a schema whose column of rescued data is filled here.
+    """NamedColumns that also fills the schema's column of rescued data.
 
     Args:
         stored: the schema of the file.
@@ -49,13 +49,13 @@ class RescuedColumns(NamedColumns):
 
     @property
     def wanted(self) -> list[str]:
-        """The file's names of all columns that are read."""
+        """The file's names of all columns to read."""
         return [*super().wanted, *self._others]
 
     def batch(
         self, stored: pa.RecordBatch, prepare: Callable[[pa.Array, pa.Field], pa.Array] | None = None
     ) -> pa.RecordBatch:
-        """The rows of ``stored`` in the schema, with what is left over."""
+        """The rows of ``stored`` in the schema, with rescued data."""
         self._misfits = []
         fitting = super().batch(stored, prepare)
         left = dict.fromkeys((*self._others, *self._grown, *self._misfits))
@@ -68,7 +68,7 @@ class RescuedColumns(NamedColumns):
     def misfit(
         self, stored: pa.RecordBatch, field: pa.Field, name: str | None, mismatch: MismatchError
     ) -> pa.Array:
-        """Nulls; the values are rescued."""
+        """Return nulls and rescue the values."""
         if name is None or not field.nullable:
             return super().misfit(stored, field, name, mismatch)
         self._misfits.append(name)
@@ -82,7 +82,7 @@ def columns_of(
     stored: pa.Schema,
     conversions: Conversions = WIDENING,
 ) -> NamedColumns:
-    """The columns of a file, with what is left over where somebody asks for that."""
+    """The columns of a file, with rescued data if the schema has a column for it."""
     if evolution.rescued_at is None:
         return NamedColumns(path, schema, stored.names, conversions)
     return RescuedColumns(path, schema, evolution, stored, conversions)

@@ -1,1 +1,1 @@
-"""Dates and times in texts, by Spark's rules and by Java's patterns. Open `formats` first."""
+"""Parses dates and times by Spark's rules and by Java's patterns. Open `formats` first."""

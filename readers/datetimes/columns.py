@@ -1,7 +1,7 @@
-"""Columns of texts by a pattern, all of one length at a time: the fast path for patterns of fixed widths.
+"""The fast path for patterns of fixed widths: reads all texts of one length at a time.
 
-What is read here is what ``datetime_fields`` would make of the same text. Anything else, signs and missing
-digits among it, is left to be read there.
+The results equal those of ``fields`` for the same text. Other texts, such as those with signs or missing
+digits, are left to ``fields``.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ _READ_FIELDS = frozenset((YEAR, MONTH, DAY, HOUR, CLOCK_HALF_HOUR, HALF, MINUTE,
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some characters of a shape: digits of a field, its name, or, without a field, literals.
+    """Consecutive characters of a shape: the digits or the name of a field, or a literal without a field.
 
     Attributes:
-        width: how many; 0 for a fraction, which takes what is left. text: of literals, in lower case.
+        width: the number of characters; 0 for a fraction, which takes the rest. text: a literal, in lower
+            case.
     """
 
     field: str | None
@@ -72,11 +73,11 @@ _Shape: TypeAlias = "tuple[_Part, ...]"
 
 @dataclass(frozen=True, slots=True)
 class LocalTimes:
-    """What was read of some texts.
+    """The values of the texts that could be read.
 
     Attributes:
-        micros: microseconds since the epoch; of the local time where there is no offset.
-        is_read: which texts these are. has_offset: where ``micros`` is of an instant.
+        micros: microseconds since the epoch; in local time if the text has no offset.
+        is_read: true for texts that were read. has_offset: true if ``micros`` is an instant.
     """
 
     micros: _Longs
@@ -85,7 +86,7 @@ class LocalTimes:
 
 
 def local_times(strings: pa.Array, pattern: DateTimePattern) -> LocalTimes:
-    """The texts that have one of the shapes of ``pattern``; a null is not read."""
+    """Read the texts that have one of the shapes of ``pattern``; nulls are not read."""
     count = len(strings)
     times = LocalTimes(np.zeros(count, np.int64), np.zeros(count, np.bool_), np.zeros(count, np.bool_))
     shapes = _shapes(pattern)
@@ -113,7 +114,7 @@ def _few_lengths(lengths: np.ndarray[Any, np.dtype[Any]]) -> list[int]:
 
 
 def _laid_out(shape: _Shape, length: int) -> _Shape | None:
-    """The shape with the width that its fraction has in texts of ``length``; None when there is none."""
+    """The shape with its fraction's width in texts of ``length``; None if no width fits."""
     left = length - sum(part.width for part in shape)
     fraction = next((part for part in shape if part.field == NANO), None)
     if fraction is None:
@@ -221,7 +222,7 @@ def _micros(fields: dict[str, _Longs], good: _Mask, count: int) -> _Longs:
 
 @lru_cache(maxsize=64)
 def _shapes(pattern: DateTimePattern) -> tuple[_Shape, ...]:
-    """All forms of fixed widths that texts of the pattern have; none where it is not for this path."""
+    """All fixed-width forms of texts of the pattern; empty if the pattern does not suit this path."""
     try:
         shapes = [_shape(parts) for parts in _expanded(pattern.elements)]
     except _NotFixedError:
@@ -230,11 +231,11 @@ def _shapes(pattern: DateTimePattern) -> tuple[_Shape, ...]:
 
 
 class _NotFixedError(Exception):
-    """The widths of the elements do not tell them apart."""
+    """The elements cannot be distinguished by their widths."""
 
 
 def _expanded(elements: tuple[Element, ...]) -> list[list[Element | _Part]]:
-    """The elements without sections, with and without what is in them."""
+    """All variants of the elements, with and without the content of each section."""
     if not elements:
         return [[]]
     first, rest = elements[0], _expanded(elements[1:])
@@ -245,12 +246,12 @@ def _expanded(elements: tuple[Element, ...]) -> list[list[Element | _Part]]:
         raise _NotFixedError
     starts = {char for parts in inside for char in _starts(parts)}
     if any(starts & _starts(parts) for parts in rest):
-        raise _NotFixedError  # a text without the section might begin like one with it
+        raise _NotFixedError  # texts with and without the section may start with the same character
     return [[*parts, *more] for parts in inside for more in rest] + rest
 
 
 def _alternatives(element: Element) -> list[Element | _Part]:
-    """What an element is, for each width that it may have."""
+    """The element once for each of its possible widths."""
     if isinstance(element, Number) and element.least == 1 and element.field != YEAR:
         return [_Part(element.field, 1), _Part(element.field, 2)]
     if not isinstance(element, Offset):
@@ -309,14 +310,14 @@ def _part(element: Element, following: Element | _Part | None) -> _Part:
 
 
 def _is_digits(part: Element | _Part | None) -> bool:
-    """Whether it begins with a digit."""
+    """True if the part starts with a digit."""
     if isinstance(part, Literal):
         return part.char in _DIGITS
     return isinstance(part, Number | Fraction) or (isinstance(part, _Part) and part.field != OFFSET)
 
 
 def _check_after_year(parts: list[Element | _Part]) -> None:
-    """Behind a year, and numbers that belong to it, there must not be a digit that it might take."""
+    """Refuse a digit after a year and its adjacent numbers, because the year could take the digit."""
     for number, part in enumerate(parts):
         if not isinstance(part, Number) or part.field != YEAR or part.is_fixed:
             continue

@@ -1,4 +1,4 @@
-"""From the fields of a text to a date or a time: Java's strict resolver, and Spark's defaults."""
+"""Resolves the fields of a text to a date or a time: Java's strict resolver, and Spark's defaults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _LARGEST_OFFSET_S = 18 * 3600
 _DAY_US = 86_400_000_000
 _LONG = range(-(2**63), 2**63)
 _INSTANTS = range(-9_223_372_036_854_000_000, 2**63)
-"""By a pattern: Spark takes the whole seconds first, so the first one, of the year -290308, is none."""
+"""Instants by a pattern. Spark converts whole seconds first, so the earliest second, in the year -290308,
+overflows."""
 _RANGES = {
     MONTH: range(1, 13), DAY: range(1, 32), DAY_OF_YEAR: range(1, 367), HOUR: range(24),
     CLOCK_HOUR: range(1, 25), HALF_HOUR: range(12), CLOCK_HALF_HOUR: range(1, 13), MINUTE: range(60),
@@ -39,7 +40,7 @@ _RANGES = {
 
 
 def days_by_pattern(text: str, pattern: DateTimePattern) -> int | None:
-    """Days since the epoch; None when the text is malformed."""
+    """Days since the epoch; None if the text is malformed."""
     try:
         fields = _checked(pattern.fields(text))
         hour = _hour(fields)
@@ -51,10 +52,10 @@ def days_by_pattern(text: str, pattern: DateTimePattern) -> int | None:
 
 
 def micros_by_pattern(text: str, pattern: DateTimePattern, zone: tzinfo | None) -> int | None:
-    """Microseconds since the epoch; None when the text is malformed.
+    """Microseconds since the epoch; None if the text is malformed.
 
     Args:
-        zone: where texts without an offset are local; None for a local time, which has none.
+        zone: the zone of texts without an offset; None for a timestamp without a time zone.
     """
     try:
         fields = _checked(pattern.fields(text))
@@ -106,7 +107,7 @@ def _days(fields: Fields) -> int:
 
 
 def _agrees(fields: Fields, days: int, by_month: int | None) -> bool:
-    """Whether the month and the day that are given too are those of ``days``."""
+    """True if a given month and day match ``days``."""
     if MONTH in fields and DAY in fields:
         return days == by_month
     year = fields.get(YEAR, _EPOCH_YEAR)
@@ -116,7 +117,7 @@ def _agrees(fields: Fields, days: int, by_month: int | None) -> bool:
 
 
 def _hour(fields: Fields) -> int | None:
-    """The hour of the day; None when there is none."""
+    """The hour of the day; None if the text has none."""
     hours = {fields[field] % size for field, size in ((HOUR, 24), (CLOCK_HOUR, 24)) if field in fields}
     half_hours = {fields[field] % 12 for field in (HALF_HOUR, CLOCK_HALF_HOUR) if field in fields}
     half = fields.get(HALF)

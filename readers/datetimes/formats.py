@@ -1,7 +1,7 @@
-"""How a reader turns texts into dates and timestamps: by patterns that were given, or as Spark does without.
+"""How a reader converts texts to dates and timestamps: by the given patterns, or by Spark's defaults.
 
-A text that is not as its pattern says is malformed. ``enableDateTimeParsingFallback`` gives it the second try
-that texts have without a pattern, and without it they have none then.
+A text that does not match its pattern is malformed. With ``enableDateTimeParsingFallback``, it is then
+parsed like a cast. By default, this fallback is on only without a pattern.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ DATE_FORMAT: Option[DateTimePattern | None] = Option(
     name="dateFormat",
     parse=optional(datetime_pattern),
     default=None,
-    default_text="the spellings of a cast",
-    doc="Pattern of dates, such as dd/MM/yyyy. A text that is not like it is malformed.",
+    default_text="the formats of a cast",
+    doc="Pattern of dates, such as dd/MM/yyyy. A text that does not match is malformed.",
 )
 TIMESTAMP_FORMAT: Option[DateTimePattern | None] = Option(
     name="timestampFormat",
     parse=optional(datetime_pattern),
     default=None,
-    default_text="the spellings of a cast",
-    doc="Pattern of timestamps, such as dd.MM.yyyy HH:mm[:ss][XXX]. A text that is not like it is malformed.",
+    default_text="the formats of a cast",
+    doc="Pattern of timestamps, such as dd.MM.yyyy HH:mm[:ss][XXX]. A text that does not match is malformed.",
 )
 TIMESTAMP_NTZ_FORMAT: Option[DateTimePattern | None] = Option(
     name="timestampNTZFormat",
     parse=optional(datetime_pattern),
     default=None,
-    default_text="the spellings of a cast",
-    doc="Pattern of timestamps without a time zone. A text that is not like it is malformed.",
+    default_text="the formats of a cast",
+    doc="Pattern of timestamps without a time zone. A text that does not match is malformed.",
 )
 DATETIME_FALLBACK: Option[bool | None] = Option(
     name="enableDateTimeParsingFallback",
     parse=optional(boolean),
     default=None,
-    default_text="true where no pattern is given",
-    doc="Read dates and timestamps that are not as their pattern says as a cast to date or timestamp would.",
+    default_text="true if no pattern is given",
+    doc="Parse dates and timestamps that do not match their pattern like a cast to date or timestamp.",
 )
 DATETIME_OPTIONS: tuple[Option[Any], ...] = (
     DATE_FORMAT, TIMESTAMP_FORMAT, TIMESTAMP_NTZ_FORMAT, DATETIME_FALLBACK,
@@ -65,11 +65,11 @@ DATETIME_OPTIONS: tuple[Option[Any], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DateTimeFormats:
-    """The patterns of one reader, None where there is none.
+    """The patterns of one reader; None if a pattern is not set.
 
     Attributes:
-        fallback: whether what is malformed is tried as a cast; None: where there is no pattern.
-        day_numbers: that try takes days since the epoch for a date, as Spark's JSON reader does.
+        fallback: parse texts that do not match like a cast; None: only if there is no pattern.
+        day_numbers: the fallback reads a number as days since the epoch, as Spark's JSON reader does.
     """
 
     date: DateTimePattern | None = None
@@ -80,7 +80,7 @@ class DateTimeFormats:
 
     @classmethod
     def of(cls, options: Options, *, day_numbers: bool = False) -> DateTimeFormats:
-        """As the options say."""
+        """The formats that the options define."""
         return cls(
             date=options[DATE_FORMAT],
             timestamp=options[TIMESTAMP_FORMAT],
@@ -90,7 +90,7 @@ class DateTimeFormats:
         )
 
     def dates(self, strings: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Texts as ``date32``, and a mask of those that are malformed; nulls stay null and are not."""
+        """Texts as ``date32``, and a mask of the malformed texts; nulls stay null and are not malformed."""
         if self.date is None and self.fallback is not False:
             return parse_dates(strings, from_day_numbers=self.day_numbers)
         if self.date is None:
@@ -101,10 +101,10 @@ class DateTimeFormats:
         return _completed(strings, days, good, self.date_days)
 
     def timestamps(self, strings: pa.Array, time_zone: str | None) -> tuple[pa.Array, pa.Array]:
-        """Texts as timestamps, and a mask of those that are malformed.
+        """Texts as timestamps, and a mask of the malformed texts.
 
         Args:
-            time_zone: where texts without an offset are local; None for ``timestamp_ntz``.
+            time_zone: the zone of texts without an offset; None for ``timestamp_ntz``.
         """
         pattern = self.timestamp_ntz if time_zone is None else self.timestamp
         if pattern is None and (self.fallback is not False or time_zone is None):
@@ -128,7 +128,7 @@ class DateTimeFormats:
         return _completed(strings, instants, pa.array(found.is_read), read)
 
     def date_days(self, text: str) -> int | None:
-        """One text of ``dates``, in days; None when it is malformed."""
+        """One text of ``dates``, in days; None if it is malformed."""
         if self.date is None and self.fallback is False:
             return date_days(text, has_second_try=False)
         days = None if self.date is None else days_by_pattern(text, self.date)
@@ -137,7 +137,7 @@ class DateTimeFormats:
         return days
 
     def timestamp_us(self, text: str, zone: tzinfo | None) -> int | None:
-        """One text of ``timestamps``, in microseconds; None when it is malformed."""
+        """One text of ``timestamps``, in microseconds; None if it is malformed."""
         pattern = self.timestamp_ntz if zone is None else self.timestamp
         if pattern is None:
             return timestamp_us(text, zone, has_second_try=self.fallback is not False)
@@ -157,7 +157,7 @@ def _one_by_one(
 def _completed(
     strings: pa.Array, values: pa.Array, good: pa.Array, read: Callable[[str], int | None]
 ) -> tuple[pa.Array, pa.Array]:
-    """``values`` where they are good, and elsewhere what is read of each text."""
+    """``values`` where they are good, and elsewhere the result of ``read``."""
     odd = pc.and_not(strings.is_valid(), good)
     values = pc.if_else(good, values, pa.scalar(None, values.type))
     if odd.true_count:

@@ -1,8 +1,8 @@
-"""Patterns of dates and times, as in ``dd/MM/yyyy HH:mm``, and what a text says by one.
+"""Patterns of dates and times, such as ``dd/MM/yyyy HH:mm``, and the fields of a text by a pattern.
 
-The letters, and what each accepts, are those of Java's DateTimeFormatter as Spark sets it up to read: names
-without regard to case, fractions of any length up to that of the pattern, digits of ASCII alone. What the
-fields of a text mean together is in ``datetime_fields``.
+The letters and their meaning are those of Java's DateTimeFormatter in Spark's set-up for reading: names
+in any case, fractions up to the pattern's length, and only ASCII digits. ``fields`` resolves the fields of
+a text to a value.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ _UTC_OFFSETS = {
 
 
 class UnreadableError(Exception):
-    """The text is not as the pattern says, also not where a part of it may be left out."""
+    """The text does not match the pattern, even without its optional sections."""
 
 
 class _MismatchError(UnreadableError):
-    """The text is not as this part of the pattern says, which may be optional."""
+    """The text does not match this part of the pattern, which may be optional."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """One character; letters match without regard to case."""
+    """One character; letters match in any case."""
 
     char: str
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """Where the text goes on."""
+        """The position after this element."""
         if not _same(self.char, text[at : at + 1]):
             raise _MismatchError
         return at + 1
@@ -74,9 +74,9 @@ class Number:
     """A number of ``least`` to ``most`` digits.
 
     Attributes:
-        grows: more than ``least`` digits need a plus sign. signed: a minus sign may come before it.
-        after: digits that belong to the numbers right behind it.
-        base: what is added to it.
+        grows: more than ``least`` digits need a plus sign. signed: a minus sign is allowed.
+        after: the number of digits that belong to the adjacent numbers after this one.
+        base: an offset that is added to the number.
     """
 
     field: str
@@ -89,11 +89,11 @@ class Number:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it always has the same number of digits."""
+        """True if the number always has the same number of digits."""
         return self.least == self.most and not self.signed
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """Where the text goes on."""
+        """The position after this element."""
         sign = text[at : at + 1]
         negative = sign == "-" and self.signed
         positive = sign == "+" and self.grows
@@ -113,12 +113,12 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
-    """Digits behind the decimal point of a second, one to ``most``."""
+    """The digits after the decimal point of a second, one to ``most``."""
 
     most: int
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """Where the text goes on."""
+        """The position after this element."""
         end = _end_of_digits(text, at, self.most)
         if end == at:
             raise _MismatchError
@@ -127,14 +127,14 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """One of some names, which stands for its place among them, counted from ``first``."""
+    """One of several names; its value is its index plus ``first``."""
 
     field: str
     names: tuple[str, ...]
     first: int
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """Where the text goes on."""
+        """The position after this element."""
         for number, name in enumerate(self.names, self.first):
             if text[at : at + len(name)].lower() == name.lower():
                 return _stored(fields, self.field, number, at + len(name))
@@ -143,13 +143,13 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """The distance from UTC: a sign and digits as ``form`` says, small letters optional; or ``utc``."""
+    """The offset from UTC: a sign and digits as in ``form`` (lower-case parts are optional), or ``utc``."""
 
     form: str
     utc: str
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """Where the text goes on."""
+        """The position after this element."""
         if text[at : at + len(self.utc)].lower() == self.utc.lower():
             return _stored(fields, OFFSET, 0, at + len(self.utc))
         match = _offset_form(self.form).match(text, at)
@@ -164,12 +164,12 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part in brackets, which may be missing."""
+    """An optional part in brackets."""
 
     elements: tuple[Element, ...]
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """Where the text goes on: behind the part, or where it would have been."""
+        """The position after the part, or ``at`` if the part is missing."""
         found = dict(fields)
         try:
             end = _read_all(self.elements, text, at, found)
@@ -184,16 +184,16 @@ Element: TypeAlias = Literal | Number | Fraction | Name | Offset | Section
 
 @dataclass(frozen=True, slots=True)
 class DateTimePattern:
-    """A pattern, as its elements."""
+    """A pattern as its elements."""
 
     text: str
     elements: tuple[Element, ...]
 
     def fields(self, text: str) -> Fields:
-        """The fields that ``text`` gives.
+        """The fields of ``text``.
 
         Raises:
-            UnreadableError: it is not as the pattern says.
+            UnreadableError: the text does not match the pattern.
         """
         found: Fields = {}
         if not text or _read_all(self.elements, text, 0, found) != len(text):
@@ -206,7 +206,7 @@ def datetime_pattern(pattern: str) -> DateTimePattern:
     """The elements of a pattern.
 
     Raises:
-        ValueError: it has a letter that is not supported here, or it is none to Spark.
+        ValueError: the pattern has an unsupported letter, or is invalid for Spark.
     """
     levels: list[list[Element]] = [[]]
     for kind, text in _pieces(pattern):
@@ -216,7 +216,7 @@ def datetime_pattern(pattern: str) -> DateTimePattern:
             levels.append([])
         elif text == "]":
             if len(levels) == 1:
-                raise ValueError("a bracket closes that was not opened")
+                raise ValueError("a closing bracket has no opening bracket")
             section = Section(tuple(_with_neighbours(levels.pop())))
             levels[-1].append(section)
         else:
@@ -232,7 +232,7 @@ def _pieces(pattern: str) -> list[tuple[str, str]]:
     if not pattern:
         raise ValueError("a pattern such as dd/MM/yyyy is expected")
     if pattern.count("'") % 2 or pattern.endswith("''"):
-        raise ValueError("a quote does not close; two quotes stand for one, but not at the end")
+        raise ValueError("a quote is not closed; two quotes mean one quote character, but not at the end")
     pieces = []
     for match in _PIECES.finditer(pattern):
         quoted, letter, other = match.groups()
@@ -270,7 +270,7 @@ def _element(letters: str) -> Element:
     elif letter in _OFFSETS and count <= len(_OFFSETS[letter]) and _OFFSETS[letter][count - 1]:
         element = Offset(_OFFSETS[letter][count - 1], _UTC_OFFSETS[letter][count - 1])
     if element is None:
-        raise ValueError(f"{letters} is not supported in a pattern; the letters that are: {LETTERS}")
+        raise ValueError(f"{letters} is not supported in a pattern; supported letters: {LETTERS}")
     return element
 
 
@@ -283,7 +283,7 @@ def _number(field: str, count: int) -> Number:
 
 
 def _with_neighbours(elements: list[Element]) -> list[Element]:
-    """Each first number of a run told how many digits the others of it take."""
+    """Set in the first number of each run how many digits the other numbers take."""
     told: list[Element] = []
     for _, group in groupby(elements, _joins_a_run):
         run = list(group)

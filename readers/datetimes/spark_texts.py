@@ -1,9 +1,9 @@
-"""Text to dates and timestamps, with the results of Spark's JSON and CSV readers.
+"""Converts texts to dates and timestamps with the results of Spark's JSON and CSV readers.
 
-This is what Spark does when no ``dateFormat`` or ``timestampFormat`` is given: the rules of a cast
-from string, then once more without the letters ``GMT``. What lives here: Arrow's own parser for
-columns it reads as Spark does, and one-by-one parsing for every other spelling. What must not:
-patterns given by the user, which are in ``datetime_formats``, and anything that knows about files.
+Without ``dateFormat`` or ``timestampFormat``, Spark applies the rules of a cast from string, then tries
+again without the letters ``GMT``. What lives here: Arrow's parser for columns that it reads as Spark does,
+and a parser for single texts of any other format. What must not live here: patterns set by the user,
+which are in ``formats``, and code that knows about files.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _UTC = pa.timestamp("us", "UTC")
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _DAYS_IN_400_YEARS = 146_097
 _ARROW_KNOWS_UNTIL_US = 2_114_380_800_000_000
-"""1 January 2037: Arrow reads the transitions of a zone, but not the rule that holds after the last."""
+"""1 January 2037: Arrow uses the transitions of a zone, but not the rule that applies after the last one."""
 _INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
 
-# Every text that matches exists in the calendar (29 February is left to the slow path), so a cast
-# of the matching ones cannot fail.
+# Every matching text is a day of the calendar (29 February is left to the slow path), so a cast of
+# matching texts cannot fail.
 _DATE = (
     r"\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])"
     r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
@@ -52,7 +52,7 @@ _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 
 
 def parse_dates(strings: pa.Array, *, from_day_numbers: bool = False) -> tuple[pa.Array, pa.Array]:
-    """Texts as ``date32``, and a mask of those that Spark calls malformed.
+    """Texts as ``date32``, and a mask of the texts that Spark calls malformed.
 
     Args:
         strings: texts; nulls stay null and are not malformed.
@@ -72,13 +72,12 @@ def parse_dates(strings: pa.Array, *, from_day_numbers: bool = False) -> tuple[p
 
 
 def parse_timestamps(strings: pa.Array, time_zone: str | None) -> tuple[pa.Array, pa.Array]:
-    """Texts as timestamps, and a mask of those that Spark calls malformed.
+    """Texts as timestamps, and a mask of the texts that Spark calls malformed.
 
     Args:
         strings: texts; nulls stay null and are not malformed.
-        time_zone: where texts without a zone are local; the result is ``timestamp[us, UTC]``.
-            None for ``timestamp_ntz``: a text with a zone is malformed, the result is
-            ``timestamp[us]``.
+        time_zone: the zone of texts without a zone; the result is ``timestamp[us, UTC]``. None for
+            ``timestamp_ntz``: a text with a zone is malformed, and the result is ``timestamp[us]``.
     """
     zone = None if time_zone is None else java_zone(time_zone)
     times = _cast_or_none(strings, _NAIVE, _PLAIN_TIMESTAMP)
@@ -90,7 +89,7 @@ def parse_timestamps(strings: pa.Array, time_zone: str | None) -> tuple[pa.Array
 
 
 def _zoned_or_none(strings: pa.Array) -> pa.Array | None:
-    """All texts as timestamps when each ends in Z and has seconds (Spark demands them)."""
+    """All texts as timestamps if each ends in Z and has seconds, which Spark requires."""
     all_in_z = pc.all(pc.ends_with(strings, "Z"), min_count=0).as_py()
     if not all_in_z or (pc.min(pc.binary_length(strings)).as_py() or 0) < _SHORTEST_ENDING_IN_Z:
         return None
@@ -112,11 +111,11 @@ def _timestamps_in_many_spellings(strings: pa.Array, zone: tzinfo | None) -> pa.
 
 
 def _cast_or_none(strings: pa.Array, kind: pa.DataType, first: str) -> pa.Array | None:
-    """Arrow's parse of the whole column; None when it refuses a single text.
+    """Arrow's result for the whole column; None if Arrow rejects any text.
 
-    Only tried when the first text matches ``first``: a refusal takes ten times as long as a parse.
-    For ``date32`` and naive timestamps Arrow accepts nothing that Spark would refuse or read
-    otherwise: the tests compare the two over all spellings.
+    It is tried only if the first text matches ``first``, because a rejection takes ten times as long as
+    parsing. For ``date32`` and timestamps without a zone, Arrow accepts no text that Spark rejects or
+    reads differently; tests compare the two over all formats.
     """
     if strings.null_count < len(strings):
         text = strings[0] if strings[0].is_valid else strings[pc.index(strings.is_valid(), True).as_py()]
@@ -133,14 +132,14 @@ def _matches(strings: pa.Array, pattern: str) -> pa.Array:
 
 
 def lost(strings: pa.Array, values: pa.Array) -> pa.Array:
-    """True where there is a text and no value of it."""
+    """True where a text has no value."""
     if values.null_count == strings.null_count:
         return pa.repeat(pa.scalar(False), len(strings))
     return pc.and_(pc.is_valid(strings), pc.is_null(values))
 
 
 def localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
-    """Local times as instants; Java's choice: the earlier one of two, gaps shifted forward."""
+    """Local times as instants. As in Java, the earlier of two instants is used, and gaps shift forward."""
     if zone is None:
         return times
     if not isinstance(zone, ZoneInfo):
@@ -156,16 +155,16 @@ def localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
     instants = instants.cast(_UTC)
     if not pc.any(by_python, min_count=0).as_py():
         return instants
-    # Arrow moves times in a gap to its edge; Python keeps the offset from before it, as Java does.
-    # One look-up for each distinct time: times far in the future are mostly all the same.
+    # Arrow moves times in a gap to its edge; Python keeps the offset from before the gap, as Java does.
+    # Each distinct time is looked up once: times far in the future are usually all the same.
     local = times.filter(by_python).cast(pa.int64()).dictionary_encode()
     micros = pa.array([us - offset_us(us, zone) for us in local.dictionary.to_pylist()], pa.int64())
     return pc.replace_with_mask(instants, by_python, micros.take(local.indices).cast(_UTC))
 
 
 def offset_us(local_us: int, zone: tzinfo) -> int:
-    """Offset of a local time. Years that Python does not know are moved by whole 400 year
-    cycles: before year 1 local mean time holds, after 9999 the rules repeat."""
+    """The offset of a local time. Years outside Python's range are moved by whole cycles of 400
+    years: before year 1 local mean time applies, after 9999 the rules repeat."""
     days, micros = divmod(local_us, _DAY_US)
     ordinal = days + _EPOCH_ORDINAL
     if not 0 < ordinal <= date.max.toordinal():
@@ -177,10 +176,10 @@ def offset_us(local_us: int, zone: tzinfo) -> int:
 
 
 def date_days(text: str, *, from_day_numbers: bool = False, has_second_try: bool = True) -> int | None:
-    """One text of ``parse_dates``; None when it is malformed.
+    """One text of ``parse_dates``; None if it is malformed.
 
     Args:
-        has_second_try: without the letters GMT, and from day numbers.
+        has_second_try: also try the text without the letters GMT, and as a day number.
     """
     days = _calendar_date_days(text)
     if not has_second_try:
@@ -202,7 +201,7 @@ def _calendar_date_days(text: str) -> int | None:
 
 
 def civil_days(year: int, month: int, day: int) -> int | None:
-    """Days since the epoch in the proleptic Gregorian calendar, any year; None if no such day."""
+    """Days since the epoch in the proleptic Gregorian calendar, any year; None if the day is invalid."""
     cycles, year_in_cycle = divmod(year, 400)
     try:
         ordinal = date(year_in_cycle + 400, month, day).toordinal()
@@ -213,12 +212,12 @@ def civil_days(year: int, month: int, day: int) -> int | None:
 
 
 def days_from_hybrid_calendar(days: int) -> int | None:
-    """Day numbers of Spark 1.5 counted Julian days before 15 October 1582: the same calendar
-    fields in the proleptic Gregorian calendar."""
+    """Days since the epoch for a day number of Spark 1.5, which used the Julian calendar before
+    15 October 1582. The calendar fields stay the same."""
     gregorian_start = -141_427
     if days >= gregorian_start:
         return days
-    # Julian day number to Julian calendar, counting years from 1 March 4801 BC.
+    # From the Julian day number to the Julian calendar; years count from 1 March 4801 BC.
     shifted = days + 2_440_588 + 32_082
     quads, in_quad = divmod(shifted, 1461)
     year_in_quad = min(in_quad // 365, 3)
@@ -232,10 +231,10 @@ def days_from_hybrid_calendar(days: int) -> int | None:
 
 
 def timestamp_us(text: str, zone: tzinfo | None, *, has_second_try: bool = True) -> int | None:
-    """One text of ``parse_timestamps``, in microseconds; None when it is malformed.
+    """One text of ``parse_timestamps``, in microseconds; None if it is malformed.
 
     Args:
-        has_second_try: without the letters GMT.
+        has_second_try: also try the text without the letters GMT.
     """
     micros = _cast_timestamp_us(text, zone)
     if micros is None and has_second_try and zone is not None and "GMT" in text:
@@ -248,7 +247,7 @@ def _cast_timestamp_us(text: str, session_zone: tzinfo | None) -> int | None:
     fields = _TIMESTAMP_TEXT.fullmatch(trimmed)
     clock = None
     if fields is None:
-        # The letter T must be the very first, before any blank.
+        # The letter T must be the first character, before any blank.
         clock = _HOUR_TEXT.fullmatch(trimmed) if text[:1] == "T" else _CLOCK_TEXT.fullmatch(trimmed)
         if clock is None:
             return None
@@ -298,10 +297,10 @@ _SHORT_IDS = {
 
 @lru_cache(maxsize=4096)
 def java_zone(name: str) -> tzinfo:
-    """The zone that Spark means by ``name``: a region, an offset, or one of Java's short ids.
+    """Spark's zone of this name: a region, an offset, or one of Java's short ids.
 
     Raises:
-        OptionError: Spark knows no such zone.
+        OptionError: Spark does not know the zone.
     """
     padded = re.sub(r"([+-])(\d):", r"\g<1>0\2:", name, count=1, flags=re.ASCII)
     padded = re.sub(r"([+-])(\d\d):(\d)$", r"\1\2:0\3", padded, count=1, flags=re.ASCII)

@@ -1,6 +1,6 @@
-"""The csv reader: delimited text, with the rows that Spark's reader gives.
+"""The csv reader: reads delimited text to the same rows as Spark's reader.
 
-Open `reader` first. `columns` is the fast path, by Arrow's parser, for blocks that `dialect` and
-`byte_proofs` show to mean the same to both; `records` cuts everything else, quotes over several lines
-included.
+Open `reader` first. `columns` is the fast path: Arrow's parser reads the blocks that `dialect` and
+`byte_proofs` prove to give Spark's result. `records` splits everything else into fields, including
+quoted fields over several lines.
 """

@@ -1,7 +1,7 @@
-"""Looks at all bytes of a block at once: proofs that take a fraction of the time of parsing it.
+"""Proofs over all bytes of a block, in a fraction of the time that parsing takes.
 
-They only ever say that something is certain; where they do not, a closer look is needed. What is done then
-is not known here. Without NumPy, which Spark's own Arrow support asks for too, nothing is certain.
+A proof returns True only if its claim is certain; otherwise the caller must look closer. Without NumPy,
+which Spark's Arrow support also requires, every proof returns False. What must not live here: parsing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _SLICE_BYTES = 1 << 19
 
 
 def quotes_pair_up(data: bytes, dialect: Dialect) -> bool:
-    """True when the quotes in ``data`` are, in turn, the first and the last byte of a quoted field.
+    """True if the quotes in ``data`` alternately open and close a quoted field.
 
-    All of them: none is escaped (doubled, where that is how it is written, counts as an end and a start),
-    and none is in a field that is not quoted. The proof goes from quote to quote: one is first in a field
-    when a field ends before it, as long as the pairs before it hold; the next quote then ends the
-    field when the field is over after it. What it leaves open is whether some pair has a newline inside.
+    No quote is escaped or inside an unquoted field; a doubled quote counts as a close and an open. The
+    proof is by induction over the quotes: an odd quote opens a field if the byte before it ends a field,
+    and the next quote closes the field if the byte after it ends a field. A newline between the two
+    quotes remains possible.
 
     Args:
-        data: lines, the last one ended by a newline too.
+        data: lines; the last one also ends in a newline.
         dialect: has a quote character.
     """
     if not HAS_NUMPY:
@@ -40,7 +40,7 @@ def quotes_pair_up(data: bytes, dialect: Dialect) -> bool:
     quote, escape = dialect.quote.encode(), dialect.escape.encode()
     if dialect.nul_is_special and b"\0" in data:
         return False
-    # Elsewhere than before a quote or another one an escape character is a character like any other.
+    # An escape character has its meaning only before a quote or another escape character.
     if not dialect.doubles_quotes and escape in data and (escape * 2 in data or escape + quote in data):
         return False
     content = np.frombuffer(data, np.uint8)
@@ -50,21 +50,21 @@ def quotes_pair_up(data: bytes, dialect: Dialect) -> bool:
         return False
     if not dialect.empty_quotes_are_clean and (last - first == 1).any():
         return False
-    # Before the first byte comes, as index -1, the last one: a newline as well.
+    # Index -1, before the first byte, wraps to the last byte, which is a newline and so ends a field.
     return _are_all_outside(content[first - 1], dialect) and _are_all_outside(content[last + 1], dialect)
 
 
 def _are_all_outside(neighbours: np.ndarray[Any, np.dtype[np.uint8]], dialect: Dialect) -> bool:
-    """True when each byte is one that fields end with, as seen from a quote."""
+    """True if each byte next to a quote ends a field."""
     outside = (neighbours == ord(dialect.sep)) | (neighbours == _NEWLINE)
     if dialect.doubles_quotes:
-        # The end of a pair next to the start of another: a doubled quote, the field goes on.
+        # A quote next to a quote is a doubled quote inside the field.
         outside |= neighbours == ord(dialect.quote)
     return bool(outside.all())
 
 
 def _positions(content: np.ndarray[Any, np.dtype[np.uint8]], byte: int) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """Where ``byte`` is. First which eight bytes have one: it is listing that takes time."""
+    """The positions of ``byte``. Listing is slow, so groups of eight bytes are filtered first."""
     mask = np.empty(_SLICE_BYTES, np.bool_)
     found = []
     for start in range(0, len(content), _SLICE_BYTES):
@@ -79,10 +79,10 @@ def _positions(content: np.ndarray[Any, np.dtype[np.uint8]], byte: int) -> np.nd
 
 
 def is_line_count(rows: int, data: bytes) -> bool:
-    """True when ``data`` has ``rows`` lines, empty ones left out.
+    """True if ``data`` has ``rows`` non-empty lines.
 
-    A parser that leaves those out and has found so many rows has met no newline that it took for text in
-    quotes: each row takes one outside, and the first one within quotes is not that of an empty line.
+    If a parser that skips empty lines finds as many rows, no quoted field has a newline. Each row takes
+    one newline outside quotes, so a newline inside quotes would make more lines than rows.
     """
     if not HAS_NUMPY:
         return False
@@ -96,7 +96,7 @@ def is_line_count(rows: int, data: bytes) -> bool:
 
 
 def lie_between(content: pa.Buffer, low: bytes, high: bytes) -> bool:
-    """True when no byte is below ``low`` or above ``high``."""
+    """True if no byte is below ``low`` or above ``high``."""
     if not HAS_NUMPY:
         return False
     values = np.frombuffer(content, np.uint8)

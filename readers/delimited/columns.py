@@ -1,8 +1,7 @@
-"""From a block of CSV lines to columns of texts.
+"""Splits a block of CSV lines into columns of texts.
 
-Arrow's CSV parser does the work for all lines that it reads exactly as Spark does, which is proved here
-line by line or for the whole block at once; the other lines go through ``delimited_tokens``. What the texts
-mean is not known here.
+Arrow's CSV parser reads all lines for which its result provably equals Spark's, proved for the whole block
+or line by line. Other lines go through ``records``. What must not live here: the meaning of the texts.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _FIRST_RECORD_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TextColumns:
-    """The lines of a block that are not blank, as columns of texts.
+    """The non-blank lines of a block as columns of texts.
 
     Attributes:
-        columns: one array of strings per wanted column; null where the field stands for null.
-        wrong_count: true for the lines that have more or fewer fields; None when none has.
-        rows: number of lines that are not blank.
+        columns: one array of strings per wanted column; null if the field means null.
+        wrong_count: true for lines with more or fewer fields; None if no line has.
+        rows: the number of non-blank lines.
     """
 
     columns: list[pa.Array]
@@ -44,7 +43,7 @@ class TextColumns:
 
 
 def text_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns:
-    """The first ``wanted`` fields of each line of ``data``, which is UTF-8 and ends with a newline."""
+    """The first ``wanted`` fields of each line of ``data``, which is UTF-8 and ends in a newline."""
     first = _FIRST_TEXT.search(data)
     if first is None:
         return TextColumns([pa.array([], pa.string())] * wanted, None, 0)
@@ -59,10 +58,10 @@ def text_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns:
 def document_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns | None:
     """The first ``wanted`` fields of each record of a document, as Arrow reads them.
 
-    None where that may not be as Spark does it, which looks at each character.
+    None if Spark's result, which is computed character by character, may differ.
 
     Args:
-        data: UTF-8 without comments, its line ends of one kind, the last one included.
+        data: UTF-8 without comments; all line ends are of one kind, and the last line has one.
     """
     if not dialect.is_for_arrow or b"\r" in data:
         return None
@@ -89,14 +88,14 @@ def columns_of_rows(rows: Iterable[list[str]], dialect: Dialect, wanted: int) ->
 
 
 def nonblank_lines(data: bytes) -> pa.Array:
-    """The lines of a block that are rows, as binary values, without their newlines."""
+    """The lines of a block that are rows, as binary values without newlines."""
     lines = lines_of(data)
     return lines.filter(pc.match_substring_regex(lines, _NOT_BLANK))
 
 
 def _parsed_whole(data: bytes, dialect: Dialect, fields: int, wanted: int) -> list[pa.Array] | None:
-    """The columns when Arrow's parser and Spark's cut every line alike into ``fields`` fields, or None."""
-    # Lines of white space are no rows to Spark. With several fields Arrow stumbles over them anyhow.
+    """The columns if Arrow and Spark split every line into the same ``fields`` fields, else None."""
+    # Spark ignores lines of white space. With several fields, Arrow rejects them anyway.
     if (fields == 1 or dialect.sep <= " ") and _matches(data, _BLANK_LINE):
         return None
     if dialect.quote.encode() not in data:
@@ -105,7 +104,7 @@ def _parsed_whole(data: bytes, dialect: Dialect, fields: int, wanted: int) -> li
         return None
     if quotes_pair_up(data, dialect):
         columns = _parsed(data, dialect, fields, wanted)
-        # Otherwise some pair of quotes has a newline inside.
+        # Otherwise some quoted field has a newline.
         return columns if columns is not None and is_line_count(len(columns[0]), data) else None
     return _parsed(data, dialect, fields, wanted) if _matches(data, dialect.clean_lines) else None
 
@@ -115,7 +114,7 @@ def _matches(data: bytes, pattern: str) -> bool:
 
 
 def _may_trim(dialect: Dialect) -> bool:
-    """True when nothing is left of a field of white space either way: a null."""
+    """True if texts may be trimmed after parsing: either way, a field of white space is null."""
     return dialect.keeps_blanks or dialect.null_value == dialect.empty_value
 
 
@@ -136,9 +135,9 @@ def _parsed(
     *,
     newlines_in_values: bool = False,
 ) -> list[pa.Array] | None:
-    """The columns as Arrow reads them; None when some line has another number of fields."""
+    """The columns as Arrow reads them; None if some line has another number of fields."""
     names = [str(number) for number in range(fields)]
-    if bytes(data[:3]) == _BOM:  # not at the start of a file, so it is text, but Arrow would drop it
+    if bytes(data[:3]) == _BOM:  # Not at the start of a file, so this is text, but Arrow would drop it.
         data = _BOM + bytes(data)
     nulls = {dialect.null_value, ""}
     try:
@@ -176,7 +175,7 @@ def _of_one_count(columns: list[pa.Array], fields: int, wanted: int) -> TextColu
 
 
 def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> TextColumns:
-    """Clean lines through Arrow, the others one by one, and the rows back in their order."""
+    """Read clean lines with Arrow and other lines one by one, and restore the line order."""
     lines = nonblank_lines(data)
     clean = _clean_lines(lines, dialect, fields)
     clean_lines = lines.filter(clean)
@@ -184,7 +183,7 @@ def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> Te
     if len(clean_lines):
         columns = _parsed(_joined(clean_lines), dialect, fields, wanted)
         if columns is None or len(columns[0]) != len(clean_lines):
-            # The proof was wrong; read it all the slow way rather than anything wrong.
+            # The proof was wrong, so read all lines the slow way.
             clean = pa.repeat(pa.scalar(False), len(lines))
         else:
             parts.append(_of_one_count(columns, fields, wanted))
@@ -203,12 +202,12 @@ def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> Te
 
 
 def _clean_lines(lines: pa.Array, dialect: Dialect, fields: int) -> pa.Array:
-    """True for the lines with ``fields`` fields that Arrow's parser reads as Spark does."""
+    """True for lines with ``fields`` fields that Arrow's parser reads as Spark does."""
     if not _may_trim(dialect):
         return pa.repeat(pa.scalar(False), len(lines))
     if fields <= _MOST_FIELDS_IN_PATTERN and dialect.is_for_arrow:
         return pc.match_substring_regex(lines, dialect.clean_line(fields))
-    # The pattern for so many fields would be too large, or there is none: lines with a quote count as odd.
+    # The pattern would be too large for so many fields, or there is none: lines with quotes are not clean.
     of_count = pc.equal(pc.count_substring(lines, dialect.sep), fields - 1)
     return pc.and_not(of_count, pc.match_substring(lines, dialect.quote))
 

@@ -1,6 +1,6 @@
-"""The characters and words of a CSV file that have a meaning, and which lines Arrow's parser reads as Spark.
+"""Characters and words with a meaning in a CSV file, and the lines that Arrow's parser reads as Spark does.
 
-What the others are is in ``delimited_records``.
+``records`` splits all other lines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 NONE = "\0"
-"""Quote or escape character of a dialect that has none."""
+"""The quote or escape character of a dialect without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,14 +21,14 @@ class Dialect:
         sep: between two fields.
         quote: around a field; ``NONE`` turns quoting off.
         escape: before a quote inside a quoted field.
-        null_value: text that stands for null; an unquoted field without a character is null too.
-        empty_value: what a quoted field without a character stands for.
-        skips_leading: white space before a field counts for nothing, before quotes too.
-        skips_trailing: white space after a field that is not quoted counts for nothing.
-        stops_at_delimiter: after a quote in the middle of quotes the rest of the field is text; False:
-            it goes on to a quote that closes.
-        escapes_escape: before an escape that is before a quote; empty: the escape itself, or none where
-            quotes are doubled.
+        null_value: text that means null; an empty unquoted field also means null.
+        empty_value: the value of an empty quoted field.
+        skips_leading: ignore white space before a field, also before a quote.
+        skips_trailing: ignore white space after an unquoted field.
+        stops_at_delimiter: after an unescaped quote inside quotes, the field ends at the next separator.
+            False: the field continues to a closing quote.
+        escapes_escape: before an escape that comes before a quote. Empty: the escape itself, or no such
+            character if quotes are doubled.
     """
 
     sep: str = ","
@@ -43,46 +43,46 @@ class Dialect:
 
     @cached_property
     def escape_of_escape(self) -> str:
-        """The character before an escape that takes its effect away."""
+        """The character that makes a following escape plain text."""
         return self.escapes_escape or (NONE if self.escape == self.quote else self.escape)
 
     @cached_property
     def escaped_escape(self) -> str:
-        """An escape and what takes its effect away."""
+        """An escape and the character that escapes it."""
         return self.escape + self.escape_of_escape
 
     @cached_property
     def keeps_blanks(self) -> bool:
-        """True when white space around a field is part of it."""
+        """True if white space around a field is part of it."""
         return not (self.skips_leading or self.skips_trailing)
 
     @property
     def is_for_arrow(self) -> bool:
-        """True when Arrow's parser can read lines of it, if they are clean."""
+        """True if Arrow's parser can read the clean lines of this dialect."""
         return self.keeps_blanks and not self.escapes_escape
 
     @property
     def doubles_quotes(self) -> bool:
-        """True when a quote inside a quoted field is written twice."""
+        """True if a quote inside a quoted field is doubled."""
         return self.quote == self.escape != NONE
 
     @property
     def nul_is_special(self) -> bool:
-        """True when Spark may take a NUL for a quote, an escape character or what was before a quote."""
+        """True if Spark may read a NUL as a quote, an escape character or the character before a quote."""
         return self.doubles_quotes or NONE in (self.quote, self.escape)
 
     @property
     def empty_quotes_are_clean(self) -> bool:
-        """True when Arrow's parser reads a quoted field without a character exactly as Spark does.
+        """True if Arrow's parser reads an empty quoted field exactly as Spark does.
 
-        It takes it for an unquoted one, which is only right when both mean the same; without an escape
-        character Spark takes it for a quote at the end of a line.
+        Arrow treats it as an unquoted field, which is right only if both mean the same. Without an escape
+        character, Spark reads it as a quote at the end of a line.
         """
         return self.null_value == self.empty_value and self.escape != NONE
 
     @cached_property
     def stops(self) -> re.Pattern[str]:
-        """What ends a run of ordinary characters inside quotes."""
+        """Pattern of the characters that end a run of ordinary characters inside quotes."""
         chars = {self.quote, self.escape, self.escape_of_escape}
         return re.compile("[" + "".join(map(_escaped, sorted(chars))) + "]")
 
@@ -105,7 +105,7 @@ class Dialect:
 
     @cached_property
     def clean_lines(self) -> str:
-        """Pattern of any number of lines, each ended by a newline, of clean fields."""
+        """Pattern of any number of lines of clean fields, each ending in a newline."""
         return rf"\A(?:{self.clean_field}[{_escaped(self.sep)}\n])*\z"
 
     def clean_line(self, fields: int) -> str:

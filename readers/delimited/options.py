@@ -1,4 +1,4 @@
-"""The options of the csv reader that say how files are written."""
+"""The options of the csv reader that describe the format of the files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flip27_source.readers.delimited.dialect import NONE, Dialect
 
 
 def _character(value: str) -> str:
-    """A single ASCII character; empty for none."""
+    """A single ASCII character, or empty for none."""
     if value == "":
         return NONE
     if len(value) != 1 or not value.isascii() or value in "\r\n":
@@ -30,40 +30,40 @@ def _separator(value: str) -> str:
 def _encoding(value: str) -> str:
     known = {"utf8": "utf-8", "utf-8": "utf-8", "iso-8859-1": "iso-8859-1", "us-ascii": "us-ascii"}
     if value.strip().lower() not in known:
-        raise ValueError("UTF-8, ISO-8859-1 or US-ASCII is expected, in which lines end with a newline byte")
+        raise ValueError("UTF-8, ISO-8859-1 or US-ASCII is expected; their lines end with a newline byte")
     return known[value.strip().lower()]
 
 
-HEADER = Option(name="header", parse=boolean, default=False, doc="The first line of each file is left out.")
+HEADER = Option(name="header", parse=boolean, default=False, doc="Skip the first line of each file.")
 SEP: Option[str | None] = Option(
     name="sep",
     parse=optional(_separator),
     default=None,
     default_text=",",
-    doc="Character between two fields.",
+    doc="Character that separates fields.",
 )
 DELIMITER: Option[str | None] = Option(
-    name="delimiter", parse=optional(_separator), default=None, default_text=",", doc="The same as sep."
+    name="delimiter", parse=optional(_separator), default=None, default_text=",", doc="Alias of sep."
 )
-QUOTE = Option(name="quote", parse=_character, default='"', doc="Character around a field; empty for none.")
+QUOTE = Option(name="quote", parse=_character, default='"', doc="Quote character; empty for no quoting.")
 ESCAPE = Option(
-    name="escape", parse=_character, default="\\", doc="Character before a quote inside a quoted field."
+    name="escape", parse=_character, default="\\", doc="Character that escapes a quote in a quoted field."
 )
-NULL_VALUE = Option(name="nullValue", parse=text, default="", doc="Text that stands for null.")
-EMPTY_VALUE = Option(name="emptyValue", parse=text, default="", doc="What an empty quoted field stands for.")
+NULL_VALUE = Option(name="nullValue", parse=text, default="", doc="Text that means null.")
+EMPTY_VALUE = Option(name="emptyValue", parse=text, default="", doc="Value of an empty quoted field.")
 ENFORCE_SCHEMA = Option(
     name="enforceSchema",
     parse=boolean,
     default=True,
-    doc="false: a header that does not name the columns of the schema, in their order, is an error. Columns "
-    "go by position in any case.",
+    doc="false: fail if a header does not name the columns of the schema in the same order. Columns are "
+    "always matched by position.",
 )
 COMMENT = Option(
     name="comment",
     parse=_character,
     default=NONE,
     default_text="none",
-    doc="Lines that begin with this character are left out.",
+    doc="Skip lines that start with this character.",
 )
 ENCODING: Option[str | None] = Option(
     name="encoding",
@@ -77,53 +77,53 @@ CHARSET: Option[str | None] = Option(
     parse=optional(_encoding),
     default=None,
     default_text="UTF-8",
-    doc="The same as encoding, which goes before it.",
+    doc="Alias of encoding; encoding takes precedence.",
 )
 MODE = Option(
     name="mode",
     parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
     default="PERMISSIVE",
-    doc="What happens to malformed lines: their bad values are null, they are left out, or the query fails.",
+    doc="How to handle malformed lines: PERMISSIVE sets their malformed values to null, DROPMALFORMED drops "
+    "the lines, FAILFAST stops the query.",
 )
 CORRUPT_RECORD = Option(
     name="columnNameOfCorruptRecord",
     parse=text,
     default="_corrupt_record",
-    doc="Name of the string column that holds malformed lines, when the schema has it.",
+    doc="String column for malformed lines; filled only if the schema has the column.",
 )
 MULTI_LINE = Option(
     name="multiLine",
     parse=boolean,
     default=False,
-    doc="A record goes on after a line end in quotes. A file is read as a whole then, held in memory, and "
-    "not cut.",
+    doc="Allow line ends in quoted fields. Each file is then held in memory as a whole and not cut into "
+    "ranges.",
 )
 LEADING_WHITE_SPACE = Option(
     name="ignoreLeadingWhiteSpace",
     parse=boolean,
     default=False,
-    doc="White space before a field counts for nothing.",
+    doc="Ignore white space before a field.",
 )
 TRAILING_WHITE_SPACE = Option(
     name="ignoreTrailingWhiteSpace",
     parse=boolean,
     default=False,
-    doc="White space after a field counts for nothing, unless it is in quotes.",
+    doc="Ignore white space after a field, except within quotes.",
 )
 UNESCAPED_QUOTES = Option(
     name="unescapedQuoteHandling",
     parse=one_of("STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE"),
     default="STOP_AT_DELIMITER",
-    doc="What a quote inside quotes that is not escaped does. STOP_AT_DELIMITER: what follows is text up to "
-    "the next separator. STOP_AT_CLOSING_QUOTE: it is text, and the field goes on to a quote before a "
-    "separator.",
+    doc="How to read an unescaped quote inside quotes. STOP_AT_DELIMITER: the field ends at the next "
+    "separator. STOP_AT_CLOSING_QUOTE: the quote is text, and the field ends at a quote before a separator.",
 )
 ESCAPED_ESCAPE = Option(
     name="charToEscapeQuoteEscaping",
     parse=text,
     default="",
     default_text="the escape character, if it is not the quote",
-    doc="Character before an escape character that is to be text.",
+    doc="Character that makes a following escape character plain text.",
 )
 DIALECT_OPTIONS: tuple[Option[Any], ...] = (
     HEADER, SEP, DELIMITER, QUOTE, ESCAPE, NULL_VALUE, EMPTY_VALUE, COMMENT, ENCODING, CHARSET,
@@ -133,7 +133,7 @@ DIALECT_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def dialect_of(options: Options) -> Dialect:
-    """The characters and words with a meaning, as the options say.
+    """The dialect that the options define.
 
     Raises:
         OptionError: one character has two meanings.
@@ -143,12 +143,12 @@ def dialect_of(options: Options) -> Dialect:
     if sep in (quote, escape):
         raise OptionError(
             f"option sep is {sep!r}, which is also the quote or the escape character",
-            remedy="use three different characters, or the same for quote and escape",
+            remedy="use a separator that differs from quote and escape",
         )
     if quote != NONE and options[COMMENT] == quote:
         raise OptionError(
             f"option comment is {quote!r}, which is also the quote character",
-            remedy="use another character for comments, or another one as quote",
+            remedy="set comment or quote to another character",
         )
     return Dialect(
         sep=sep,
@@ -164,10 +164,10 @@ def dialect_of(options: Options) -> Dialect:
 
 
 def comment_of(options: Options) -> bytes:
-    """How lines begin that are comments; empty where none are."""
+    """The prefix of comment lines; empty if there are no comments."""
     return b"" if options[COMMENT] == NONE else options[COMMENT].encode()
 
 
 def encoding_of(options: Options) -> str:
-    """Python's name of the encoding of the files."""
+    """Python's name for the encoding of the files."""
     return options[ENCODING] or options[CHARSET] or "utf-8"

@@ -1,7 +1,7 @@
-"""The csv reader: rows of delimited text files, as ``spark.read.schema(...).csv`` gives them.
+"""The csv reader: reads delimited text files to the same rows as ``spark.read.schema(...).csv``.
 
-What happens to malformed lines is decided here. What the rows are is in ``delimited_rows``, texts to values
-in ``text_values``.
+This module handles malformed lines. ``rows`` finds the rows, and ``readers/scalars/texts`` converts texts
+to values.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _SHOWN = 200
 
 
 class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
-    """Gives each line of a CSV file that is not blank as a row; columns go by position."""
+    """Reads each non-blank line of a CSV file as a row; columns are matched by position."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
         *DIALECT_OPTIONS, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *INFERENCE_OPTIONS,
@@ -73,13 +73,13 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
 
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
-        """As Spark finds it in the first lines of each file."""
+        """The schema that Spark infers from the first lines of each file."""
         samples = [(split.path, _sample(split, options)) for split in splits]
         return csv_schema(samples, options, null_value=options[NULL_VALUE], has_header=options[HEADER])
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Unless it is compressed: a range is found by its bytes; and not where records have line ends."""
+        """False for compressed files, because ranges are byte positions, and with ``multiLine``."""
         return is_splittable(path) and not options[MULTI_LINE]
 
     def prepare(self) -> None:
@@ -98,7 +98,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         if not self._fields:
             raise SchemaError(
                 "the schema has no column that a CSV file could fill",
-                remedy='give the columns of the files in their order, as in .schema("id long, name string")',
+                remedy='give the columns of the files in file order, as in .schema("id long, name string")',
             )
         self._blocks: dict[str, Any] = {
             "block_bytes": _BLOCK_BYTES,
@@ -146,7 +146,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
                 continue
             malformed = bad if malformed is None else pc.or_(malformed, bad)
             if self._mode == "FAILFAST":
-                self._fail(rows, bad, f"column {field.name} of type {field.type} cannot be", column)
+                self._fail(rows, bad, f"column {field.name} of type {field.type} cannot hold", column)
         malformed, rescued = self._left_over(rows, texts.rows, malformed, misfits)
         if malformed is not None and self._mode == "FAILFAST":
             self._fail(rows, malformed, f"the line does not have {len(self._fields)} fields", None)
@@ -168,7 +168,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         malformed: pa.Array | None,
         misfits: dict[str, tuple[pa.Array, pa.Array]],
     ) -> tuple[pa.Array | None, pa.Array | None]:
-        """Which rows are malformed, and the column of rescued data; None where there are none."""
+        """A mask of the malformed rows and the column of rescued data; each is None if there are none."""
         if malformed is not None and not malformed.true_count:
             malformed = None
         if self._rescue is None or (malformed is None and not misfits):
@@ -188,7 +188,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
     def _origin(
         self, rows: CsvRows, long_rows: Mapping[int, Sequence[str]], misfits: Misfits
     ) -> dict[int, tuple[FileSplit, list[str]]]:
-        """For each row of which something is left over: its file, and the names of its columns there."""
+        """For each row with data to rescue: its file, and the column names in that file."""
         found = rows_of_interest(long_rows, misfits)
         return {
             row: (split, self._header_of(split) if row in long_rows else [])
@@ -196,7 +196,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         }
 
     def _header_of(self, split: FileSplit) -> list[str]:
-        """The names that a file gives to its columns; none where it has no header."""
+        """The column names in a file; empty if the file has no header."""
         options = self.context.options
         if options[HEADER] and split.path not in self._headers:
             found = self.schema_of_files([replace(split, start=0, end=None)], options)
@@ -204,7 +204,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         return self._headers.get(split.path, [])
 
     def _check_header(self, split: FileSplit) -> None:
-        """Refuse names that are not those of the schema: its columns would be mixed up; then new columns."""
+        """Refuse names that differ from the schema's, because columns would be swapped; then new columns."""
         options = self.context.options
         found = self.schema_of_files([split], options) if split.start == 0 else None
         if found is None:
@@ -215,9 +215,9 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         by_position = options[ENFORCE_SCHEMA] and options.is_set(ENFORCE_SCHEMA)
         if not by_position and _lowered(names[:compared]) != _lowered(wanted[:compared]):
             raise SchemaError(
-                f"{split.path}: its columns are called {', '.join(names)}, and those of the schema "
+                f"{split.path}: the header names the columns {', '.join(names)}, but the schema has "
                 + ", ".join(wanted),
-                remedy="give the schema that the file has, or set enforceSchema=true to go by position",
+                remedy="give a schema that matches the header, or set enforceSchema=true to ignore the names",
             )
         self._evolution.check(pa.schema(list(found)[count:]), split.path)
 
@@ -226,8 +226,8 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         for field, array in zip(schema, arrays, strict=True):
             if not field.nullable and array.null_count:
                 raise SchemaError(
-                    f"column {field.name} holds a null in {_files(rows.paths)}, and the schema says NOT NULL",
-                    remedy="leave NOT NULL out of the schema",
+                    f"column {field.name} is NOT NULL in the schema, but has a null in {_files(rows.paths)}",
+                    remedy="declare the column without NOT NULL",
                 )
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -236,7 +236,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         value = "" if column is None else f" {column[row].as_py()[:_SHOWN]!r}"
         raise SplitReadError(
             f"{rows.place(row)}: {what}{value}: {rows.records()[row].as_py()[:_SHOWN]!r}",
-            remedy='mend the file, or use .option("mode", "PERMISSIVE") or "DROPMALFORMED"',
+            remedy='correct the file, or set .option("mode", "PERMISSIVE") or "DROPMALFORMED"',
         )
 
 
@@ -247,8 +247,9 @@ def _corrupt_record_column(schema: pa.Schema, options: Options) -> int | None:
         return None
     if not types.is_string(schema.field(at).type) or not schema.field(at).nullable:
         raise SchemaError(
-            f"column {name} is for malformed lines and has the type {schema.field(at).type}",
-            remedy=f"declare it as {name} string, or set columnNameOfCorruptRecord to another name",
+            f"the column {name} for malformed lines has the type {schema.field(at).type}"
+            f"{'' if schema.field(at).nullable else ' NOT NULL'}; it must be a nullable string",
+            remedy=f"declare {name} as a nullable string, or set columnNameOfCorruptRecord to another column",
         )
     return at
 
@@ -260,7 +261,7 @@ def _document(split: FileSplit, options: Options, *, drop_header: bool) -> Docum
 
 
 def _sample(split: FileSplit, options: Options) -> CsvRows:
-    """What is looked at of a file to find out its schema, its header too."""
+    """The rows of a file for schema inference, including its header."""
     if options[MULTI_LINE]:
         return _document(split, options, drop_header=False)
     block = LineBlock(first_lines(split, options), (LinePart(0, split, 0),))

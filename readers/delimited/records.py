@@ -1,7 +1,7 @@
-"""How records of a CSV file are cut into fields: Spark's rules, for what is too odd for Arrow's parser.
+"""Splits CSV records into fields by Spark's rules, where Arrow's parser cannot be used.
 
-Spark's tokenizer (univocity) is forgiving: it hardly ever refuses a record, so what it makes of broken quotes
-is part of the format here. A line is a document of one record. What the fields mean is not known here.
+Spark's tokenizer (univocity) hardly ever refuses a record, so its result for broken quotes is part of the
+format. A line is a document of one record. What must not live here: the meaning of the fields.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from flip27_source.readers.delimited.dialect import NONE, Dialect
 
 _END = "\n"
-"""What a line end is to the tokenizer, however it is written."""
+"""The tokenizer's representation of every line end."""
 _NOT_BLANK = re.compile(r"[^\x00-\x20]")
 _FIRST_LINE_END = re.compile("\r\n|\n|\r")
 BLANKS = "".join(map(chr, range(0x21)))
-"""White space to Java's String.trim."""
+"""The characters that Java's String.trim removes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Record:
     """One record of a document.
 
     Attributes:
-        fields: those equal to the dialect's ``null_value`` are nulls.
-        start, end: where it is in the text, with its line end.
+        fields: a field equal to the dialect's ``null_value`` is null.
+        start, end: the record's position in the text, including its line end.
     """
 
     fields: list[str]
@@ -35,33 +35,33 @@ class Record:
 
 
 def split_line(line: str, dialect: Dialect) -> list[str]:
-    """The fields of one line that is not blank. Fields equal to ``dialect.null_value`` are nulls."""
+    """The fields of one non-blank line. Fields equal to ``dialect.null_value`` are nulls."""
     if dialect.keeps_blanks and dialect.quote not in line:
         return [field or dialect.null_value for field in line.split(dialect.sep)]
     return _Tokenizer(line, dialect, _END).record()
 
 
 def records_of(text: str, dialect: Dialect, comment: str = NONE) -> Iterator[Record]:
-    """The records of a document, which may have line ends in quotes; empty lines are none.
+    """The records of a document, which may have line ends in quotes; empty lines are not records.
 
-    Line ends are written as the first one is, also if that is in quotes.
+    The first line end, even one in quotes, defines the line end of the document.
 
     Args:
-        comment: lines that start with it are no records.
+        comment: lines that start with it are not records.
     """
     first = _FIRST_LINE_END.search(text)
     return _Tokenizer(text, dialect, first[0] if first else _END).records(comment)
 
 
 class _EndOfTextError(Exception):
-    """The text is over in the middle of a field."""
+    """The text ends within a field."""
 
 
 class _Tokenizer:
-    """Reads character by character where it has to; whole fields where nothing in them needs a closer look.
+    """Reads simple fields as a whole, and other fields character by character.
 
-    What a character does depends on the one before it (``before``): a quote may be the closing one, an
-    escape may be just itself. ``NONE`` as ``before`` means that nothing special came before.
+    The meaning of a character depends on the previous one (``before``): a quote may close the field, an
+    escape may be plain text. ``NONE`` means that the previous character has no special meaning.
     """
 
     def __init__(self, text: str, dialect: Dialect, line_end: str) -> None:
@@ -82,7 +82,7 @@ class _Tokenizer:
         self._trims = self._has_stray_quote = False
 
     def records(self, comment: str = NONE) -> Iterator[Record]:
-        """All records, in their order."""
+        """All records, in order."""
         while self._next_at < len(self._text):
             start = self._next_at
             if comment != NONE and self._text.startswith(comment, start):
@@ -91,7 +91,7 @@ class _Tokenizer:
                 yield Record(fields, start, self._next_at)
 
     def record(self) -> list[str]:
-        """The fields of the next record; none where the line is empty."""
+        """The fields of the next record; empty if the line is empty."""
         self._fields = []
         try:
             self._next()
@@ -110,7 +110,7 @@ class _Tokenizer:
             self._char = _END
 
     def _line_stop_from(self, at: int) -> int:
-        """Where the line ends that ``at`` is in; kept, so that a text is looked through for that once."""
+        """The end of the line that contains ``at``; cached, so each text is searched only once."""
         if self._line_stop < at:
             found = self._text.find(self._line_end, at)
             self._line_stop = len(self._text) if found < 0 else found
@@ -142,7 +142,7 @@ class _Tokenizer:
                     self._fields.append(self._dialect.null_value)
 
     def _take_simple_fields(self) -> None:
-        """Take fields without quotes, but for the last of the record unless it is empty."""
+        """Take fields without quotes, except the last of the record unless it is empty."""
         text, sep, at = self._text, self._sep, self._next_at - 1
         line_stop = self._line_stop_from(at)
         begun = at
@@ -165,7 +165,7 @@ class _Tokenizer:
                 self._next()
 
     def _value(self) -> bool:
-        """Read a value; True when the next one has been begun already."""
+        """Read a value; True if the first character of the next value was already read."""
         self._has_stray_quote = False
         self._before = NONE
         if self._char == self._quote:
@@ -181,7 +181,7 @@ class _Tokenizer:
         return False
 
     def _read_plain(self) -> bool:
-        """Take a field without quotes, when it does not end with the text."""
+        """Take a field without quotes, unless it ends with the text; True if it was taken."""
         start = self._next_at - 1
         stop = self._line_stop_from(start)
         end = self._text.find(self._sep, start, stop)
@@ -198,7 +198,7 @@ class _Tokenizer:
         return True
 
     def _read_plain_quoted(self) -> bool:
-        """Take a field in quotes, when nothing in it needs a closer look and something follows it."""
+        """Take a simple quoted field that does not end the text; True if it was taken."""
         text, start, quote = self._text, self._next_at, self._quote
         close = text.find(quote, start)
         if close < 0 or text[close - 1] == self._escape:
@@ -247,7 +247,7 @@ class _Tokenizer:
             self._fields.append(self._dialect.null_value)
 
     def _take_rest(self) -> None:
-        """Everything up to the end of the field is text."""
+        """Take everything up to the end of the field as text."""
         text, start = self._text, self._next_at - 1
         stop = self._line_stop_from(start)
         end = text.find(self._sep, start, stop)
@@ -268,7 +268,7 @@ class _Tokenizer:
             pass
 
     def _goes_on_inside_quotes(self) -> bool:
-        """Read on to what may end the field; True where it did not, and the field goes on in its quotes."""
+        """Read to a possible end of the field; True if the field continues within its quotes."""
         self._next()
         while not (self._before == self._quote and (self._char <= " " or self._is_at_end())):
             if self._char in (self._quote, self._escape):
@@ -291,7 +291,7 @@ class _Tokenizer:
         return not self._is_at_end() and self._goes_on_after_closing_quote()
 
     def _goes_on_after_closing_quote(self) -> bool:
-        """White space after the closing quote counts for nothing, unless more than it follows."""
+        """Ignore white space after the closing quote, unless other text follows; True as above."""
         blanks: list[str] = []
         while self._char <= " " and not self._is_at_end():
             blanks.append(self._char)
@@ -304,7 +304,7 @@ class _Tokenizer:
         return False
 
     def _goes_on_after_stray_quote(self) -> bool:
-        """The quote was none that closes: the field goes on, to the delimiter or in its quotes."""
+        """Handle a quote that does not close the field; True if the field continues within its quotes."""
         self._before = self._char
         if self._dialect.stops_at_delimiter and self._before != NONE:
             self._field.insert(0, self._quote)
@@ -315,9 +315,9 @@ class _Tokenizer:
         return True
 
     def _run(self) -> None:
-        """Ordinary characters, up to the next that may not be."""
+        """Take ordinary characters up to the next quote or escape."""
         start = self._next_at - 1
-        if self._char == _END:  # as it is to be written, and not as it is
+        if self._char == _END:  # normalized, not as in the text
             self._field.append(_END)
             start = self._next_at
         stop = self._stops.search(self._text, start)
@@ -332,7 +332,7 @@ class _Tokenizer:
         self._char = stop[0]
 
     def _is_escape_after_quote(self) -> bool:
-        """Take a quote or an escape, which takes effect with the character before it or the one after.
+        """Take a quote or an escape; its meaning depends on the character before or after it.
 
         True for an escape after a quote, which is not taken.
         """
@@ -352,9 +352,9 @@ class _Tokenizer:
         return False
 
     def _escape_after_quote(self) -> None:
-        """After a quote and an escape the field goes on to the delimiter, escapes still in force.
+        """After a quote and an escape, take the field up to the delimiter; escapes keep their meaning.
 
-        An escape after a quote in there does the same, and one delimiter more is text.
+        Each further escape after a quote makes one more delimiter part of the text.
         """
         self._field.append(self._quote)
         self._before = self._char

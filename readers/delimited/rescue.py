@@ -1,4 +1,4 @@
-"""What lines of CSV hold that the schema does not: fields behind its columns, and values that do not fit."""
+"""Finds data of CSV lines that the schema cannot hold: extra fields, and values of the wrong type."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flip27_source.readers.files.line_blocks import Place
 from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
 
 Misfits = Mapping[str, tuple[pa.Array, pa.Array]]
-"""For columns with values that do not fit: which rows have one, and the texts."""
+"""For each column with values of the wrong type: a mask of their rows, and the texts."""
 
 
 class CsvRescue:
-    """Looks at the rows of a block that have more fields than the schema, or values that do not fit it."""
+    """Handles the rows of a block that have extra fields or values of the wrong type."""
 
     def __init__(self, evolution: SchemaEvolution, dialect: Dialect) -> None:
         self._evolution = evolution
@@ -27,7 +27,7 @@ class CsvRescue:
         self._columns = len(evolution.schema)
 
     def long_rows(self, rows: CsvRows, wrong_count: pa.Array | None) -> dict[int, list[str]]:
-        """The fields behind the last column of the rows that have some, by number of the row."""
+        """The fields after the last column, by row number; only for rows that have such fields."""
         found = {}
         for row in [] if wrong_count is None else pc.indices_nonzero(wrong_count).to_pylist():
             fields = rows.fields(row)
@@ -36,10 +36,10 @@ class CsvRescue:
         return found
 
     def check(self, long_rows: Mapping[int, Sequence[str]], place_of_first: Place) -> None:
-        """Refuse fields behind the last column, where new columns are looked for.
+        """Refuse fields after the last column if the schema evolution detects new columns.
 
         Raises:
-            NewColumnsError: with these columns.
+            NewColumnsError: there are such fields; the error has them as columns.
         """
         most = max(map(len, long_rows.values()))
         names = (f"_c{self._columns + number}" for number in range(most))
@@ -55,7 +55,7 @@ class CsvRescue:
         """The column of rescued data.
 
         Args:
-            origin: the file of each row that is looked at, and the names of its columns where it tells them.
+            origin: for each row with data to rescue, its file and the column names of its header, if any.
         """
         texts: list[str | None] = [None] * rows
         for row, (split, names) in origin.items():
@@ -71,7 +71,7 @@ class CsvRescue:
 
 
 def rows_of_interest(long_rows: Mapping[int, Sequence[str]], misfits: Misfits) -> list[int]:
-    """The numbers of the rows of which something is left over."""
+    """The numbers of the rows with data to rescue."""
     found = set(long_rows)
     for bad, _ in misfits.values():
         found.update(pc.indices_nonzero(bad).to_pylist())

@@ -1,7 +1,7 @@
-"""The rows of CSV files: of lines, or of a document in which a record may go on after a line end.
+"""The rows of CSV files: lines, or the records of a document that may span lines.
 
-What they have in common is what the reader needs: their texts, and where each comes from. What the texts
-mean is not known here.
+Both give the reader their texts and the origin of each row. What must not live here: the meaning of the
+texts.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class CsvRows(ABC):
 
     @abstractmethod
     def fields(self, row: int) -> list[str]:
-        """All fields of a row; those equal to the dialect's ``null_value`` are nulls."""
+        """All fields of a row; a field equal to the dialect's ``null_value`` is null."""
 
     @abstractmethod
     def records(self) -> pa.Array:
-        """The rows as they are written, as strings, without their line ends."""
+        """The original text of the rows, as strings without line ends."""
 
     @abstractmethod
     def place(self, row: int) -> Place:
-        """Where a row comes from."""
+        """The place of a row."""
 
     @abstractmethod
     def splits(self, rows: Sequence[int]) -> list[FileSplit]:
-        """Which split each of these rows comes from."""
+        """The split of each of these rows."""
 
     @property
     @abstractmethod
@@ -80,11 +80,11 @@ class LineRows(CsvRows):
         return self._lines
 
     def place(self, row: int) -> Place:
-        """Where a line comes from."""
+        """The place of a line."""
         return self._block.place_of_line(self._numbers[row])
 
     def splits(self, rows: Sequence[int]) -> list[FileSplit]:
-        """Which split each of these lines comes from."""
+        """The split of each of these lines."""
         return self._block.splits_of_lines(self._numbers[row] for row in rows)
 
     @property
@@ -98,7 +98,7 @@ class LineRows(CsvRows):
 
     @cached_property
     def _numbers(self) -> list[int]:
-        """The number of the line of each row: blank lines and comments are none."""
+        """The line number of each row; blank lines and comments are not rows."""
         comment = self._comment
         lines = enumerate(self._block.data.split(b"\n"))
         return [n for n, line in lines if line.strip(_BLANKS) and not (comment and line.startswith(comment))]
@@ -137,18 +137,18 @@ class DocumentRows(CsvRows):
         return self._records[row].fields
 
     def records(self) -> pa.Array:
-        """The records, with the line ends inside them."""
+        """The records, including the line ends inside them."""
         text = self._text
         found = [_without_line_end(text[record.start : record.end]) for record in self._records]
         return pa.array(found, pa.string())
 
     def place(self, row: int) -> Place:
-        """Where a record comes from; in other encodings than UTF-8 as if it were that one."""
+        """The place of a record; byte positions count UTF-8, whatever the file's encoding is."""
         start = self._records[row].start
         return Place(self._split, len(self._text[:start].encode()))
 
     def splits(self, rows: Sequence[int]) -> list[FileSplit]:
-        """The file, for each."""
+        """The split of the file, for each row."""
         return [self._split] * len(rows)
 
     @property
@@ -174,14 +174,14 @@ class DocumentRows(CsvRows):
 
 
 def without_comments(data: bytes, comment: bytes, encoding: str) -> bytes:
-    """The lines of a block that are no comments, as UTF-8."""
+    """The lines of a block without comments, as UTF-8."""
     if comment and comment in data:
         data = re.sub(rb"(?m)^" + re.escape(comment) + rb"[^\n]*\n", b"", data)
     return in_utf8(data, encoding)
 
 
 def in_utf8(data: bytes, encoding: str) -> bytes:
-    """``data`` as UTF-8, with what is not of the encoding replaced, as Java does when it makes a string."""
+    """``data`` as UTF-8, with invalid bytes replaced as Java does when it decodes a string."""
     if data.isascii():
         return data
     if encoding != "utf-8":
@@ -189,13 +189,13 @@ def in_utf8(data: bytes, encoding: str) -> bytes:
     try:
         as_array(data).view(pa.string()).validate(full=True)
     except pa.ArrowInvalid:
-        # Half a surrogate pair in three bytes is one mistake to Java and three to Python.
+        # A surrogate half in three bytes is one error to Java and three to Python.
         return _SURROGATE.sub(b"\xff", data).decode(errors="replace").encode()
     return data
 
 
 def malformed_records(rows: CsvRows, count: int, malformed: pa.Array | None) -> pa.Array:
-    """The rows that are malformed as they are written, and null for the others."""
+    """The original text of malformed rows, and null for other rows."""
     if malformed is None:
         return pa.nulls(count, pa.string())
     return pc.if_else(malformed, rows.records(), pa.scalar(None, pa.string()))

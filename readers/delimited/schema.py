@@ -1,4 +1,4 @@
-"""The schema of CSV files, as Spark's CSVInferSchema finds it."""
+"""Infers the schema of CSV files as Spark's CSVInferSchema does."""
 
 from __future__ import annotations
 
@@ -26,39 +26,37 @@ INFER_SCHEMA = Option(
     name="inferSchema",
     parse=boolean,
     default=False,
-    doc="Where no schema is given: find out the types of the columns too; otherwise all are strings.",
+    doc="Infer the types of the columns if no schema is given; otherwise all columns are strings.",
 )
 PREFER_DATE = Option(
     name="preferDate",
     parse=boolean,
     default=True,
-    doc="inferSchema: texts that are dates have that type; false: they are timestamps.",
+    doc="With inferSchema: true reads dates as dates, false as timestamps.",
 )
 
 _MOST_DIGITS = 38
 _ISO_DATE = datetime_pattern("yyyy-MM-dd")
 _DATES_OF_CASTS = frozenset(("yyyy-MM-dd", "yyyy-M-d", "yyyy-M-dd", "yyyy-MM-d", "yyyy-MM", "yyyy-M", "yyyy"))
-"""Patterns of dates that are timestamps too, where those have no pattern."""
+"""Date patterns whose texts are also timestamps if timestamps have no pattern."""
 _INSTANT = pa.timestamp("us", "UTC")
 
 
-NAN_VALUE = Option(name="nanValue", parse=text, default="NaN", doc="Text that stands for NaN.")
-POSITIVE_INF = Option(name="positiveInf", parse=text, default="Inf", doc="Text that stands for infinity.")
-NEGATIVE_INF = Option(
-    name="negativeInf", parse=text, default="-Inf", doc="Text that stands for minus infinity."
-)
+NAN_VALUE = Option(name="nanValue", parse=text, default="NaN", doc="Text that means NaN.")
+POSITIVE_INF = Option(name="positiveInf", parse=text, default="Inf", doc="Text that means infinity.")
+NEGATIVE_INF = Option(name="negativeInf", parse=text, default="-Inf", doc="Text that means minus infinity.")
 FLOAT_WORD_OPTIONS: tuple[Option[Any], ...] = (NAN_VALUE, POSITIVE_INF, NEGATIVE_INF)
 CSV_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (INFER_SCHEMA, PREFER_DATE)
 
 
 def float_words(options: Options) -> dict[str, float]:
-    """The texts that stand for numbers; of equal ones the first counts, as in Spark."""
+    """The texts that mean numbers; the first of equal texts is used, as in Spark."""
     words = ((NAN_VALUE, math.nan), (NEGATIVE_INF, -math.inf), (POSITIVE_INF, math.inf))
     return {options[option]: number for option, number in reversed(words)}
 
 
 def csv_formats(options: Options) -> DateTimeFormats:
-    """How texts become dates and timestamps; without a second try dates have a pattern in any case."""
+    """How texts become dates and timestamps; without the fallback, dates always have a pattern."""
     formats = DateTimeFormats.of(options)
     is_strict = formats.date is None and formats.fallback is False and options[PREFER_DATE]
     return replace(formats, date=_ISO_DATE) if is_strict else formats
@@ -67,10 +65,10 @@ def csv_formats(options: Options) -> DateTimeFormats:
 def csv_schema(
     samples: Sequence[tuple[str, CsvRows]], options: Options, *, null_value: str, has_header: bool
 ) -> pa.Schema | None:
-    """The columns of some files, given by path and first rows; None where there is no row.
+    """The columns of some files, given by path and first rows; None if there is no row.
 
     Raises:
-        SchemaError: headers do not begin alike: columns go by position, and would be mixed up.
+        SchemaError: headers start differently; columns are matched by position and would be swapped.
     """
     samples = [(path, rows) for path, rows in samples if len(rows.records())]
     if not samples:
@@ -100,7 +98,7 @@ def csv_schema(
 
 
 def column_names(first_row: Sequence[str | None], *, is_header: bool, null_value: str) -> list[str]:
-    """Names of the columns: of the header, made distinct as Spark does, or ``_c0``, ``_c1``, ..."""
+    """The column names of the header, made unique as Spark does, or ``_c0``, ``_c1``, ..."""
     times = Counter(name.lower() for name in first_row if name is not None)
 
     def name_of(number: int, name: str | None) -> str:
@@ -117,16 +115,16 @@ def _check_headers(headers: Sequence[tuple[str, Sequence[str | None]]]) -> None:
         for number, (name, other) in enumerate(zip(names, longest, strict=False), 1):
             if (name or "").lower() != (other or "").lower():
                 raise SchemaError(
-                    f"column {number} is called {name} in {path} and {other} in {longest_path}, and the "
-                    "columns of CSV files go by position",
-                    remedy="give the schema with .schema(...), or choose files of one kind by pathGlobFilter",
+                    f"column {number} is called {name} in {path} and {other} in {longest_path}, but the "
+                    "columns of CSV files are matched by position",
+                    remedy="set the schema with .schema(...), or select similar files with pathGlobFilter",
                 )
 
 
 class CsvTypes:
-    """Finds the types of columns of texts.
+    """Infers the types of columns of texts.
 
-    The order of the attempts is Spark's: a column that was a number once is not tried as anything before it.
+    The order of the attempts is Spark's; they start at the column's current type.
     """
 
     def __init__(
@@ -150,7 +148,7 @@ class CsvTypes:
         )
 
     def of_columns(self, columns: Sequence[pa.Array], found: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """The types after some more texts of each column; null as long as there were none."""
+        """The types after some more texts of each column; null while a column has no text."""
         return [
             self._of_texts(pc.unique(column).drop_null().to_pylist(), kind)
             for column, kind in zip(columns, found, strict=True)
@@ -179,7 +177,7 @@ def _integer(kind: pa.DataType) -> Callable[[str], pa.DataType | None]:
 
 
 def _joined(one: pa.DataType, other: pa.DataType, mixed: pa.DataType) -> pa.DataType:
-    """The type of both; ``mixed`` is that of dates and timestamps."""
+    """The type that covers both; ``mixed`` is the type for dates and timestamps together."""
     if one == other or types.is_null(one):
         return other
     if types.is_temporal(one) and types.is_temporal(other):

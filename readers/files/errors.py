@@ -1,6 +1,6 @@
-"""What is wrong with a file, as types: what a policy such as ``ignoreMissingFiles`` decides by.
+"""The errors of a file as types, which policies such as ``ignoreMissingFiles`` check.
 
-All are SplitReadError, so whoever only wants to know that a split cannot be read need not tell them apart.
+Both are a SplitReadError, for callers that do not distinguish them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ IGNORE_CORRUPT_FILES: Option[bool] = Option(
 
 
 class FileMissingError(DataLossError):
-    """The file was there when it was discovered and is not there any more."""
+    """The file existed when it was discovered, but no longer exists."""
 
     ignored_by: ClassVar[str | None] = "ignoreMissingFiles"
 
 
 class CorruptFileError(SplitReadError):
-    """The content is not what the format asks for: cut off, damaged, or another format."""
+    """The content is invalid for the format: truncated, damaged, or in another format."""
 
     ignored_by: ClassVar[str | None] = IGNORE_CORRUPT_FILES.name
 
 
 IGNORED_BY = ("ignoreMissingFiles", IGNORE_CORRUPT_FILES.name)
-"""The options by which splits of files are left out; the first is the enumerator's."""
+"""The options that ignore splits of files; the first belongs to the enumerator."""

@@ -1,7 +1,7 @@
-"""Columns that are the same for all rows of a file: partition values in its path, and ``_metadata``.
+"""Columns with the same value in all rows of a file: partition columns of its path, and ``_metadata``.
 
-Partition values are those of directories named ``key=value`` below the base path, for the columns of the
-schema that are called so; typed by the schema, as in Spark. Nothing here knows what is in a file.
+Partition values come from directories named ``key=value`` below the base path, for columns of the schema
+with that name. The schema gives their types, as in Spark. What must not live here: the content of files.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ _NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f]')
 
 
 def with_metadata(schema: pa.Schema, options: Options) -> pa.Schema:
-    """A default schema, with ``_metadata`` where it is asked for."""
+    """A default schema, with ``_metadata`` if includeMetadata is true."""
     return schema.append(pa.field(METADATA, METADATA_TYPE)) if options[INCLUDE_METADATA] else schema
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """The columns of ``schema`` that are the same for all rows of some files; ``names`` says which."""
+    """The columns of ``schema`` with the same value in all rows of some files; ``names`` lists them."""
 
     schema: pa.Schema
     values: dict[str, pa.Scalar]
@@ -76,14 +76,14 @@ class Constants:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, in the order of the schema."""
+        """The names of the columns, in schema order."""
         has_metadata = self.metadata is not None
         return tuple(
             name for name in self.schema.names if name in self.values or (has_metadata and name == METADATA)
         )
 
     def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """``batch``, which has the other columns, with these."""
+        """``batch``, which has the other columns, with these columns added."""
         arrays = []
         for field in self.schema:
             if field.name in self.values:
@@ -96,7 +96,7 @@ class Constants:
 
 
 class FileColumns:
-    """Tells for each file which columns of the schema are constant, and their values."""
+    """Finds the constant columns of each file and their values."""
 
     def __init__(self, context: SourceReaderContext) -> None:
         self._schema = context.schema
@@ -106,12 +106,12 @@ class FileColumns:
         self._has_metadata = context.options[INCLUDE_METADATA]
         if self._has_metadata:
             _check_metadata(context.schema)
-        # With recursiveFileLookup the names of directories mean nothing, as in Spark.
+        # With recursiveFileLookup, the names of directories have no meaning, as in Spark.
         self._looks_at_paths = not context.options.get("recursiveFileLookup", False)
         self._base_depth: int | None = None
 
     def groups(self, splits: Sequence[FileSplit]) -> Iterator[tuple[Constants, Sequence[FileSplit]]]:
-        """``splits`` in their order, those next to each other with the same constants together."""
+        """``splits`` in order; adjacent splits with the same constants form a group."""
         looks_at_paths = self._looks_at_paths and any("=" in split.path for split in splits)
         if not self._has_metadata and not looks_at_paths:
             yield Constants(self._schema, {}, None), splits
@@ -147,7 +147,7 @@ class FileColumns:
 
 
 def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[str]]:
-    """The partition columns that the names of directories tell, in their order, with all of their values."""
+    """The partition columns in the names of directories, in order, with all their values."""
     found: dict[str, dict[str, None]] = {}
     spelled: dict[str, str] = {}
     if not options.get("recursiveFileLookup", False):
@@ -163,7 +163,7 @@ def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[st
 
 def _depth_of_base(options: Options) -> int:
     base = options[BASE_PATH] or options.get(PATH.name)
-    # A glob stands for as many names as it is written with, unless its braces hold slashes.
+    # A glob is as deep as the path that it matches, unless its braces contain slashes.
     if base is not None and expand_paths(base) != [base]:
         base = split_glob(base)[0]
     return 0 if base is None else len(_parts(given_name(base)))
@@ -175,7 +175,7 @@ def _parts_of_listed(path: str) -> list[str]:
 
 
 def _parts(name: str) -> list[str]:
-    """The names that a path is made of."""
+    """The components of a path."""
     return [part for part in name.split("/") if part]
 
 
@@ -206,7 +206,7 @@ def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scal
 def _typed(value: str, field: pa.Field, zone: str) -> pa.Scalar:
     values, _ = converter(field, zone)(pa.array([value], pa.string()))
     if types.is_decimal(field.type) and values[0].is_valid and values[0].as_py() != exact_decimal(value):
-        # A decimal that the type would round is none: as a name it may stand for another directory.
+        # A decimal that the type would round is invalid, because another directory may have that value.
         return pa.scalar(None, field.type)
     return values[0]
 
@@ -239,7 +239,7 @@ def _metadata(split: FileSplit) -> dict[str, Any]:
         "file_size": split.length,
         "file_block_start": split.start,
         "file_block_length": end - split.start,
-        # Java's file systems know milliseconds, and Spark shows what they know.
+        # Spark shows milliseconds, the precision of Java's file systems.
         "file_modification_time": split.modified_us // 1000 * 1000,
     }
 

@@ -1,6 +1,6 @@
 """Opening files for reading: local or remote, plain or compressed, with errors that name the file.
 
-What the file readers share: from a path to a stream of bytes. What is in the bytes is not known here.
+All file readers use it to open a path as a stream of bytes. What must not live here: the content.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _STORAGE = "storage."
 _SPLIT_REMEDY = "check the file; to continue without it, move it out of the source's path"
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z")
-"""Compressed files that would be taken for text: refused, where Spark reads some of them as rubbish."""
+"""Extensions of compressed files that are refused; Spark reads some of them as if they were text."""
 
 Fetched = Future[bytes]
-"""The content of a file that is on its way; its result raises what ``read_whole`` raises."""
+"""The content of a file that is being fetched; its result raises the errors of ``read_whole``."""
 
 _AHEAD_BYTES = 8 << 20
 
@@ -49,17 +49,17 @@ _file_systems: dict[tuple[int, str, str, str], Any] = {}
 
 
 def is_compressed(path: str) -> bool:
-    """True when ``open_file`` decompresses the file: its name says so."""
+    """True if ``open_file`` decompresses the file because of its extension."""
     return path.lower().endswith(_COMPRESSED)
 
 
 def is_splittable(path: str) -> bool:
-    """True when a range of the file's bytes can be read without the bytes before it."""
+    """True if a range of the file's bytes can be read without the bytes before it."""
     return not is_compressed(path)
 
 
 def refuse_unknown_compression(path: str) -> None:
-    """Raise SplitReadError for a file that is compressed, by its name, in a way that is not read here."""
+    """Raise SplitReadError for a file whose extension means an unsupported compression."""
     if path.lower().endswith(_NOT_DECOMPRESSED):
         raise SplitReadError(
             f"{path} has a compression that flip27 does not support",
@@ -68,22 +68,22 @@ def refuse_unknown_compression(path: str) -> None:
 
 
 def open_file(split: FileSplit, options: Options, fetched: Fetched | None = None) -> BinaryIO:
-    """The content of a file as a stream; ``.gz``, ``.bz2`` and ``.zst`` are decompressed as it is read.
+    """The content of a file as a stream, which decompresses ``.gz``, ``.bz2`` and ``.zst`` while reading.
 
-    ``fetched``: the stored bytes, where they are on their way already. Else a store that answers several
-    requests at once is asked for the next bytes while these are looked at.
+    ``fetched``: the stored bytes if they are already being fetched. Otherwise a store that supports
+    concurrent requests fetches the next bytes while the current ones are processed.
 
     Raises:
-        SplitReadError: the file cannot be opened, or is compressed and not as long as it was when it was
-            discovered. Reading raises what the file system raises: do it inside
-            ``reading(path, options)``, which makes a SplitReadError of it too.
+        SplitReadError: the file cannot be opened, or is compressed and its length has changed since it was
+            discovered. Reading raises the errors of the file system: read inside
+            ``reading(path, options)``, which converts them to SplitReadError.
     """
     path = split.path
     refuse_unknown_compression(path)
     lowered = path.lower()
     raw = open_raw(path, options, fetched, reads_on=True)
     if is_compressed(path):
-        # Of what was cut off at the right place, or at its beginning, the rest decompresses without an error.
+        # A file truncated at certain positions, or an empty one, still decompresses without an error.
         with reading(path, options):
             check_length(split, raw.seek(0, 2))
             raw.seek(0)
@@ -100,9 +100,9 @@ def open_file(split: FileSplit, options: Options, fetched: Fetched | None = None
 def open_raw(
     path: str, options: Options, fetched: Fetched | None = None, *, reads_on: bool = False
 ) -> BinaryIO:
-    """The bytes of a file as they are stored, as an unbuffered seekable stream.
+    """The stored bytes of a file as an unbuffered seekable stream.
 
-    ``reads_on``: it will be read from some place on to the end, or nearly.
+    ``reads_on``: the caller will read from some position to the end, or nearly.
 
     Raises:
         SplitReadError: the file cannot be opened.
@@ -123,22 +123,22 @@ def open_raw(
 
 
 def answers_many(fs: Any) -> bool:
-    """Whether a file system answers several requests at once, as most of those over a network do."""
+    """True if a file system supports concurrent requests, as most network file systems do."""
     return bool(getattr(fs, "async_impl", False))
 
 
 def _has_caches(fs: Any) -> bool:
-    """Whether its files are read through the caches of fsspec; those of sshfs are not, and limit requests."""
+    """True if its files use fsspec's caches; those of sshfs do not, and it limits requests."""
     return answers_many(fs) and (is_object_store(fs) or is_web_server(fs))
 
 
 def _read_on() -> dict[str, Any]:
-    """For fsspec: while a block is looked at the next one is fetched, where closing a file ends that."""
+    """fsspec's arguments to fetch the next block in the background, if closing a file stops that."""
     from fsspec.caching import caches
 
     if hasattr(caches.get("background"), "close"):
         return {"cache_type": "background", "block_size": _AHEAD_BYTES, "cache_options": {"maxblocks": 4}}
-    # Before fsspec 2026.7 the blocks and the thread of a closed file stay until they are garbage collected.
+    # Before fsspec 2026.7, the blocks and the thread of a closed file stay until garbage collection.
     return {"cache_type": "readahead", "block_size": _AHEAD_BYTES}
 
 
@@ -148,10 +148,10 @@ def _says_how(options: Options) -> bool:
 
 @contextmanager
 def opened_by_arrow(split: FileSplit, options: Options, fetched: Fetched | None = None) -> Iterator[Any]:
-    """The bytes of a file for Arrow's readers, which open a local file themselves: not through Python.
+    """The bytes of a file for Arrow's readers; Arrow opens local files itself, without Python.
 
     Raises:
-        SplitReadError: the file cannot be opened, or is not as long as it was when it was discovered.
+        SplitReadError: the file cannot be opened, or its length has changed since it was discovered.
     """
     local = disk_path(split.path)
     if fetched is not None:
@@ -171,17 +171,18 @@ def opened_by_arrow(split: FileSplit, options: Options, fetched: Fetched | None 
 
 
 def read_whole(split: FileSplit, options: Options) -> bytes:
-    """The bytes of a file as they are stored, in as few calls as the file system allows.
+    """The stored bytes of a file, in as few calls as the file system allows.
 
     Raises:
-        SplitReadError: the file cannot be read, or is not as long as it was when it was discovered.
+        SplitReadError: the file cannot be read, or its length has changed since it was discovered.
     """
     path = split.path
     local = disk_path(path)
     with reading(path, options):
         if local is None:
             fs, name = file_system(path, options)
-            # A range: asked for a whole object, s3fs looks at its size first. One byte more shows growth.
+            # Request a range, because for a whole object s3fs first requests the size. The range is one
+            # byte longer than the file, to detect growth.
             wanted = {"start": 0, "end": split.length + 1} if split.length > 0 else {}
             content = cast(bytes, fs.cat_file(name, **wanted))
         else:
@@ -191,8 +192,8 @@ def read_whole(split: FileSplit, options: Options) -> bytes:
 
 
 def _read_local(path: str, expected_bytes: int) -> bytes:
-    # For many small files the calls are the cost: open, one read, close. A read that returns less
-    # than was asked for has seen the end of a regular file.
+    # For many small files the calls are the cost, so use only open, one read and close. A read that
+    # returns less than requested has reached the end of a regular file.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         wanted = max(expected_bytes, 0) + 1
@@ -208,18 +209,18 @@ def _read_local(path: str, expected_bytes: int) -> bytes:
 
 
 def check_length(split: FileSplit, length: int) -> None:
-    """Refuse a file that has changed since it was discovered: its rows would be lost or differ on a retry."""
+    """Refuse a file whose length has changed since it was discovered: rows would be lost or change."""
     if 0 <= split.length != length:
         raise SplitReadError(
             f"{split.path} had {split.length} bytes when it was discovered and has {length} now",
-            remedy="write files elsewhere and move them into the source's path when they are complete, and "
-            "never change them there; a repaired file that is quarantined is read after it was dropped "
-            "and forgotten (flip27 edit)",
+            remedy="write files elsewhere, move them into the source's path when they are complete, and "
+            "never change them there; to read a repaired file that is quarantined, drop and forget it "
+            "(flip27 edit)",
         )
 
 
 def file_system(path: str, options: Options) -> tuple[Any, str]:
-    """The fsspec file system of a path that is not local, and the path's name in it."""
+    """The fsspec file system of a remote path, and the path's name in that file system."""
     protocol, _, rest = path.partition("://")
     storage = options.with_prefix(_STORAGE)
     key = (os.getpid(), protocol, rest.partition("/")[0], json.dumps(storage, sort_keys=True, default=str))
@@ -233,7 +234,7 @@ def file_system(path: str, options: Options) -> tuple[Any, str]:
 
 @contextmanager
 def reading(path: str, options: Options) -> Iterator[None]:
-    """Turns whatever goes wrong while ``path`` is read into a SplitReadError that names it."""
+    """Convert every error while ``path`` is read to a SplitReadError that names the path."""
     try:
         yield
     except FileNotFoundError as error:
@@ -268,7 +269,7 @@ def _not_given(path: str, error: Exception, options: Options) -> SplitReadError:
             f"{path} no longer exists",
             remedy="do not move or delete files before their batch is complete",
         )
-    # The libraries of object stores have their own errors, and put credentials into some of them.
+    # The libraries of object stores have their own errors, and some contain credentials.
     told = without_secrets(answer_text(error), options)
     return SplitReadError(
         f"{path} cannot be read: {told}", remedy="check the path, the server and the storage.* options"
@@ -276,14 +277,14 @@ def _not_given(path: str, error: Exception, options: Options) -> SplitReadError:
 
 
 def damaged(path: str, how: str) -> CorruptFileError:
-    """The error for a file whose content is not what its format asks for."""
+    """The error for a file whose content is invalid for its format."""
     return CorruptFileError(
         f"{path} is truncated or damaged: {how}", remedy=f"write the file again; {_SPLIT_REMEDY}"
     )
 
 
 def without_secrets(message: str, options: Options) -> str:
-    """``message`` with the values of all ``storage.*`` options blotted out."""
+    """``message`` with the values of all ``storage.*`` options masked."""
     for secret in sorted(set(_texts(options.with_prefix(_STORAGE))), key=len, reverse=True):
         if len(secret) > 2:
             message = message.replace(secret, "***")
@@ -310,7 +311,7 @@ def _is_damage(path: str, error: Exception) -> bool:
 
 
 class _Owning:
-    """A decompressing stream that closes the file under it too."""
+    """A decompressing stream that also closes the underlying file."""
 
     def __init__(self, stream: Any, raw: BinaryIO, path: str) -> None:
         self._stream = stream

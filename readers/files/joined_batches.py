@@ -1,4 +1,4 @@
-"""Small record batches made into larger ones: each costs Spark more than some rows do."""
+"""Joins small record batches into larger ones, because each batch costs Spark more than some rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENOUGH_BYTES = 4 << 20
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order; of neighbours that are small one batch is made."""
+    """The same rows in the same order; adjacent small batches are joined."""
     small: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

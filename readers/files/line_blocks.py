@@ -1,11 +1,11 @@
-"""From file splits to blocks of whole lines: what the JSON, CSV and text readers have in common.
+"""Reads file splits as blocks of whole lines, for the JSON, CSV and text readers.
 
-A block is about 16 MiB of lines, of one large file or of many small ones: parsing a thousand tiny
-files one by one costs far more than parsing them joined. Nothing here knows what is in a line.
+A block is about 16 MiB of lines, from one large file or from many small files: parsing a thousand tiny
+files one by one costs far more than parsing them joined. What must not live here: the content of lines.
 
-Lines are what Hadoop's LineRecordReader sees: ``\n``, ``\r\n`` and a lone ``\r`` end a line, a byte
-order mark at the start of a file is not part of it, and a line belongs to the range in which its
-first byte lies, so that the ranges of a file give every line once wherever they were cut.
+Lines are those of Hadoop's LineRecordReader: ``\n``, ``\r\n`` and a lone ``\r`` end a line, and a byte
+order mark at the start of a file is not part of the line. A line belongs to the range that contains its
+first byte, so the ranges of a file give every line exactly once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from flip27_source.readers.files.read_ahead import SMALL_BYTES, fetched_ahead
 
 BLOCK_BYTES = 16 << 20
 SAMPLE_BYTES = 1 << 20
-"""What is looked at of a file to find out its schema."""
+"""The size of the sample of a file for schema inference."""
 
 MAX_LINE_BYTES: Option[int] = Option(
     name="maxLineBytes",
@@ -52,14 +52,14 @@ MAX_LINE_BYTES: Option[int] = Option(
 _BOM = b"\xef\xbb\xbf"
 _SLACK_BYTES = 1 << 16
 _MOST_BYTES = (1 << 31) - 2
-"""What Arrow's parsers take at once."""
+"""The most bytes that Arrow's parsers accept at once."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BLANK_LINE = rb"[\x00-\x09\x0b-\x20]*\n"
-"""As Java's String.trim sees blanks."""
+"""Blanks are those of Java's String.trim."""
 
 
 class Place(NamedTuple):
-    """Where a line comes from: the file, and the position of its first byte in it (decompressed)."""
+    """The place of a line: the file, and the position of the line's first byte in it (decompressed)."""
 
     split: FileSplit
     position: int
@@ -72,11 +72,11 @@ class LinePart(NamedTuple):
     """The part of a block that comes from one split.
 
     Attributes:
-        offset: where the part starts in the block.
-        split: the split it comes from.
+        offset: the start of the part in the block.
+        split: the split of the part.
         position: position in the file (decompressed) of the first byte of the part.
-        raw: the bytes of the part as they are in the file, when line ends had to be rewritten.
-        raw_offset: where in ``raw`` the part starts.
+        raw: the original bytes of the part if line ends had to be rewritten.
+        raw_offset: the start of the part in ``raw``.
     """
 
     offset: int
@@ -88,18 +88,18 @@ class LinePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
-    """Whole lines, each ended by a single newline byte.
+    """Whole lines, each ending in a single newline byte.
 
     Attributes:
-        data: the lines. Their bytes are those of the file: not checked to be UTF-8.
-        parts: which split each stretch of ``data`` comes from, in order.
+        data: the lines, with the bytes of the file; they are not checked to be UTF-8.
+        parts: the split of each part of ``data``, in order.
     """
 
     data: bytes
     parts: tuple[LinePart, ...]
 
     def place(self, offset: int) -> Place:
-        """Where the line that starts at ``offset`` in ``data`` comes from."""
+        """The place of the line that starts at ``offset`` in ``data``."""
         part = self.parts[bisect_right(self.parts, offset, key=lambda part: part.offset) - 1]
         distance = offset - part.offset
         if part.raw is not None:
@@ -108,11 +108,11 @@ class LineBlock:
         return Place(part.split, part.position + distance)
 
     def place_of_line(self, number: int) -> Place:
-        """Where line ``number`` of ``data``, counted from 0, comes from."""
+        """The place of line ``number`` of ``data``, counted from 0."""
         return self.place(_end_of_lines(self.data, 0, number))
 
     def splits_of_lines(self, numbers: Iterable[int]) -> list[FileSplit]:
-        """The split that each of these lines comes from, at the cost of one look through the block."""
+        """The split of each of these lines, found in one pass through the block."""
         starts = [part.offset for part in self.parts]
         lines = (self.data.count(b"\n", *ends) for ends in pairwise(starts))
         lines_before = [0, *accumulate(lines)]
@@ -128,13 +128,13 @@ def _end_of_lines(data: bytes, start: int, lines: int) -> int:
 
 
 def as_array(data: bytes) -> pa.Array:
-    """``data`` as the only value of a binary array, not copied."""
+    """A binary array with ``data`` as its only value, without a copy."""
     offsets = pa.array([0, len(data)], pa.int32()).buffers()[1]
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(data)])
 
 
 def lines_of(data: bytes) -> pa.Array:
-    """The lines of a block as binary values, without their newlines."""
+    """The lines of a block as binary values without newlines."""
     return pc.split_pattern(as_array(data), "\n").values[:-1]
 
 
@@ -151,10 +151,10 @@ def line_blocks(
     Args:
         splits: the ranges to read.
         options: for the ``storage.*`` options.
-        block_bytes: size to aim at; a longer line makes a larger block.
-        drop_header: leave out the first line of each file that is not blank, and the blank ones
-            before it, in whichever range of the file it is.
-        comment: how lines begin that are no header either; empty for none.
+        block_bytes: the target size; a longer line makes a larger block.
+        drop_header: skip the first non-blank line of each file and the blank lines before it, in
+            whichever range of the file it is.
+        comment: the prefix of lines that are not a header either; empty for none.
 
     Raises:
         SplitReadError: a file cannot be read, is damaged or has changed since it was discovered.
@@ -191,13 +191,13 @@ def line_blocks(
 
 
 def _up_to_header(comment: bytes) -> re.Pattern[bytes]:
-    """Up to the end of the first line that is neither blank nor a comment."""
+    """Pattern up to the end of the first line that is neither blank nor a comment."""
     passed = _BLANK_LINE if not comment else _BLANK_LINE + b"|" + re.escape(comment) + rb"[^\n]*\n"
     return re.compile(rb"(?:" + passed + rb")*+[^\n]*\n")
 
 
 def _has_header_before(split: FileSplit, options: Options, header_pattern: re.Pattern[bytes]) -> bool:
-    """Whether the header of the file starts before the range."""
+    """True if the header of the file starts before the range."""
     if split.start == 0:
         return False
     before = replace(split, start=0, end=split.start)
@@ -208,7 +208,7 @@ def _has_header_before(split: FileSplit, options: Options, header_pattern: re.Pa
 
 
 def first_lines(split: FileSplit, options: Options) -> bytes:
-    """The first lines of a file, about 1 MiB of them, as they are in a block; empty where there are none."""
+    """The first lines of a file, about 1 MiB, as in a block; empty if the file has no lines."""
     blocks = line_blocks([split], options, block_bytes=SAMPLE_BYTES)
     block = next(blocks, None)
     blocks.close()
@@ -234,7 +234,7 @@ def _block(pieces: list[bytes], parts: list[LinePart]) -> LineBlock:
 
 
 def _normalised(raw: bytes) -> bytes:
-    """``raw`` with every line ended by a single newline byte, the last one too."""
+    """``raw`` with a single newline byte at the end of every line, including the last."""
     lines = raw
     if b"\r" in raw:
         lines = raw.replace(b"\r\n", b"\n")
@@ -246,7 +246,7 @@ def _normalised(raw: bytes) -> bytes:
 def _aligned_chunks(
     split: FileSplit, options: Options, block_bytes: int, fetched: Fetched | None
 ) -> Iterator[tuple[int, bytes]]:
-    """The lines of a split as they are in the file, with the position of each chunk; none is empty."""
+    """The original lines of a split in chunks, with the position of each chunk; no chunk is empty."""
     refuse_unknown_compression(split.path)
     compressed = is_compressed(split.path)
     whole = split.start == 0 and split.end is None
@@ -271,7 +271,7 @@ def _aligned_chunks(
 def _whole_lines(
     split: FileSplit, pieces: Iterable[tuple[int, memoryview]], max_line_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
-    """The same bytes, cut at line ends, as far as they have any."""
+    """The same bytes, cut at line ends where possible."""
     carried: list[memoryview | bytes] = []
     line_position = 0
     for position, piece in pieces:
@@ -288,7 +288,7 @@ def _whole_lines(
         if cut < len(piece):
             carried.append(piece[cut:])
             if position + len(piece) - line_position > max_line_bytes:
-                # More of it is not collected: it may be the rest of a large file.
+                # Stop here: the line may be the rest of a large file.
                 raise _too_long(split, line_position, max_line_bytes)
     if carried:
         yield line_position, b"".join(carried)
@@ -321,10 +321,10 @@ def _as_bytes(piece: memoryview) -> bytes:
 def _range_pieces(
     split: FileSplit, stream: BinaryIO, position: int, block_bytes: int
 ) -> Iterator[tuple[int, memoryview]]:
-    """The bytes of the lines of ``stream``, which stands at ``position``, that start in the range.
+    """The bytes of the lines that start in the range; ``stream`` is at ``position``.
 
-    They reach from the first start of a line at or after ``split.start`` to the first one at or
-    after ``split.end``. Whether a line starts at some byte is told by the byte before it.
+    They reach from the first start of a line at or after ``split.start`` to the first start at or after
+    ``split.end``. The byte before a position shows whether a line starts there.
     """
     skipping = split.start > 0
     end = split.end
@@ -352,15 +352,15 @@ def _range_pieces(
 def _read_bytes(position: int, end: int | None, block_bytes: int) -> int:
     if end is None:
         return block_bytes
-    # A little more than the range, in which its last line most likely ends.
+    # A little more than the range, because the last line probably ends there.
     return min(block_bytes, max(end - position, 0) + _SLACK_BYTES)
 
 
 def _lines_bytes(stream: BinaryIO, position: int, size: int) -> int:
-    """How many of the next ``size`` bytes to read so that they most likely end with a line.
+    """How many of the next ``size`` bytes to read to end at a line end, if possible.
 
-    A look ahead at the last few, where that costs next to nothing: bytes that end with a line need not be
-    joined with those of the next read.
+    Bytes that end with a line need no joining with the next read. So the last few bytes are read ahead
+    where that costs next to nothing.
     """
     if size < 2 * _SLACK_BYTES or not isinstance(stream, FileIO):
         return size
@@ -372,7 +372,7 @@ def _lines_bytes(stream: BinaryIO, position: int, size: int) -> int:
 
 
 def _read_chunk(stream: BinaryIO, size: int) -> bytes:
-    """The next ``size`` bytes or so, never ending between the two bytes of a line end; empty at the end."""
+    """About ``size`` bytes that never end between the two bytes of a line end; empty at the end."""
     chunk = stream.read(size)
     if not chunk.endswith(b"\r"):
         return chunk
@@ -383,7 +383,7 @@ def _read_chunk(stream: BinaryIO, size: int) -> bytes:
 
 
 def _after_first_line_end(data: bytes, start: int) -> int:
-    """Where the line ends that is under way at ``start``, or -1 when it does not end in ``data``."""
+    """The end of the line that contains ``start``, or -1 if it does not end in ``data``."""
     newline = data.find(b"\n", start)
     carriage_return = data.find(b"\r", start, len(data) if newline < 0 else newline)
     if carriage_return < 0 or carriage_return + 1 == newline:
@@ -392,7 +392,7 @@ def _after_first_line_end(data: bytes, start: int) -> int:
 
 
 def _after_last_line_end(piece: memoryview) -> int:
-    """Where some line ends after which few or no lines start in ``piece``; 0 when none ends."""
+    """The end of the last line, or of one near it, in ``piece``; 0 if no line ends."""
     tail = bytes(piece[-_SLACK_BYTES:])
     found = tail.rfind(b"\n") + 1
     if found:

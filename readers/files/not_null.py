@@ -1,4 +1,4 @@
-"""Nulls where a schema says NOT NULL: Spark believes the schema and would read rubbish there."""
+"""Finds nulls in NOT NULL columns; Spark trusts the schema and would read undefined values there."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pyarrow.types as pt
 
 
 def has_not_null(fields: Iterable[pa.Field]) -> bool:
-    """True when some field is NOT NULL on any level; keys of maps, which always are, do not count."""
+    """True if some field is NOT NULL on any level, except keys of maps, which are always NOT NULL."""
     return any(not field.nullable or has_not_null(_inner_fields(field.type)) for field in fields)
 
 
 def first_forbidden_null(batch: pa.RecordBatch) -> tuple[str, int] | None:
-    """The first column with a null that the schema forbids, and its first row with one."""
+    """The first column with a null that the schema forbids, and the first row with such a null."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         row = _first_null(column, field)
         if row is not None:

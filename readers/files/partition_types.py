@@ -1,4 +1,4 @@
-"""Partition columns found in the names of directories, with the types that Spark infers for them."""
+"""Partition columns from the names of directories, with the types that Spark infers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
 
 
 def with_partitions(schema: pa.Schema, folders: Sequence[str], options: Options) -> pa.Schema:
-    """``schema`` with the partition columns behind it; one that it has stays there, with their type."""
+    """``schema`` with partition columns at its end; a column that it already has only changes its type."""
     kinds: dict[str, pa.DataType] = {}
     names: dict[str, str] = {}
     for name, values in partitions_in(folders, options).items():

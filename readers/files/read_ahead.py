@@ -1,7 +1,7 @@
-"""Fetching ahead from remote stores: the next small files of a subtask while this one is parsed.
+"""Fetches the next small files of a subtask from remote stores while the current file is parsed.
 
-A store that is asked over the network takes tens of milliseconds to answer, however little is asked for;
-many small files one after the other would be read at that pace.
+A request over the network takes tens of milliseconds, however small the file is. Without fetching ahead,
+many small files would be read at that pace.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _AHEAD_BYTES = 32 << 20
 def fetched_ahead(
     splits: Iterable[FileSplit], options: Options, small_bytes: int = SMALL_BYTES
 ) -> Iterator[tuple[FileSplit, Fetched | None]]:
-    """The splits, in order, each with its content where that is fetched ahead.
+    """The splits, in order, each with its content if it is fetched ahead.
 
-    Small whole files of stores that answer several requests at once are: at most 32 files and 32 MiB
-    beyond the split that was given last.
+    Small whole files are fetched ahead if their store supports concurrent requests: at most 32 files and
+    32 MiB after the last split that was returned.
     """
     with _Fetcher(options, small_bytes) as fetcher:
         waiting: deque[tuple[FileSplit, Fetched | None]] = deque()
@@ -50,7 +50,7 @@ def _is_enough(files: int, size: int) -> bool:
 
 
 class _Fetcher:
-    """Threads that fetch; started with the first file that is worth it."""
+    """The threads that fetch; started with the first suitable file."""
 
     def __init__(self, options: Options, small_bytes: int) -> None:
         self._options = options
@@ -58,7 +58,7 @@ class _Fetcher:
         self._threads: ThreadPoolExecutor | None = None
 
     def begin(self, split: FileSplit) -> Fetched | None:
-        """Begin to fetch a file; None where it is better read in its turn."""
+        """Start to fetch a file; None if the file is not suitable for fetching ahead."""
         if local_path(split.path) is not None or split.start or split.end is not None:
             return None
         if not 0 < split.length <= self._small_bytes or not _answers_many(split.path, self._options):
@@ -76,9 +76,12 @@ class _Fetcher:
 
 
 def _answers_many(path: str, options: Options) -> bool:
-    """Whether its file system does; it is made here, since each of the threads would make one of its own."""
+    """True if the path's file system supports concurrent requests.
+
+    The file system is created here, because otherwise each thread would create its own.
+    """
     try:
         with reading(path, options):
             return answers_many(file_system(path, options)[0])
-    except SplitReadError:  # told, with the file, when it is read in its turn
+    except SplitReadError:  # reported later, when the file is read
         return False

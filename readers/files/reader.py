@@ -1,7 +1,7 @@
-"""FileReader: what all readers of files have in common.
+"""FileReader: the base class of all readers of files.
 
-A reader says what the rows of some files are; columns that come from the path of a file or from what is
-known of it are added here (see ``file_columns``). Nothing here knows a format.
+A reader returns the rows of some files. This class adds columns from the path and the metadata of a file
+(see ``file_columns``). What must not live here: formats.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
     options: ClassVar[tuple[Option[Any], ...]] = FILE_OPTIONS
     ignored_by: ClassVar[tuple[str, ...]] = IGNORED_BY
     placeholder: ClassVar[pa.Field] = pa.field("value", pa.string())
-    """Column that is asked of the format where all columns of the schema come from elsewhere."""
+    """The column to request from the format if all columns of the schema come from elsewhere."""
 
     constant_names: tuple[str, ...] = ()
-    """Columns of the whole schema that this reader need not fill: they are the same in all rows of a file."""
+    """Columns of the whole schema that this reader does not fill: they are constant for each file."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Called once before the first ``rows_of``; ``context.schema`` holds what the format has to give."""
+        """Called once before the first ``rows_of``; ``context.schema`` has the columns to return."""
 
     @abstractmethod
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """The rows of ``splits``, in order, with the columns of ``context.schema``."""
 
     def open(self, context: SourceReaderContext) -> None:
-        """Keep the context. What the format has to give is known when the first path is seen."""
+        """Keep the context. The first path determines the columns that the format must return."""
         super().open(context)
         self._file_columns = FileColumns(context)
         self._readers: dict[tuple[str, ...], Self] = {}
@@ -66,7 +66,7 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
                 yield from reader.rows_of(group)
 
     def _reader_without(self, names: tuple[str, ...]) -> Self:
-        """What reads the other columns: this reader, or another one of its kind with a smaller schema."""
+        """The reader of the other columns: this reader, or one of its class with a smaller schema."""
         reader = self._readers.get(names)
         if reader is None:
             reader = self

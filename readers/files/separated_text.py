@@ -1,6 +1,6 @@
-"""Text that is not cut at ordinary line ends: whole files, and lines with a separator of one's own.
+"""Reads text that is not split at ordinary line ends: whole files, and lines with another separator.
 
-Only whole files: where a range begins is told by ordinary line ends alone.
+It cannot read ranges of files, because only ordinary line ends define the start of a range.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flip27_source.readers.files.line_blocks import MAX_LINE_BYTES, as_array
 _CHUNK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 _MOST_BYTES = (1 << 31) - 1
-"""What one value holds: in Arrow's string type as in a Java string."""
+"""The maximum for one value, in Arrow's string type and in a Java string."""
 
 
 def whole_text(split: FileSplit, options: Options) -> bytes:
@@ -39,7 +39,7 @@ def whole_text(split: FileSplit, options: Options) -> bytes:
 
 
 def separated_lines(splits: Iterable[FileSplit], separator: bytes, options: Options) -> Iterator[pa.Array]:
-    """The lines of files as binary values, without what separates them.
+    """The lines of files as binary values, without separators.
 
     Raises:
         SplitReadError: a file cannot be read, has changed, or has a line longer than ``maxLineBytes``.
@@ -61,7 +61,7 @@ def _lines(split: FileSplit, stream: BinaryIO, separator: bytes, longest: int) -
             piece = piece[position:]
         line.append(piece)
         line_bytes += len(piece)
-        # A separator may have begun before the piece. What was looked through is not looked at again.
+        # A separator may have started before the piece. Bytes already searched are not searched again.
         edge += piece
         if separator in edge:
             data = b"".join(line)
@@ -102,8 +102,8 @@ def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[by
 def _check_whole(split: FileSplit) -> None:
     if split.start != 0 or split.end is not None:
         raise SplitReadError(
-            f"{split.path} cannot be read from byte {split.start} to {split.end}: with wholetext or lineSep "
-            "only whole files can",
+            f"{split.path} cannot be read from byte {split.start} to {split.end}: with wholetext or lineSep, "
+            "only whole files can be read",
             remedy="let the enumerator assign whole files for wholetext and lineSep",
         )
 

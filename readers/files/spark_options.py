@@ -1,7 +1,7 @@
-"""Options of Spark's readers that are not options here: known by name, so that an error can say so.
+"""Options of Spark's readers that flip27 recognises, but does not support.
 
-``default_only``: the value that is Spark's default is taken, another one is refused. ``without_effect``: it
-says how much Spark looks at to infer a schema, which ``samplingFiles`` does here.
+``default_only``: only Spark's default value is accepted. ``without_effect``: the option limits the sample
+that Spark uses to infer a schema; flip27 uses ``samplingFiles`` instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MARK: Final = "Spark's option"
 
 
 def default_only(name: str, default: str, instead: str, *also: str) -> Option[Any]:
-    """An option of which only Spark's default is read here; ``also`` are other ways to write it."""
+    """An option that accepts only Spark's default; ``also`` has other spellings of the default."""
 
     def parse(value: str) -> str:
         if value.strip().lower() not in {text.lower() for text in (default, *also)}:
@@ -30,7 +30,7 @@ def default_only(name: str, default: str, instead: str, *also: str) -> Option[An
 
 
 def without_effect(name: str) -> Option[Any]:
-    """An option that says how much is looked at to infer a schema."""
+    """An option that limits Spark's sample for schema inference."""
     return Option(
         name=name,
         parse=str,
@@ -46,7 +46,7 @@ def status(option: Option[Any]) -> str:
     return "without effect" if "without effect" in option.doc else "default only"
 
 
-_AS_STRING = "read the column as string and convert it afterwards (to_date, to_timestamp)"
+_AS_STRING = "read the column as a string and convert it with to_date or to_timestamp"
 _LEAVE_OUT = "leave it out"
 
 _TEXTS: tuple[Option[Any], ...] = (
@@ -60,7 +60,7 @@ SPARK_JSON: tuple[Option[Any], ...] = (
     default_only("encoding", "UTF-8", "write the files in UTF-8", "utf8"),
     default_only("charset", "UTF-8", "write the files in UTF-8", "utf8"),
     default_only("lineSep", r"\n", "end lines with a newline", "\n"),
-    default_only("singleVariantColumn", "none", "read the lines with the reader text, and use parse_json"),
+    default_only("singleVariantColumn", "none", "read the lines with reader=text and use parse_json"),
     default_only("explodeEmbeddedArray", "true", _LEAVE_OUT),
 )
 
@@ -74,7 +74,7 @@ SPARK_CSV: tuple[Option[Any], ...] = (
 )
 
 SPARK_TEXT: tuple[Option[Any], ...] = (
-    default_only("encoding", "UTF-8", "lines keep their bytes: decode them afterwards", "utf8"),
+    default_only("encoding", "UTF-8", "lines keep their bytes, so decode them with Spark", "utf8"),
 )
 
 SPARK_PARQUET: tuple[Option[Any], ...] = (
@@ -88,7 +88,7 @@ SPARK_ORC: tuple[Option[Any], ...] = (without_effect("mergeSchema"),)
 SPARK_AVRO: tuple[Option[Any], ...] = (
     default_only("avroSchema", "", "columns are matched to the schema by name"),
     default_only("avroSchemaUrl", "", "columns are matched to the schema by name"),
-    default_only("positionalFieldMatching", "false", "columns go by name"),
+    default_only("positionalFieldMatching", "false", "columns are matched to the schema by name"),
     default_only("ignoreExtension", "true", "use pathGlobFilter"),
     default_only("mode", "FAILFAST", "set onSplitError=quarantine"),
     default_only("datetimeRebaseMode", "EXCEPTION", _LEAVE_OUT),

@@ -1,4 +1,4 @@
-"""Files of web servers as streams that can be read anywhere, also where the server gives no parts of them."""
+"""Files of web servers as seekable streams, even if the server does not support range requests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PIECE_BYTES = 1 << 20
 
 
 def gives_parts(stream: Any) -> bool:
-    """Whether a server answers a request for a part of a file with that part.
+    """True if a server supports range requests for a file.
 
     Args:
-        stream: what fsspec opened; it stays where it is.
+        stream: the stream from fsspec; its position does not change.
     """
-    if not stream.size:  # it can only be read from its beginning to its end
+    if not stream.size:  # such a stream can only be read from start to end
         return False
     try:
         stream._fetch_range(1, 2)
@@ -29,19 +29,19 @@ def gives_parts(stream: Any) -> bool:
 
 
 def downloaded(fs: Any, name: str, size: int | None, *, patience_s: float = 300.0) -> BinaryIO:
-    """A whole file, in a temporary one that is gone once it is closed.
+    """Download a whole file to a temporary file, which is deleted when it is closed.
 
     Args:
-        size: how long it is, as far as that is known; no more is taken.
-        patience_s: how long it may take to begin, and how long nothing may arrive.
+        size: the length of the file if it is known; a longer answer is an error.
+        patience_s: the maximum wait for the start and for more data.
 
     Raises:
-        Exception: what fsspec and aiohttp raise; also when it takes longer than a modem would.
+        Exception: the errors of fsspec and aiohttp, including a timeout if the transfer is very slow.
     """
     import aiohttp
 
     largest = _LARGEST_UNKNOWN_BYTES if size is None else size
-    # By default aiohttp ends every request after five minutes, however much still arrives.
+    # By default, aiohttp cancels every request after five minutes, even if data still arrives.
     total_s = patience_s + largest / _SLOWEST_BYTES_PER_S
     timeout = aiohttp.ClientTimeout(total=total_s, sock_read=patience_s)
     with ExitStack() as closing:

@@ -1,7 +1,7 @@
-"""What is in an answer of a JSON API: its records, its next cursor, and by what a record is known again.
+"""Parses an answer of a JSON API: its records, its next cursor, and the identity of a record.
 
-Records stay the bytes that the server sent: what they mean is for
-:mod:`flip27_source.readers.http_api.records`, by the rules of Spark.
+Records stay the bytes that the server sent. :mod:`flip27_source.readers.http_api.records` converts them by
+the rules of Spark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flip27_source.readers.http_api.client import Doubtful, Response
 from flip27_source.readers.http_api.options import AT_END, CHECK_RECORDS, RECORDS_PATH, Path
 
 Position: TypeAlias = "str | int | float"
-"""A cursor, a link, the number of a page, or a time, as the server writes it."""
+"""A cursor, a link, a page number, or a time in the server's format."""
 
 _DIGEST_BYTES = 8
 _LONGEST_TIME = 100
@@ -35,9 +35,9 @@ class Page:
     """The records of one answer.
 
     Attributes:
-        following: where the next page is, when the answer says so.
-        place: the request's URL, as it may be shown.
-        has_link: the answer had a link to a next page, whatever it is used for.
+        following: the position of the next page, if the answer has one.
+        place: the request's URL without secrets.
+        has_link: the answer had a link to a next page, used or not.
     """
 
     records: Sequence[bytes]
@@ -50,8 +50,8 @@ def records_of(response: Response, path: Path) -> list[bytes]:
     """The records of an answer, each one a JSON object.
 
     Raises:
-        Doubtful: the body is no JSON, and may have been cut off unnoticed.
-        SplitReadError: it is not what the options say.
+        Doubtful: the body is not JSON and may be truncated.
+        SplitReadError: the body does not match the options.
     """
     try:
         found = _at(response.body, path)
@@ -74,7 +74,7 @@ def records_of(response: Response, path: Path) -> list[bytes]:
 
 
 def cursor_of(response: Response, path: Path) -> str | int | None:
-    """The text or whole number at ``path``; None when there is nothing, null, false or an empty text."""
+    """The string or integer at ``path``; None if it is missing, null, false or empty."""
     try:
         found = _at(response.body, path)
     except msgspec.ValidationError:
@@ -96,33 +96,33 @@ def cursor_of(response: Response, path: Path) -> str | int | None:
 
 
 class Identity:
-    """By what records are known again: the value at ``id_path``, or all they hold when that is None."""
+    """The identity of records: the value at ``id_path``, or the whole content if that is None."""
 
     def __init__(self, id_path: Path | None) -> None:
         self._path = id_path
 
     @property
     def has_ids(self) -> bool:
-        """Whether no two records are known by the same."""
+        """True if records have unique ids."""
         return self._path is not None
 
     def digest(self, record: bytes, place: str) -> str:
-        """A short text that is the same whenever the record is."""
+        """A short text that is equal for equal records."""
         known_by: Any = record if self._path is None else value_of(record, self._path, "idField", place)
         try:
             known_by = _CANONICAL.encode(_ANY.decode(known_by))
-        except _NOT_DECODED:  # such as text that is not UTF-8
+        except _NOT_DECODED:  # such as invalid UTF-8
             known_by = bytes(known_by)
         return blake2b(known_by, digest_size=_DIGEST_BYTES).hexdigest()
 
     def page_digest(self, records: Sequence[bytes]) -> bytes:
-        """The same for a whole page, byte by byte."""
+        """A digest of a whole page, byte by byte."""
         return blake2b(b"\n".join(records), digest_size=2 * _DIGEST_BYTES).digest()
 
     def place_after(self, records: Sequence[bytes], taken: int, last: str, place: str) -> int | None:
-        """Where reading goes on: behind the record ``last``, which was the one before ``taken``.
+        """The index at which to continue: after the record ``last``, which was at ``taken - 1``.
 
-        None when it is not on this page, or not where it was and has no id to look for.
+        None if the record is not on this page, or if it has moved and has no id to search for.
         """
         if taken <= len(records) and self.digest(records[taken - 1], place) == last:
             return taken
@@ -133,7 +133,7 @@ class Identity:
 
 
 def value_of(record: bytes, path: Path, option: str, place: str) -> bytes:
-    """The JSON text at ``path`` in a record, where the option says that there is one."""
+    """The JSON text at ``path`` in a record; ``option`` requires that it exists."""
     try:
         found = _at(record, path)
     except _NOT_DECODED:
@@ -147,7 +147,7 @@ def value_of(record: bytes, path: Path, option: str, place: str) -> bytes:
 
 
 def time_of(record: bytes, path: Path, place: str) -> tuple[float | datetime, Position]:
-    """The time at ``path`` in a record, to be compared, and as the server writes it."""
+    """The time at ``path`` in a record: a comparable value, and the server's text."""
     raw = value_of(record, path, "sinceField", place)
     try:
         value: Any = _ANY.decode(raw)
@@ -170,12 +170,12 @@ def time_of(record: bytes, path: Path, place: str) -> tuple[float | datetime, Po
 
 
 def as_time(value: Position) -> float | datetime:
-    """The time that a position of the server's making stands for."""
+    """The comparable time of a position that the server wrote."""
     return time_of(_CANONICAL.encode({"at": value}), ("at",), "the position")[0]
 
 
 def changed_records(place: str, what: str) -> SplitReadError:
-    """The error for records that are not those of the last time."""
+    """The error for records that differ from those read before."""
     return SplitReadError(
         f"{place}: {what}",
         remedy="records that were read must keep their positions, in one order (oldest first, by a sort "
@@ -185,7 +185,7 @@ def changed_records(place: str, what: str) -> SplitReadError:
 
 
 def repeated(place: str, what: str) -> Doubtful:
-    """The doubt about a page that was had before."""
+    """The doubt about a page that was already read."""
     return Doubtful(
         f"{place}: {what}",
         remedy="the server repeats a page; no record was lost or read twice. If the API marks its end like "
@@ -195,7 +195,7 @@ def repeated(place: str, what: str) -> Doubtful:
 
 
 def _at(document: bytes, path: Path) -> bytes | None:
-    """The JSON text at ``path``; None when a member is missing."""
+    """The JSON text at ``path``; None if a member is missing."""
     for name in path:
         member = _MEMBERS.decode(document).get(name)
         if member is None:
@@ -224,7 +224,7 @@ def _no_json(response: Response, error: Exception) -> Exception:
     remedy = "check the path: the server has to return JSON"
     if response.framed:
         return SplitReadError(what, remedy=remedy)
-    # Without a length, a body that was cut off looks whole.
+    # Without a length, a truncated body looks complete.
     return Doubtful(what, remedy)
 
 

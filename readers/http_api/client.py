@@ -1,8 +1,8 @@
-"""One GET request of the http reader: credentials, retries, and errors that tell no secret.
+"""One GET request of the http reader: credentials, retries, and errors without secrets.
 
-What a page is, is not known here: the caller's ``accept`` looks at each answer, and may have the
-request made again. How a request is made is :mod:`flip27_source.readers.http_api.connections`. The
-credential is read where the request is made, goes into the request and nowhere else.
+The caller's ``accept`` checks each answer and may request a retry, so this module does not know pages.
+:mod:`flip27_source.readers.http_api.connections` sends the request. The credential is read where the
+request is made, and goes only into the request.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _REMEDIES: dict[int, str] = {
 }
 
 
-class Doubtful(Exception):  # noqa: N818 - a request to ask again, which becomes an error at last
-    """An answer that is whole, but cannot be right; its text says why."""
+class Doubtful(Exception):  # noqa: N818 - a request to retry, which becomes an error in the end
+    """A complete answer that cannot be right; its text says why."""
 
     def __init__(self, why: str, remedy: str) -> None:
         super().__init__(why)
@@ -57,9 +57,9 @@ class Response:
     """An answer of the server, with its whole body.
 
     Attributes:
-        place: the request's URL, as it may be shown.
+        place: the request's URL without secrets.
         next_link: target of ``rel="next"`` in the Link header.
-        framed: the headers told how long the body is: it is known to be whole.
+        framed: the headers gave the length of the body, so it is known to be complete.
     """
 
     url: str
@@ -72,7 +72,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why a try failed, and how long the server asks to wait, if it does."""
+    """The reason why an attempt failed, and the wait that the server requests, if any."""
 
     why: str
     remedy: str = (
@@ -86,9 +86,9 @@ class HttpClient:
     """Makes requests until they succeed or have failed too often.
 
     Args:
-        pause: waits so many seconds.
+        pause: waits for a number of seconds.
         now_s: the time, in seconds since the epoch.
-        most_requests: how many may be made in a row without rows or progress.
+        most_requests: the most requests in a row without rows or progress.
     """
 
     def __init__(
@@ -123,15 +123,15 @@ class HttpClient:
         home: str,
         also: Callable[[int], bool] = lambda _: False,
     ) -> T:
-        """What ``accept`` makes of the answer.
+        """The result of ``accept`` for the answer.
 
         Args:
-            home: the endpoint; only its server is asked.
-            accept: may raise Doubtful to have the request made again.
-            also: further statuses that ``accept`` takes, besides 200.
+            home: the endpoint; requests go only to its server.
+            accept: may raise Doubtful to retry the request.
+            also: further statuses that ``accept`` handles, besides 200.
 
         Raises:
-            SplitReadError: there is no such answer; retries are used up where they could help.
+            SplitReadError: no answer was accepted; retries are used up if they could help.
         """
         self.requests_in_a_row += 1
         if self.requests_in_a_row > self._most_requests:
@@ -156,11 +156,11 @@ class HttpClient:
             self._pause(self._policy.pause_s(failures) if asked_s is None else min(asked_s, longest_s))
 
     def shown(self, url: str) -> str:
-        """The URL as it may be shown."""
+        """The URL without secrets."""
         return shortened(self.masked(shown_url(url, filter(None, [self._credential.param]))))
 
     def masked(self, text: str) -> str:
-        """The text without any secret that it may hold, whole or as the end of a quotation."""
+        """The text without secrets, also without the start of a secret at the end of a quotation."""
         for secret in self._hidden:
             text = text.replace(secret, "***")
             for end in _QUOTATION_ENDS:
@@ -169,18 +169,18 @@ class HttpClient:
         return text
 
     def same_server(self, url: str, home: str) -> bool:
-        """Whether a request for ``url`` goes to the server of ``home``."""
+        """True if a request for ``url`` goes to the server of ``home``."""
         try:
             return bool(self._http.origin_of(url) == self._http.origin_of(home))
         except ValueError:
             return False
 
     def followed(self, link: str, response: Response, home: str) -> str:
-        """The URL that a link of an answer leads to, as it may be stored.
+        """The URL of a link in an answer, in a form that may be stored.
 
         Raises:
-            SplitReadError: it leads to another server than that of ``home``, or nobody can tell where; or a
-                secret is in it, somewhere else than where we put it.
+            SplitReadError: the link leads to another server than ``home`` or is ambiguous, or it has a
+                secret outside the parameter that this client adds.
         """
         self._refuse_long(link, response.place)
         try:
@@ -211,7 +211,7 @@ class HttpClient:
         return url
 
     def refuse_secret(self, position: str, place: str) -> None:
-        """Nothing that holds a secret may be stored, and nothing without bound."""
+        """Refuse a position that contains a secret or is too long, because it would be stored."""
         self._refuse_long(position, place)
         written = (position, unquote(position), unquote_plus(position))
         if any(secret in text for secret in self._credentials for text in written):
@@ -248,7 +248,7 @@ class HttpClient:
         except self._http.Unanswered as error:
             return _Failure(self.masked(str(error)))
         except self._http.Refused as error:
-            # Without the cause: its text may hold the credential.
+            # Drop the cause, because its text may contain the credential.
             raise SplitReadError(
                 f"GET {self.shown(url)} failed: {self.masked(str(error))}", remedy=error.remedy
             ) from None
@@ -260,7 +260,7 @@ class HttpClient:
         except Doubtful as doubt:
             return _Failure(self.masked(str(doubt)), doubt.remedy)
         except SplitReadError as error:
-            # It quotes the answer, and some servers quote the request there.
+            # The error quotes the answer, and some servers quote the request in the answer.
             raise SplitReadError(self.masked(error.what), remedy=error.remedy) from None
 
     def _response(self, url: str, answer: Any) -> Response:
@@ -292,7 +292,7 @@ class HttpClient:
         )
 
     def _retry_after_s(self, value: str | None) -> float | None:
-        """Seconds that a Retry-After header asks for: a number, or a date."""
+        """The seconds that a Retry-After header requests, as a number or a date."""
         if value is None:
             return None
         if value.strip().isdecimal():

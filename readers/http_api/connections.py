@@ -1,8 +1,8 @@
-"""Connections to an HTTP API: requests end by a deadline, bodies within a bound, and none goes elsewhere.
+"""Connections to an HTTP API: requests have a deadline, bodies have a limit, and only one server is called.
 
-requests and urllib3 do the work. What lives here is what they leave open: their timeouts begin anew with
-each byte, their bodies have no bound, and who reads a URL differently connects to another host.
-Imported with the first reader: the package requests need not be installed.
+requests and urllib3 do the work. This module adds what they do not guarantee. Their timeouts restart with
+each byte, their bodies have no limit, and parsers that read a URL differently connect to different hosts.
+It is imported by the first reader, because the package requests is optional.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from requests.models import PreparedRequest
 from flip27_source.web.content_codings import CutOffError, UnknownCodingError, decoded
 
 Origin: TypeAlias = "tuple[str, str, int | None]"
-"""Scheme, host and port: what credentials are for."""
+"""Scheme, host and port: the server for which a credential is valid."""
 
 _PIECE_BYTES = 1 << 16
 _SHOWN_BODY_BYTES = 100_000
@@ -36,12 +36,12 @@ _PORTS = {"http": 80, "https": 443}
 _BROKEN = (urllib3.exceptions.HTTPError, requests.RequestException, OSError)
 
 
-class Unanswered(Exception):  # noqa: N818 - a request to try again, which becomes an error at last
-    """No whole answer came; it may, the next time."""
+class Unanswered(Exception):  # noqa: N818 - a request to retry, which becomes an error in the end
+    """No complete answer arrived; a retry may succeed."""
 
 
-class Refused(Exception):  # noqa: N818 - the reader makes an error of it, with the request
-    """A request that is not made, or an answer that is not taken, however often it is tried."""
+class Refused(Exception):  # noqa: N818 - the reader converts it to an error that names the request
+    """A request that is not sent, or an answer that is not accepted; a retry does not help."""
 
     def __init__(self, why: str, remedy: str) -> None:
         super().__init__(why)
@@ -50,12 +50,12 @@ class Refused(Exception):  # noqa: N818 - the reader makes an error of it, with 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A whole answer.
+    """A complete answer.
 
     Attributes:
-        body: unpacked; of an error only the beginning.
+        body: the decompressed body; only its start if the status is an error.
         next_link: target of ``rel="next"`` in the Link header.
-        framed: the headers said how long the body is: it is known to be whole.
+        framed: the headers gave the length of the body, so it is known to be complete.
     """
 
     status: int
@@ -67,10 +67,10 @@ class Answer:
 
 @lru_cache(maxsize=128)
 def origin_of(url: str) -> Origin:
-    """Where a request for ``url`` connects to, by the parser that makes the connection.
+    """The server that a request for ``url`` connects to, by the parser that makes the connection.
 
     Raises:
-        ValueError: nowhere; it is no URL of HTTP.
+        ValueError: ``url`` is not an HTTP URL.
     """
     request = PreparedRequest()
     request.prepare_url(url, None)
@@ -92,15 +92,15 @@ class Connections:
         self._session.mount("https://", self._adapter)
 
     def get(self, url: str, *, home: str, headers: Mapping[str, str], auth: Callable[[Any], Any]) -> Answer:
-        """The answer; of one that is not 200 only the beginning of its body.
+        """The answer; only the start of its body if the status is not 200.
 
         Args:
             home: a URL of the only server that the request may go to.
             auth: puts the credential into the request.
 
         Raises:
-            Unanswered: it may be tried again.
-            Refused: it may not.
+            Unanswered: the request may be retried.
+            Refused: a retry does not help.
         """
         try:
             request = self._session.prepare_request(
@@ -118,7 +118,7 @@ class Connections:
             )
         with self._watchdog.request() as deadline:
             try:
-                # Not by the session: that keeps cookies, and reads the whole body of a redirect.
+                # Do not use the session: it keeps cookies, and reads the whole body of a redirect.
                 answer = self._adapter.send(request, timeout=self._timeout_s, **settings)
                 with contextlib.closing(answer):
                     taken = self._taken(answer)
@@ -128,7 +128,7 @@ class Connections:
                 if deadline.is_over or isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
                     raise self._late() from None
                 raise _broken(error) from None
-            # A body without a length seems to end where its connection is cut.
+            # A body without a length looks complete when its connection is closed.
             if deadline.is_over:
                 raise self._late()
         return taken
@@ -139,7 +139,7 @@ class Connections:
         self._session.close()
 
     def _settings(self, url: str, origin: Origin) -> Mapping[str, Any]:
-        """Proxies and certificates of the environment; to look for them takes longer than the rest."""
+        """The environment's proxies and certificates, cached because finding them is slow."""
         if origin not in self._known_settings:
             found = self._session.merge_environment_settings(url, {}, True, None, None)
             self._known_settings[origin] = found
@@ -188,7 +188,7 @@ class Connections:
 
 
 class _Deadline:
-    """When a request has to be over, and the connections that end then, whatever they wait for."""
+    """The deadline of a request, and the connections that are closed when it passes."""
 
     def __init__(self, ends_s: float) -> None:
         self.ends_s = ends_s
@@ -196,27 +196,27 @@ class _Deadline:
         self._sockets: list[socket.socket] = []
 
     def watch(self, connection: Any) -> None:
-        """Let ``connection``, a socket, end with the deadline."""
-        # A descriptor of its own: TLS takes the first one over, and what reads a body closes it.
+        """Shut down the socket ``connection`` at the deadline."""
+        # Duplicate the descriptor: TLS takes over the original, and reading a body closes it.
         watched = socket.socket(fileno=os.dup(connection.fileno()))
         self._sockets.append(watched)
         if self.is_over:
             _shut_down(watched)
 
     def end(self) -> None:
-        """The request has taken too long."""
+        """Shut down the connections, because the request has taken too long."""
         self.is_over = True
         for watched in tuple(self._sockets):
             _shut_down(watched)
 
     def close(self) -> None:
-        """The request is over."""
+        """Release the connections, because the request is complete."""
         for watched in self._sockets:
             watched.close()
 
 
 class _Watchdog:
-    """Ends requests that take too long: one thread for all requests of a reader, for they are many."""
+    """Ends requests that take too long, with one thread for the many requests of a reader."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -227,7 +227,7 @@ class _Watchdog:
 
     @contextlib.contextmanager
     def request(self) -> Iterator[_Deadline]:
-        """Watches what is connected inside, in this thread."""
+        """Watch the connections that this thread opens inside the context."""
         deadline = _Deadline(time.monotonic() + self._timeout_s)
         with self._lock:
             self._current = deadline
@@ -244,7 +244,7 @@ class _Watchdog:
                 deadline.close()
 
     def close(self) -> None:
-        """No request follows."""
+        """Stop the thread; no request follows."""
         self._closed.set()
 
     def _run(self) -> None:
@@ -255,7 +255,7 @@ class _Watchdog:
                 if is_closed or self._current is None:
                     self._is_running = False
                     return
-                # Of a later request than the one that was waited for, or of that very one.
+                # The deadline may belong to a later request than the one that was waited for.
                 wait_s = self._current.ends_s - time.monotonic()
                 if wait_s <= 0:
                     self._current.end()
@@ -266,7 +266,7 @@ _deadline: ContextVar[_Deadline] = ContextVar("deadline")
 
 
 class _NotOfOurs(logging.Filter):
-    """Leaves out what urllib3 logs of these requests: URLs, with the tokens in them."""
+    """Drops urllib3's log records of these requests, because their URLs contain tokens."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return _deadline.get(None) is None
@@ -277,12 +277,12 @@ for _logger in ("connection", "connectionpool", "poolmanager", "response", "util
 
 
 def _shut_down(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the other side was first
+    with contextlib.suppress(OSError):  # the other side closed the connection first
         connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Watched:
-    """Has the deadline of the request end the connection; mixed into urllib3's, which tells of it."""
+    """Mixed into urllib3's connections: the deadline of the request shuts the connection down."""
 
     sock: Any
 
@@ -306,7 +306,7 @@ def _watched(pools: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _WatchedAdapter(HTTPAdapter):
-    """Whose connections end with the deadline, those through a proxy too."""
+    """An adapter whose connections end at the deadline, including those through a proxy."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
@@ -321,7 +321,7 @@ class _WatchedAdapter(HTTPAdapter):
 
 
 def _origin(request: Any) -> Origin:
-    # As requests itself does once it has prepared the URL.
+    # requests itself parses a prepared URL this way.
     parts = urlsplit(request.url)
     if parts.scheme not in _PORTS or parts.hostname is None:
         raise ValueError("a URL with http:// or https:// and a host is expected")
@@ -334,7 +334,7 @@ def _pieces(raw: Any) -> Iterator[bytes]:
 
 
 def _beginning(answer: Any) -> bytes:
-    """What an error says, as far as it can be had."""
+    """The start of an error's body, as far as it can be read."""
     found = bytearray()
     with contextlib.suppress(Unanswered, Refused, *_BROKEN):
         for piece in _unpacked(answer, _pieces(answer.raw)):

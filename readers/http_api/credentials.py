@@ -1,4 +1,4 @@
-"""The credential of the http reader: where it is from, how it goes into a request, how it may be spelled."""
+"""The credential of the http reader: its source, its place in a request, and its spellings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flip27_source.readers.http_api.options import AUTH_ENV, AUTH_HEADER, AUTH_P
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """The token, and where it goes; empty when there is none."""
+    """The token and its place in a request; the token is empty if none is set."""
 
     token: str
     header: str
@@ -41,7 +41,7 @@ class Credential:
         return with_params(url, {self.param: self.token}) if self.param and self.token else url
 
     def in_headers(self, request: Any) -> Any:
-        # Given as ``auth`` of the request even when there is none: else requests takes one from .netrc.
+        # Passed as ``auth`` of the request even without a token: otherwise requests uses .netrc.
         if self.token and not self.param:
             request.headers[self.header] = self.prefix + self.token
         return request
@@ -77,7 +77,7 @@ def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def credentials_in(headers: Mapping[str, str]) -> list[str]:
-    """Values of headers that look like credentials, with and without a word such as Basic before them."""
+    """Values of headers that look like credentials, with and without a scheme such as Basic."""
     found = [value for name, value in headers.items() if is_secret_name(name)]
     return [*found, *(value.rpartition(" ")[2] for value in found)]
 
@@ -87,7 +87,7 @@ def _fits_header(value: str) -> bool:
 
 
 def spellings(secrets: list[str]) -> list[str]:
-    """The secrets as they may occur in URLs, JSON and quotations, longest first; very short ones are none."""
+    """The spellings of secrets in URLs, JSON and quotations, longest first; very short texts are skipped."""
     found: set[str] = set()
     for text in secrets:
         if len(text) > 3:

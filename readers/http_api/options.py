@@ -1,4 +1,4 @@
-"""Options of the http reader, and what they amount to together."""
+"""The options of the http reader, and the checks of their combinations."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ AT_END: Option[str] = Option(
     name="atEnd",
     parse=one_of("poll", "finish"),
     default="poll",
-    doc="What happens to an endpoint that has no more records: poll requests it again later; finish ends it "
-    "for good after a batch that finds no new records.",
+    doc="What to do with an endpoint that has no more records: poll requests it again later; finish ends it "
+    "permanently after a batch that finds no new records.",
 )
 CURSOR_PATH: Option[Path | None] = Option(
     name="cursorPath",
@@ -258,10 +258,10 @@ _ONLY_FOR: dict[str, tuple[Option[Any], ...]] = {
 
 
 def check_http_options(options: Options) -> None:
-    """Refuse options that do not go together.
+    """Refuse invalid combinations of options.
 
     Raises:
-        OptionError: with what is missing, or has no meaning here.
+        OptionError: an option is missing, or has no effect with the others.
     """
     chosen = options[PAGINATION]
     for pagination, own in _ONLY_FOR.items():

@@ -1,4 +1,4 @@
-"""Pages by number: what a number means depends on the size of the pages, which may change."""
+"""Pages by number; the meaning of a number depends on the page size, which may change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flip27_source.readers.http_api.pagination import Step, Walk
 
 
 class PageWalk(Walk):
-    """Pages are numbered; one without records (or status 404) is behind the last."""
+    """A walk over numbered pages; a page without records (or status 404) is after the last page."""
 
     def __init__(self, options: Options, client: HttpClient) -> None:
         super().__init__(options, client)
@@ -24,10 +24,10 @@ class PageWalk(Walk):
         self._size = options[PAGE_SIZE]
 
     def steps(self, split: HttpSplit) -> Iterator[Step]:
-        """A position is the page that was read last, and how many of its records.
+        """A position is the number of the last page read, and how many of its records were read.
 
-        It moves to the next page only together with records of that page, and only when the page
-        before is known to be full: else rows that are added to it in between would be left out.
+        It moves to the next page only with records of that page, and only if the previous page is known
+        to be full. Otherwise rows that are added to the previous page in the meantime would be lost.
         """
         number = self._first_number if split.at is None else int(split.at)
         size = self._size
@@ -44,7 +44,7 @@ class PageWalk(Walk):
             if not following.records:
                 return
             if not len(page.records) == len(following.records) == size:
-                # Has the page grown, or the size changed? Then the next page is not what it seemed to be.
+                # If the page has grown or the page size has changed, the next page starts elsewhere.
                 found, page, first = self._found_again(split, number, self._fetched(split, number))
                 size = len(page.records)
                 if found != number or first < size:
@@ -53,7 +53,7 @@ class PageWalk(Walk):
             number, page, first = number + 1, following, 0
 
     def _found_again(self, split: HttpSplit, number: int, page: Page) -> tuple[int, Page, int]:
-        """The page that holds the record read last, and where it goes on; ``number`` is the likeliest."""
+        """The page with the last record read, and the index to continue at; ``number`` is the best guess."""
         first = self._place_after(page, split, split.taken)
         if first is not None:
             return number, page, first
@@ -69,7 +69,7 @@ class PageWalk(Walk):
         return number, page, first
 
     def _fetched(self, split: HttpSplit, number: int, known: set[bytes] | None = None) -> Page:
-        """A page; one whose content is ``known`` is not the one that was asked for."""
+        """A page; a page whose content is ``known`` is not the requested page."""
 
         def accept(response: Response) -> Page:
             if response.status == HTTPStatus.NOT_FOUND:

@@ -1,8 +1,8 @@
-"""How an API is paged: the steps from a position to the next, one for each page.
+"""Pagination of an API: the steps from one position to the next, one step per page.
 
-A walk makes requests and decides what is new; it knows nothing of rows or batches. Positions count
-records from a place that the server names, and remember the last record: so pages may change their
-size, grow, or come twice, and still each record is in one step.
+A walk makes requests and finds new records. Positions count records from a place that the server names,
+and keep the last record's identity. So each record is in exactly one step, even if pages grow, repeat, or
+change their size. What must not live here: rows and batches.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from flip27_source.readers.http_api.options import (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Records that follow the position before, and the position after them.
+    """The records after a position, and the position after these records.
 
     Attributes:
-        place: the request that gave them, as it may be shown.
-        first: number of the first of them on its page.
+        place: the URL of the request without secrets.
+        first: the number of the first record on its page.
     """
 
     records: Sequence[bytes]
@@ -55,7 +55,7 @@ class Step:
 
 
 class Walk(ABC):
-    """Goes from page to page of an endpoint."""
+    """Walks the pages of an endpoint."""
 
     def __init__(self, options: Options, client: HttpClient) -> None:
         self._client = client
@@ -67,13 +67,13 @@ class Walk(ABC):
 
     @abstractmethod
     def steps(self, split: HttpSplit) -> Iterator[Step]:
-        """All there is from the position of ``split`` on, now; none when nothing is new."""
+        """The steps over all records that now follow the position of ``split``."""
 
     def steps_until(self, split: HttpSplit, end: HttpSplit) -> Iterator[Step]:
-        """The same records again that once led from ``split`` to ``end``; positions do not count.
+        """Steps over the same records that led from ``split`` to ``end``; ignore their positions.
 
         Raises:
-            SplitReadError: the server no longer has them.
+            SplitReadError: the server no longer has these records.
         """
         left = end.count - split.count
         if left == 0:
@@ -96,9 +96,9 @@ class Walk(ABC):
             )
 
     def steps_to_the_end(self, split: HttpSplit) -> Iterator[Step]:
-        """Like ``steps``, where the end matters: it is the end when two looks in a row find nothing.
+        """Like ``steps``, but it ends only if two attempts in a row find no record.
 
-        To one that falls on a change of the page size, pages by number may seem to end.
+        If the page size changes, one attempt with pages by number may find a false end.
         """
         looks = 0
         while looks < 2:
@@ -111,13 +111,13 @@ class Walk(ABC):
         return not self._checks or self._identity.digest(records[-1], place) == end.last
 
     def _moved(self, split: HttpSplit, at: Position | None, taken: int, page: Page, first: int) -> HttpSplit:
-        """The position behind all of ``page``, whose records from ``first`` on are new."""
+        """The position after all of ``page``, whose records from ``first`` on are new."""
         fresh = len(page.records) - first
         last = self._identity.digest(page.records[-1], page.place) if fresh else split.last
         return replace(split, at=at, taken=taken, count=split.count + fresh, last=last)
 
     def _place_after(self, page: Page, split: HttpSplit, taken: int) -> int | None:
-        """Where the page goes on behind the ``taken`` records that were read; None if it does not."""
+        """The index on the page after the ``taken`` records that were read; None if they do not match."""
         if taken == 0:
             return 0
         if self._checks and split.last is not None:
@@ -126,7 +126,7 @@ class Walk(ABC):
 
 
 class ChainWalk(Walk):
-    """Each answer says where the next page is; the last one does not: cursor, link, and one page only."""
+    """A walk along cursors or links: each answer but the last names the next page. Also for one page."""
 
     def __init__(self, options: Options, client: HttpClient) -> None:
         super().__init__(options, client)
@@ -137,10 +137,10 @@ class ChainWalk(Walk):
         self._empty_page_ends = options[EMPTY_PAGE_ENDS]
 
     def steps(self, split: HttpSplit) -> Iterator[Step]:
-        """A position is a cursor or link that was followed last, and the records taken from there on.
+        """A position is the last cursor or link followed, and the number of records taken after it.
 
-        Records are counted from it over as many pages as they are on: the server may have changed
-        the size of its pages. At the end the position stays on the last page, which may grow.
+        Records are counted over several pages if necessary, because the server may have changed the page
+        size. At the end, the position stays on the last page, which may grow.
         """
         known: set[Position | None] = set()
         while True:
@@ -168,7 +168,7 @@ class ChainWalk(Walk):
         def accept(response: Response) -> Page:
             records = records_of(response, self._records_path)
             following = self._following(response, split)
-            # A page that names itself and has nothing new is how some servers say that it is the last.
+            # Some servers mark the last page with a link to itself.
             is_last = following == split.at and len(records) <= split.taken
             if following is not None and following in known and not is_last:
                 raise repeated(response.place, "the answer links back to a page that was read before")
@@ -180,7 +180,7 @@ class ChainWalk(Walk):
         url = with_params(split.split_id, self._size_params)
         if self._kind == "cursor":
             return with_params(url, {self._cursor_param: split.at if split.at is not None else self._start})
-        # A link is complete, and may be signed.
+        # A link is complete and may be signed, so it must not change.
         return url if split.at is None else str(split.at)
 
     def _following(self, response: Response, split: HttpSplit) -> Position | None:

@@ -1,8 +1,8 @@
 """The http reader: pages of a JSON API, read on executors, each record in exactly one batch.
 
-What lives here: the reader, which walk goes from page to page, and how a batch that is repeated
-comes to the same rows. A request is :mod:`flip27_source.readers.http_api.client`; what a position means
-is for the walks.
+What lives here: the reader, the choice of the walk, and how a repeated batch gets the same rows.
+:mod:`flip27_source.readers.http_api.client` makes the requests. What must not live here: the meaning of
+positions, which belongs to the walks.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
     """Reads the endpoints of a JSON API page by page.
 
     Args:
-        pause, now_s: how it waits and what time it is; tests hand in their own.
-        most_requests: how many it makes in a row that give nothing to pass on.
+        pause, now_s: waits, and gives the time; tests replace both.
+        most_requests: the most requests in a row without rows or progress.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = (*HTTP_OPTIONS, MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE)
@@ -58,7 +58,7 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         self._client: HttpClient | None = None
 
     def open(self, context: SourceReaderContext) -> None:
-        """Check the options, and prepare connections and conversion."""
+        """Check the options, and prepare the connections and the conversion."""
         super().open(context)
         options = context.options
         check_http_options(options)
@@ -69,7 +69,7 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         self._converter = RecordConverter(context)
 
     def read(self, split: HttpSplit) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
-        """The records from the position of ``split`` on, with a Progress behind each page."""
+        """The records from the position of ``split`` on, with a Progress after each page."""
         assert self._client is not None
         for item in self._read(split):
             self._client.requests_in_a_row = 0
@@ -89,8 +89,8 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         for step in self._walk.steps(split):
             yield from self._marked(step)
             split = step.after
-        # Only where this read found no rows: the end of a finished split does not tell how many
-        # there were, and the same number has to come when the batch is repeated.
+        # Finish only if this read found no rows: the end of a finished split has no row count, and a
+        # repeated batch must return the same number of rows.
         if self.context.options[AT_END] == "finish" and split.count == start.count:
             for step in self._walk.steps_to_the_end(split):
                 yield from self._marked(step)
@@ -106,7 +106,7 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
     def _read_again(
         self, split: HttpSplit, end: HttpSplit | None
     ) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
-        """The rows of an attempt that has ended at ``end``, however the server cuts pages now."""
+        """The rows of an attempt that ended at ``end``, even if the page size has changed."""
         if end is not None:
             for step in self._walk.steps_until(split, end):
                 yield self._batch(step)
@@ -126,10 +126,10 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
             raise SplitReadError(self._client.masked(error.what), remedy=error.remedy) from None
 
     def _check_is_named(self, split: HttpSplit) -> None:
-        """Raise SplitReadError where the credential would go to a server that the options do not name."""
+        """Raise SplitReadError if the credential would go to a server that the options do not name."""
         options, client = self.context.options, self._client
         assert client is not None
-        if options[PATH] is None:  # of another enumerator
+        if options[PATH] is None:  # the split comes from another enumerator
             return
         if not any(client.same_server(split.split_id, url) for url in endpoints_of(options)):
             raise SplitReadError(

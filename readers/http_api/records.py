@@ -1,4 +1,4 @@
-"""Records of a JSON API as Arrow batches, with the values that Spark's JSON reader gives."""
+"""Converts records of a JSON API to Arrow batches, with the values of Spark's JSON reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flip27_source.readers.json_lines.values import JsonLineParser, Row
 from flip27_source.source_options import TIME_ZONE
 
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
-"""Between the tokens of a JSON text only: inside its strings they have to be escaped."""
+"""Line ends occur only between the tokens of a JSON text, because strings must escape them."""
 
 
 class RecordConverter:
@@ -38,10 +38,10 @@ class RecordConverter:
         self._rows = JsonLineParser(self._data_schema, java_zone(time_zone))
 
     def batch(self, records: Sequence[bytes], place: str, first: int) -> pa.RecordBatch:
-        """One row for each record, unless malformed ones are dropped.
+        """One row for each record; malformed records may be dropped.
 
         Args:
-            place, first: where the records are from, for errors: the request, and the first's number.
+            place, first: the request, and the number of the first record, for errors.
         """
         records = [record.translate(_LINE_ENDS) for record in records]
         if self._columns.usable:
@@ -56,8 +56,8 @@ class RecordConverter:
             if line.malformed and self._mode == "FAILFAST":
                 raise SplitReadError(
                     f"{place}: record {number} of the page does not fit the schema: {_shown(record)}",
-                    remedy=f"correct the schema; or set {MODE.name} to PERMISSIVE, and add a string column "
-                    f"{CORRUPT_RECORD_COLUMN.default} to see such records",
+                    remedy=f"correct the schema; or set {MODE.name} to PERMISSIVE and add the string column "
+                    f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such records",
                 )
             if line.malformed and self._mode == "DROPMALFORMED":
                 continue
@@ -80,7 +80,7 @@ class RecordConverter:
             raise SplitReadError(
                 f"{place}: the column {name} is NOT NULL, but record {first + row} of the page has no value "
                 "for it",
-                remedy="remove NOT NULL from the column",
+                remedy="declare the column without NOT NULL",
             )
         return batch
 
@@ -92,7 +92,8 @@ def _corrupt_index(schema: pa.Schema, name: str) -> int | None:
     field = schema.field(index)
     if not pt.is_string(field.type) or not field.nullable:
         raise SchemaError(
-            f"the column {name} for malformed records is {field.type}{'' if field.nullable else ' NOT NULL'}",
+            f"the column {name} for malformed records has the type "
+            f"{field.type}{'' if field.nullable else ' NOT NULL'}; it must be a nullable string",
             remedy=f"declare {name} as a nullable string, or name another column with "
             f"{CORRUPT_RECORD_COLUMN.name}",
         )

@@ -1,7 +1,7 @@
-"""Records since a time: each request begins at the time of the record that was read last.
+"""Records since a time: each request starts at the time of the last record read.
 
-The API gives that time's records again, and there may be more of them than before: so the position
-keeps digests of those that were read, and each record that is as old is compared with them.
+The API returns the records of that time again, and may have new ones. So the position keeps digests of the
+records read, and each record of that time is compared with them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Time: TypeAlias = "float | datetime"
 
 @dataclass(frozen=True, slots=True)
 class _Dated:
-    """A record, its time to be compared and as written, and its number on the page."""
+    """A record, its comparable and its written time, and its number on the page."""
 
     record: bytes
     time: Time
@@ -42,7 +42,7 @@ class _Dated:
 
 
 class SinceWalk(Walk):
-    """Asks for the records since a time, oldest first, until no new ones come."""
+    """A walk that requests the records since a time, oldest first, until no new records come."""
 
     def __init__(self, options: Options, client: HttpClient) -> None:
         super().__init__(options, client)
@@ -52,7 +52,7 @@ class SinceWalk(Walk):
         self._size = options.require(PAGE_SIZE, why="a full page has to be detected")
 
     def steps(self, split: HttpSplit) -> Iterator[Step]:
-        """A position is the newest time that was read, and which of its records were."""
+        """A position is the newest time read, and digests of the records of that time that were read."""
         while True:
             page, new = self._fetched(split)
             if not new:
@@ -61,10 +61,10 @@ class SinceWalk(Walk):
             yield Step([dated.record for dated in new], split, page.place, new[0].number)
 
     def steps_until(self, split: HttpSplit, end: HttpSplit) -> Iterator[Step]:
-        """Up to the time of ``end``, and of that time only the records that ``end`` has seen.
+        """Steps up to the time of ``end``, with only those records of that time that ``end`` has seen.
 
-        Records of that time may come in any order, and more of them may have been added since: the
-        same number of records would not be the same records.
+        Records of that time may come in any order and new ones may have been added. So the same number of
+        records is not necessarily the same records.
         """
         left = end.count - split.count
         if left == 0 or end.at is None:
@@ -94,7 +94,7 @@ class SinceWalk(Walk):
             )
 
     def _is_past(self, newest: _Dated, limit: Time, left: int, place: str) -> bool:
-        """Whether nothing up to ``limit`` can follow ``newest``, but what came later than the batch."""
+        """True if no record of the batch can follow ``newest``."""
         if left < 0 and self._checks:
             return True
         return not self._is_before(newest, limit, place) and (left <= 0 or newest.time != limit)
@@ -112,7 +112,7 @@ class SinceWalk(Walk):
         return replace(split, at=newest.written, count=count, last=last, seen=tuple(sorted(seen)))
 
     def _fetched(self, split: HttpSplit) -> tuple[Page, list[_Dated]]:
-        """A page, and those of its records that ``split`` has not seen."""
+        """A page, and its records that ``split`` has not seen."""
 
         def accept(response: Response) -> tuple[Page, list[_Dated]]:
             records = records_of(response, self._records_path)
@@ -148,7 +148,7 @@ class SinceWalk(Walk):
             before = dated
             if reached is not None:
                 if self._is_before(dated, reached, page.place):
-                    continue  # some APIs take only whole seconds or days, and give what we have again
+                    continue  # some APIs accept only whole seconds or days, and return known records again
                 if time == reached and seen[digest := self._digest(dated, page)]:
                     seen[digest] -= 1
                     continue

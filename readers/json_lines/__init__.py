@@ -1,5 +1,5 @@
-"""The json reader: lines and documents of JSON, with the rows that Spark's reader gives.
+"""The json reader: reads JSON lines and documents to the same rows as Spark's reader.
 
-Open `reader` first. `layout_columns` and `columns` are the fast paths for many lines at once; `values`
-reads one line by the rules of Spark's parser, for what they cannot prove.
+Open `reader` first. `layout_columns` and `columns` are the fast paths for many lines at once. `values`
+reads one line by the rules of Spark's parser, when the fast paths cannot prove their result.
 """

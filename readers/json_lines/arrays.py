@@ -1,7 +1,7 @@
-"""Python values of parsed JSON as Arrow arrays of exactly the schema's types.
+"""Converts parsed JSON values to Arrow arrays of exactly the schema's types.
 
-The values are those of :mod:`flip27_source.readers.json_lines.values`. pyarrow could build most arrays by
-itself, but not nullability, nor strings that are not UTF-8, which Spark passes on as they are.
+The values come from :mod:`flip27_source.readers.json_lines.values`. pyarrow alone can build most arrays,
+but it does not keep nullability or strings that are not UTF-8. Spark passes such strings on unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def arrays_of_rows(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> list[pa.
 
 
 def build_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An array of ``kind`` from values as Arrow stores them."""
+    """An array of ``kind`` from values in Arrow's storage form."""
     if pt.is_struct(kind):
         fields = [kind.field(number) for number in range(kind.num_fields)]
         children = [
@@ -56,7 +56,7 @@ def _null_mask(values: Sequence[Any]) -> pa.Array:
 
 
 def _offsets(values: Sequence[Any]) -> pa.Array:
-    """Start of each list, null where the list is null, and the end of the last."""
+    """The start of each list (null for a null list), then the end of the last list."""
     ends = list(accumulate((len(value or ()) for value in values), initial=0))
     starts = [None if value is None else start for value, start in zip(values, ends, strict=False)]
     return pa.array([*starts, ends[-1]], pa.int32())

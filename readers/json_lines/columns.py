@@ -1,11 +1,10 @@
-"""Many lines of JSON as columns, without a parser or by pyarrow's: the fast path of the JSON reader.
+"""The fast path of the JSON reader: reads many lines as columns.
 
-Blocks of lines of one layout are read by :mod:`flip27_source.readers.json_lines.layout_columns`. For other
-lines there is pyarrow, which is only believed where its result is known to be Spark's. It refuses
-most of what Spark reads in another way; what it accepts and Spark does not, or not so, is looked for
-here: more or fewer than one object on a line, bytes that are not UTF-8, numbers and levels beyond
-Jackson's limits, infinities, minus zeros, and texts that only Spark takes for a date. What is found goes
-to :mod:`flip27_source.readers.json_lines.values`.
+:mod:`flip27_source.readers.json_lines.layout_columns` reads blocks of lines that share one layout.
+pyarrow's parser reads other lines, and its result is used only where it is known to equal Spark's.
+pyarrow rejects most of the input that Spark reads differently. This module finds the rest: lines without
+exactly one object, invalid UTF-8, numbers and levels beyond Jackson's limits, infinities, minus zeros, and
+texts that only Spark reads as a date. Those lines go to :mod:`flip27_source.readers.json_lines.values`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _LONG_LINE_BYTES = 2 * MAX_DEPTH
 _MOST_BLOCKS_TO_SKIP = 32
 
 LEAST_LAYOUT_BYTES = 1 << 17
-"""Fewer bytes are parsed in the time that it takes to learn their layout."""
+"""Below this size, parsing the bytes takes no longer than learning their layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Parsed:
 
     Attributes:
         columns: the columns of the schema.
-        doubtful: numbers of the rows that Spark may read otherwise; their values do not count.
+        doubtful: numbers of the rows that Spark may read differently; ignore their values.
     """
 
     columns: list[pa.Array]
@@ -61,22 +60,22 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Some line is not for the fast path.
+    """At least one line is unsuitable for the fast path.
 
     Attributes:
-        line: its number, where pyarrow told it; all lines before it are JSON objects.
+        line: the number of that line if pyarrow reports it; all lines before it are JSON objects.
     """
 
     line: int | None
 
 
 class JsonColumnsParser:
-    """Parses lines to the columns of ``schema``; ``time_zone`` is where timestamps are local.
+    """Parses lines to the columns of ``schema``; ``time_zone`` applies to timestamps without a zone.
 
     Args:
         formats: how texts become dates and timestamps.
-        strict: lines with fields that are in no column are not for the fast path.
-        takes_words: NaN and infinities are numbers.
+        strict: refuse lines that have fields without a column.
+        takes_words: accept NaN and infinities as numbers.
     """
 
     def __init__(
@@ -102,12 +101,12 @@ class JsonColumnsParser:
         scales = [scale for field in schema for scale in _scales(field.type)]
         self._whole_digits = MOST_DIGITS - max(scales) if scales else None
         self.usable = len(schema) > 0 and not any(_any_type(field.type, pt.is_map) for field in schema)
-        """False when pyarrow has no reader for some column: nothing can be parsed here then."""
+        """False if pyarrow cannot read the type of some column; then this parser is not usable."""
 
     def parse_layout(self, data: bytes) -> Parsed | None:
-        """Parse a block of lines of any kind; None unless they are of one layout.
+        """Parse a block of any lines; None unless they share one layout.
 
-        After a block that is not, more and more of the next ones are not even tried.
+        Each block without a common layout doubles the number of following blocks that are skipped.
         """
         if len(data) < self._least_layout_bytes or not (self.usable and self._by_layout.usable):
             return None
@@ -126,7 +125,7 @@ class JsonColumnsParser:
         return None
 
     def parse(self, data: pa.Buffer, lines: int) -> Parsed | Refused:
-        """Parse ``lines`` lines, of which each starts with ``{``, and ends with ``}`` and a newline."""
+        """Parse ``lines`` lines; each starts with ``{`` and ends with ``}`` and a newline."""
         if _has_long_number(data):
             return Refused(None)
         if self._whole_digits is not None and _defeats_decimals(data, self._whole_digits):
@@ -136,8 +135,8 @@ class JsonColumnsParser:
         table = self._read(data)
         if isinstance(table, Refused):
             return table
-        # Every line starts and ends an object, and no object can go on after a line that ends one:
-        # as many rows as lines are one object on each.
+        # Each line starts and ends with a brace, and no object continues past a line that ends one.
+        # So equal numbers of rows and lines mean one object on each line.
         if table.num_rows != lines:
             return Refused(None)
         return self._converted([_one_chunk(table.column(field.name)) for field in self._schema], data)
@@ -195,7 +194,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _read_field(field: pa.Field) -> pa.Field:
-    """What pyarrow is asked to read: nulls anywhere, dates and times and base64 as text."""
+    """The field that pyarrow reads: nullable, with dates, times and base64 as text."""
     return pa.field(field.name, _read_type(field.type))
 
 
@@ -212,7 +211,7 @@ def _any_type(kind: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
 
 
 class _Converted:
-    """Turns columns as pyarrow reads them into those of the schema, noting the rows to doubt."""
+    """Converts pyarrow's columns to those of the schema and records the doubtful rows."""
 
     def __init__(self, time_zone: str, formats: DateTimeFormats, doubtful: set[int]) -> None:
         self._time_zone = time_zone
@@ -221,7 +220,7 @@ class _Converted:
         self.minus_zeros: set[int] = set()
 
     def array(self, read: pa.Array, kind: pa.DataType, rows: pa.Array | None = None) -> pa.Array:
-        """``read`` as ``kind``; ``rows`` tells the row of each element where that is not its number."""
+        """``read`` as ``kind``; ``rows`` gives the row of each element if it differs from the index."""
         if pt.is_struct(kind):
             fields = [kind.field(number) for number in range(kind.num_fields)]
             children = [
@@ -257,7 +256,7 @@ class _Converted:
     def _check_floats(self, read: pa.Array, rows: pa.Array | None) -> None:
         extremes = pc.min_max(read)
         low, high = extremes["min"].as_py(), extremes["max"].as_py()
-        if low is None:  # all null, or nothing but NaN
+        if low is None:  # all null or NaN
             low, high = (0.0, 0.0) if read.null_count == len(read) else (float("nan"), float("nan"))
         if not (abs(low) < float("inf") and abs(high) < float("inf")) or pc.any(pc.is_nan(read)).as_py():
             self._doubtful |= _rows_where(pc.invert(pc.is_finite(read)), rows)
@@ -283,9 +282,9 @@ def _rows_where(mask: pa.Array, rows: pa.Array | None) -> set[int]:
 
 
 def _has_long_number(data: pa.Buffer) -> bool:
-    """True when some stretch of bytes may be a number of more digits than Jackson takes.
+    """True if some run of bytes may be a number with more digits than Jackson accepts.
 
-    Such a number covers many bytes in a row of every hundredth, and all between two of them.
+    Such a number covers several consecutive samples of every hundredth byte, and all bytes between them.
     """
     view = memoryview(data)
     sample = view[::_SAMPLE_STEP].tobytes().translate(_IS_NUMBER_CHAR)
@@ -308,10 +307,10 @@ def _scales(kind: pa.DataType) -> Iterator[int]:
 
 
 def _defeats_decimals(data: pa.Buffer, whole_digits: int) -> bool:
-    """True when some decimal may have an exponent, or more than so many digits in a row.
+    """True if some decimal may have an exponent, or more than ``whole_digits`` consecutive digits.
 
-    pyarrow 26 makes another number of one that has too many digits before the point, without a word, and
-    ends the process with a segmentation fault for 1e-2147483647.
+    pyarrow 26 silently changes a number that has too many digits before the point, and 1e-2147483647
+    crashes the process with a segmentation fault.
     """
     if data.to_pybytes().translate(_IS_DIGIT).find(b"1" * (whole_digits + 1)) >= 0:
         return True
@@ -319,7 +318,7 @@ def _defeats_decimals(data: pa.Buffer, whole_digits: int) -> bool:
 
 
 def _has_trap_in_unknown_fields(data: pa.Buffer) -> bool:
-    """True when a field that is not in the schema may hold what Jackson refuses and pyarrow does not."""
+    """True if a field outside the schema may hold a value that Jackson rejects and pyarrow accepts."""
     content = data.to_pybytes()
     if not content.isascii():
         try:
@@ -336,7 +335,7 @@ def _has_trap_in_unknown_fields(data: pa.Buffer) -> bool:
 
 
 def _long_lines(content: bytes) -> list[bytes]:
-    """The lines of 2000 bytes and more, found in leaps of as many bytes."""
+    """The lines of at least 2000 bytes, found in steps of that size."""
     found: list[bytes] = []
     start = 0
     while start + _LONG_LINE_BYTES < len(content):

@@ -1,6 +1,6 @@
-"""The layout of a line of JSON: its names and punctuation, which lines written by one program share.
+"""The layout of a JSON line: its names and punctuation, which lines from one program share.
 
-What lives here: layouts, and how one is learnt from a line. What must not: columns, and anything
+What lives here: layouts, and learning a layout from a line. What must not live here: columns, and code
 that looks at more than one line.
 """
 
@@ -21,7 +21,7 @@ from flip27_source.readers.json_lines.tokens import MAX_DEPTH
 Path: TypeAlias = "tuple[str, ...]"
 
 _NAME_END = re.compile(rb'":')
-"""After every name; also where a text starts with a colon, and then no layout is learnt."""
+"""Follows every name; it also matches a text that starts with a colon, and then no layout is learnt."""
 _VALUE = re.compile(rb'": *("[^"]*"|[^",{}\[\] ]+)')
 _ESCAPE = re.compile(rb"\\.")
 
@@ -31,10 +31,10 @@ class Scalar:
     """A value, which differs from line to line.
 
     Attributes:
-        path: the names that lead to it.
-        kind: the type to read it as. The quotes around a string belong to the literals.
-        name: number of its name in the line.
-        after_name: bytes from the end of its name to the value; a name ends at its closing quote.
+        path: the names that lead to the value.
+        kind: the type to read the value as. The quotes around a string belong to the literals.
+        name: the index of the value's name in the line.
+        after_name: bytes from the end of the name, its closing quote, to the value.
         before_next: bytes from the value to the end of the next name; 0 for the last value.
     """
 
@@ -47,13 +47,13 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What lines have in common: all but their scalars.
+    """The common part of lines: all except their scalars.
 
     Attributes:
-        literals: what is before, between and after the scalars, with the newline.
+        literals: the bytes before, between and after the scalars, including the newline.
         scalars: one or more.
-        first_name_end: where in the line the first name ends.
-        names: how many names there are, those of objects too.
+        first_name_end: the position in the line where the first name ends.
+        names: the number of names, including those of objects.
     """
 
     literals: tuple[bytes, ...]
@@ -81,8 +81,8 @@ def types_of_paths(schema: pa.Schema) -> dict[Path, pa.DataType]:
 def layout_of(line: bytes, types: Mapping[Path, pa.DataType]) -> Layout | None:
     """The layout of ``line``, which has no newline.
 
-    None when it is not a valid object, or has what layouts do not cover: arrays, empty objects, names
-    with escapes, a name twice in one object, an object where ``types`` has none or the other way round.
+    None if the line is not a valid object. None also if it has what layouts do not cover: arrays, empty
+    objects, names with escapes, a duplicate name, or an object where ``types`` has a scalar or vice versa.
     """
     if not (line.startswith(b"{") and line.endswith(b"}")):
         return None
@@ -95,13 +95,13 @@ def layout_of(line: bytes, types: Mapping[Path, pa.DataType]) -> Layout | None:
         names = [b'"' + path[-1].encode() for path, _ in fields]
         if not all(plain.endswith(name, 0, end) for name, end in zip(names, name_ends, strict=True)):
             return None
-    except (ValueError, RecursionError):  # not an object; fewer or more ends than names
+    except (ValueError, RecursionError):  # not an object, or the number of name ends is wrong
         return None
     return _cut(plain, fields, name_ends, types)
 
 
 class _Members(list[tuple[str, Any]]):
-    """The names and values of an object, in the order of the line."""
+    """The names and values of an object, in line order."""
 
 
 def _refuse(word: str) -> NoReturn:
@@ -109,9 +109,9 @@ def _refuse(word: str) -> NoReturn:
 
 
 def _in_order(members: _Members, parent: Path) -> Iterator[tuple[Path, Any]]:
-    """The path and the value of every name, in the order of the line."""
+    """The path and the value of every name, in line order."""
     if not members or len(dict(members)) < len(members):
-        raise ValueError("an empty object, or a name twice")
+        raise ValueError("an empty object, or a duplicate name")
     for name, value in members:
         path = (*parent, name)
         yield path, value
@@ -162,7 +162,7 @@ def _cut(
 
 
 def _kind_of_unknown(value: Any) -> pa.DataType:
-    """What a value is read as that is in no column: it only has to be valid."""
+    """The type for a value without a column; the value only has to be valid."""
     if isinstance(value, str):
         return pa.string()
     if isinstance(value, bool):

@@ -1,9 +1,9 @@
-"""Lines of JSON of one layout as columns, without a parser: the fastest path of the JSON reader.
+"""The fastest path of the JSON reader: reads lines that share one layout as columns, without a parser.
 
-Lines that one program wrote often differ in their values only. All names' ends are found in one go;
-the layout tells where each value is from there. Then it is proved that the bytes around the values
-are those of a line that is known to be valid, and that each value is what it is read as. What is not
-proved is not read here. The results are those of :mod:`pyarrow.json` for the same schema.
+Lines written by one program often differ only in their values. One search finds the ends of all names,
+and the layout gives the position of each value relative to them. The reader then proves that the bytes
+around the values equal those of a valid line, and that each value is valid for its type. It refuses a
+block that it cannot prove. The results equal those of :mod:`pyarrow.json` for the same schema.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class LayoutColumns:
         self._schema = schema
         self._types = types_of_paths(schema)
         self.usable = all(_is_read(kind) for kind in self._types.values())
-        """False when some column is of a type that is not read here."""
+        """False if some column has a type that this reader does not support."""
         self._last_layout: Layout | None = None
         self.has_unknown = False
-        """Whether the block that was read last has fields that are in no column."""
+        """True if the last block read has fields without a column."""
 
     def read(self, data: bytes) -> list[pa.Array]:
-        """The columns of a block of lines, each ended by a newline; strings may not be UTF-8.
+        """The columns of a block of lines, each ending in a newline; strings may be invalid UTF-8.
 
         Raises:
-            NotProvedError: the block has to be read in another way.
+            NotProvedError: another parser must read the block.
         """
         layout = self._usual_layout(data)
         values = _Values(data, layout)
@@ -61,13 +61,13 @@ class LayoutColumns:
         self.has_unknown = bool(unknown)
         try:
             for path in unknown:
-                read[path].validate(full=True)  # what no column holds is not checked later
+                read[path].validate(full=True)  # values without a column are not checked later
         except pa.ArrowInvalid as error:
             raise NotProvedError(str(error)) from None
         return [self._column(field, (), read, values.rows) for field in self._schema]
 
     def _usual_layout(self, data: bytes) -> Layout:
-        """The layout of the block before, when some line of a sample has it, or else of most lines."""
+        """The previous block's layout if some sampled line has it, else the most frequent layout."""
         found: Counter[Layout] = Counter()
         for number in range(_SAMPLES):
             start = data.rfind(b"\n", 0, len(data) * number // _SAMPLES) + 1
@@ -97,7 +97,7 @@ def _is_read(kind: pa.DataType) -> bool:
 
 
 class _Values:
-    """The values of a block of which everything around them is proved to be as the layout has it."""
+    """The values of a block; all bytes around them are proved to match the layout."""
 
     def __init__(self, data: bytes, layout: Layout) -> None:
         self._has_escapes = b"\\" in data
@@ -124,7 +124,7 @@ class _Values:
             self._find_null_strings(np.frombuffer(found, np.uint8).reshape(self.rows, len(row)), row)
 
     def _find_null_strings(self, found: _Bytes, row: bytes) -> None:
-        """Where a string is null, an n and an l stand for its quotes. Nothing else may differ."""
+        """Find null strings: an n and an l replace the quotes. No other byte may differ."""
         differing = found != np.frombuffer(row, np.uint8)
         unexplained = int(np.count_nonzero(differing))
         closing = 0
@@ -143,7 +143,7 @@ class _Values:
         return pc.take(self._pieces, pa.array(pieces), boundscheck=False)
 
     def column(self, number: int) -> pa.Array:
-        """The column of a scalar, its values proved to be valid."""
+        """The column of a scalar; all its values are proved valid."""
         texts = self._take(self._first_pieces + np.int32(2 * number + 1))
         kind = self._layout.scalars[number].kind
         if not pt.is_string(kind):
@@ -157,7 +157,7 @@ class _Values:
 
 
 def _name_ends(data: bytes, has_escapes: bool) -> _Positions:
-    """The positions of all quotes that come before a colon and are not escaped."""
+    """The positions of all unescaped quotes before a colon."""
     every = np.frombuffer(data, np.uint8)
     mask = np.empty(len(every), np.bool_)
     mask[-1] = False
@@ -170,7 +170,7 @@ def _name_ends(data: bytes, has_escapes: bool) -> _Positions:
 
 
 def _escaped(every: _Bytes) -> _Positions:
-    """Positions after backslashes that are not escaped themselves."""
+    """The positions after unescaped backslashes."""
     slashes = np.flatnonzero(every == _BACKSLASH).astype(np.int32)
     if len(slashes) > max(_FEW_ESCAPES, len(every) // _LEAST_BYTES_PER_ESCAPE):
         raise NotProvedError("so many escapes that a parser is faster")
@@ -181,10 +181,10 @@ def _escaped(every: _Bytes) -> _Positions:
 
 
 def _bounds(name_ends: _Positions, layout: Layout, size: int) -> _Positions:
-    """Where all literals and values start, row after row, and the end.
+    """The start of every literal and value, row by row, then the end.
 
     Raises:
-        NotProvedError: literals would not be as long as they should be.
+        NotProvedError: some literal has the wrong length.
     """
     rows, width = len(name_ends), 2 * len(layout.scalars) + 1
     flat = np.empty(rows * width + 1, np.int32)
@@ -202,7 +202,7 @@ def _bounds(name_ends: _Positions, layout: Layout, size: int) -> _Positions:
     np.subtract(at_next, before_next, out=bounds[:, 2:-1:2])
     bounds[:-1, -1] = bounds[1:, 0] - lengths[-1]
     bounds[-1, -1] = size - lengths[-1]
-    # A literal with one name in it is as long as it should be, for both its ends were told from there.
+    # A literal with one name always has the right length: both its ends are computed from that name.
     proved = flat[0] == 0 and (bounds[:, 2::2] >= bounds[:, 1::2]).all()
     if not proved or not (plain or (np.diff(flat).reshape(rows, width)[:, ::2] == lengths).all()):
         raise NotProvedError("names or punctuation differ")

@@ -1,4 +1,4 @@
-"""What a file of JSON may have that JSON has not, by the options of Spark's reader."""
+"""The options of Spark's JSON reader that allow syntax beyond the JSON standard."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from flip27_source.options import Option, Options, boolean
 from flip27_source.readers.json_lines.strings import JsonDialect
 
 COMMENTS = Option(
-    name="allowComments", parse=boolean, default=False, doc="Comments as in Java and C++ count for nothing."
+    name="allowComments", parse=boolean, default=False, doc="Allow Java and C++ style comments."
 )
 UNQUOTED_NAMES = Option(
-    name="allowUnquotedFieldNames", parse=boolean, default=False, doc="Names need no quotes."
+    name="allowUnquotedFieldNames", parse=boolean, default=False, doc="Allow field names without quotes."
 )
 SINGLE_QUOTES = Option(
-    name="allowSingleQuotes", parse=boolean, default=True, doc="Names and strings may be in single quotes."
+    name="allowSingleQuotes", parse=boolean, default=True, doc="Allow single quotes for names and strings."
 )
 LEADING_ZEROS = Option(
-    name="allowNumericLeadingZeros", parse=boolean, default=False, doc="Numbers may begin with zeros."
+    name="allowNumericLeadingZeros", parse=boolean, default=False, doc="Allow leading zeros in numbers."
 )
 NON_NUMERIC_NUMBERS = Option(
     name="allowNonNumericNumbers",
     parse=boolean,
     default=True,
-    doc="NaN and Infinity are numbers, with a sign too, and as strings.",
+    doc="Allow NaN and Infinity as numbers, signed or unsigned, quoted or not.",
 )
 ANY_ESCAPE = Option(
     name="allowBackslashEscapingAnyCharacter",
     parse=boolean,
     default=False,
-    doc="A backslash before any character stands for that character.",
+    doc="Allow a backslash before any character; the result is that character.",
 )
 CONTROL_CHARACTERS = Option(
     name="allowUnquotedControlChars",
     parse=boolean,
     default=False,
-    doc="Strings may have tabs and other control characters in them.",
+    doc="Allow tabs and other control characters in strings.",
 )
 JSON_DIALECT_OPTIONS: tuple[Option[Any], ...] = (
     COMMENTS, UNQUOTED_NAMES, SINGLE_QUOTES, LEADING_ZEROS, NON_NUMERIC_NUMBERS, ANY_ESCAPE,
@@ -44,7 +44,7 @@ JSON_DIALECT_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def json_dialect(options: Options) -> JsonDialect:
-    """As the options say."""
+    """The dialect that the options define."""
     return JsonDialect(
         comments=options[COMMENTS],
         unquoted_names=options[UNQUOTED_NAMES],

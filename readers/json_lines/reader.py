@@ -1,9 +1,9 @@
-"""JSON Lines files: the rows that ``spark.read.schema(...).json(...)`` gives.
+"""Reads JSON Lines files to the same rows as ``spark.read.schema(...).json(...)``.
 
-Blocks of lines go to pyarrow's parser where its result is Spark's
-(:mod:`flip27_source.readers.json_lines.columns`), and line by line to a parser like Spark's where it is
-not (:mod:`flip27_source.readers.json_lines.values`). What lives here: the reader, its options, which line
-goes where, and what becomes of malformed lines.
+Blocks of lines go to the fast path if its result equals Spark's
+(:mod:`flip27_source.readers.json_lines.columns`). Other lines go one by one to a parser that follows
+Spark's (:mod:`flip27_source.readers.json_lines.values`). What lives here: the reader, its options, the
+choice of the path for each line, and the handling of malformed lines.
 """
 
 from __future__ import annotations
@@ -55,43 +55,44 @@ MODE = Option(
     name="mode",
     parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
     default="PERMISSIVE",
-    doc="What becomes of malformed lines: PERMISSIVE keeps what can be read, DROPMALFORMED leaves them "
-    "out, FAILFAST stops the query.",
+    doc="How to handle malformed lines: PERMISSIVE keeps the values that can be read, DROPMALFORMED "
+    "drops the lines, FAILFAST stops the query.",
 )
 CORRUPT_RECORD_COLUMN = Option(
     name="columnNameOfCorruptRecord",
     parse=text,
     default="_corrupt_record",
-    doc="String column that PERMISSIVE puts malformed lines into; only filled when the schema has it.",
+    doc="String column for malformed lines in PERMISSIVE mode; filled only if the schema has the column.",
 )
 MULTI_LINE = Option(
     name="multiLine",
     parse=boolean,
     default=False,
-    doc="Each file is one JSON document: an object is a row, each object of an array is one. It is held in "
-    "memory as a whole, and read many times slower than lines.",
+    doc="Read each file as one JSON document: an object is one row, an array has one row per object. The "
+    "whole document is held in memory, and reading is many times slower than reading lines.",
 )
 
 _MAX_BATCH_ROWS = 262_144
 _BLOCK_BYTES = 4 << 20
-"""What a processor's caches hold together with its columns."""
+"""A block and its columns fit in a processor's caches."""
 _PARTS = 16
 _SHORT_RUN_LINES = 64
 _LINES_OF_A_REFUSAL = 8
-"""Fewer lines are read one by one sooner than parsed again: after such refusals more and more of them."""
+"""Fewer lines than this are faster to read one by one than to parse again. Each such refusal doubles the
+number of lines read one by one."""
 _SHOWN_RECORD_BYTES = 200
 _UNCHECKED = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
 
 
 _Pieces: TypeAlias = "list[tuple[pa.Array, list[pa.Array]]]"
-"""Columns of rows, with the number of the line of each row."""
+"""The line number of each row, and the columns of the rows."""
 
 
 class _Left(NamedTuple):
-    """What is left of the rows of a block beside their columns.
+    """The data of each row outside its columns.
 
     Attributes:
-        corrupt: the line, where it is malformed. rescued: rescued data.
+        corrupt: the line if it is malformed. rescued: rescued data.
     """
 
     corrupt: list[bytes | None]
@@ -99,7 +100,7 @@ class _Left(NamedTuple):
 
 
 class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
-    """Reads JSON Lines files as Spark's JSON source does, or a document from each with ``multiLine``."""
+    """Reads JSON Lines files like Spark's JSON source, or one document per file with ``multiLine``."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
         MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *INFERENCE_OPTIONS,
@@ -109,7 +110,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
 
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
-        """As Spark finds it in the first lines of each file, or in the documents."""
+        """The schema that Spark infers from the first lines of each file, or from the documents."""
         malformed = None if options[MODE] == "DROPMALFORMED" else options[CORRUPT_RECORD_COLUMN]
         types = replace(JsonTypes.of(options), refuses_twice=True)
         looked_at: list[str] = []
@@ -118,14 +119,14 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         except FieldTwiceError as twice:
             raise SchemaError(
                 f"{looked_at[-1]}: an object has the field {twice} twice",
-                remedy="give the schema: of such a field the last value counts then, as in Spark",
+                remedy="give the schema; then the last value of such a field is used, as in Spark",
             ) from None
         refuse_names_that_differ_in_case(found)
         return found if len(found) else None
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Unless it is compressed: a range is found by its bytes; and not where a file is one document."""
+        """False for compressed files, because ranges are byte positions, and with ``multiLine``."""
         return is_splittable(path) and not options[MULTI_LINE]
 
     def prepare(self) -> None:
@@ -165,7 +166,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         return map(self._batch, line_blocks(splits, options, block_bytes=_BLOCK_BYTES))
 
     def _document(self, split: FileSplit) -> pa.RecordBatch:
-        """A file is to the parser of lines what a line is: where it ends in a line is all the same."""
+        """The rows of a whole file; the line parser treats its content as one line."""
         content = whole_text(split, self.context.options)
         block = LineBlock(content, (LinePart(0, split, 0),))
         return self._joined(block, [content], [], [0])
@@ -177,7 +178,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         return self._mixed_batch(block, parsed)
 
     def _parsed(self, data: bytes) -> Parsed | None:
-        """The block as columns, where all lines are for the fast path, but for some doubtful ones."""
+        """The block as columns, with its doubtful rows; None if the fast path refuses the block."""
         parsed = self._columns_parser.parse_layout(data)
         if parsed is not None or not self._columns_parser.usable:
             return parsed
@@ -188,7 +189,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         return outcome if isinstance(outcome, Parsed) else None
 
     def _mixed_batch(self, block: LineBlock, parsed: Parsed | None) -> pa.RecordBatch:
-        """A block of which some lines are for the slow path."""
+        """The rows of a block that has lines for the slow path."""
         lines = block.data.split(b"\n")[:-1]
         if parsed is None:
             fast, slow = self._sorted_out(lines)
@@ -198,7 +199,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         return self._joined(block, lines, fast, slow)
 
     def _joined(self, block: LineBlock, lines: list[bytes], fast: _Pieces, slow: list[int]) -> pa.RecordBatch:
-        """What was read fast, and the slow lines, in the order of the lines."""
+        """The rows of the fast and the slow path, in line order."""
         if self._evolution.looks_for_columns:
             self._rescue.check(
                 [lines[number] for number in slow], lambda number: block.place_of_line(slow[number])
@@ -222,7 +223,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     def _slow_rows(
         self, block: LineBlock, lines: list[bytes], slow: list[int]
     ) -> tuple[list[Row], list[int], _Left]:
-        """The rows of some lines one by one, the number of the line of each, and what is left of it."""
+        """The rows of lines read one by one, with each row's line number and data outside columns."""
         rows: list[Row] = []
         row_lines: list[int] = []
         left = _Left([], [])
@@ -248,7 +249,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         return rows, row_lines, left
 
     def _sorted_out(self, lines: list[bytes]) -> tuple[_Pieces, list[int]]:
-        """What pyarrow makes of the lines, in pieces with the line of each row, and the other lines."""
+        """The rows that pyarrow reads, in pieces with line numbers, and the numbers of all other lines."""
         numbers = [number for number, line in enumerate(lines) if line[:1] == b"{" and line[-1:] == b"}"]
         if not self._columns_parser.usable:
             numbers = []
@@ -275,7 +276,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
                 continue
             line = parsed.line if parsed.line is not None and parsed.line < end - at else None
             if line is not None and line > _LINES_OF_A_REFUSAL:
-                # The next refusal is most likely as far away: more would be parsed for nothing.
+                # The next refusal is probably the same distance away, so do not parse further than that.
                 bad, run = at + line, max(line, _SHORT_RUN_LINES)
             elif line is None and end - at > _SHORT_RUN_LINES:
                 run = -(-(end - at) // _PARTS)
@@ -299,7 +300,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         for at, texts in sorted(
             ((at, texts) for at, texts in added if at is not None), key=lambda one: one[0]
         ):
-            # Spark passes a line on as it is, UTF-8 or not.
+            # Spark passes a line on unchanged, even if it is not UTF-8.
             column = pa.nulls(rows, pa.string()) if texts is None else pc.cast(texts, options=_UNCHECKED)
             columns.insert(at, column)
         batch = pa.RecordBatch.from_arrays(columns, schema=self.context.schema)
@@ -315,14 +316,14 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         line: int = row if lines is None else lines[row].as_py()
         record = block.data.split(b"\n", line + 1)[line]
         raise SplitReadError(
-            f"{block.place_of_line(line)}: the column {name} is NOT NULL and the line has no value for it: "
+            f"{block.place_of_line(line)}: the column {name} is NOT NULL, but the line has no value for it: "
             f"{_shown(record)}",
-            remedy="declare the column without NOT NULL, as Spark's own JSON source does for any schema",
+            remedy="declare the column without NOT NULL; Spark's own JSON source ignores NOT NULL",
         )
 
 
 def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: list[str]) -> Iterator[bytes]:
-    """What is looked at to find out a schema; ``looked_at`` gets the path that the next lines are of."""
+    """The lines for schema inference; the path of their file is first appended to ``looked_at``."""
     for split in splits:
         looked_at.append(split.path)
         if options[MULTI_LINE]:
@@ -332,16 +333,16 @@ def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: lis
 
 
 def _is_one_object_a_line(data: bytes, lines: int) -> bool:
-    """True when each line starts with a brace and ends with one.
+    """True if each line starts and ends with a brace.
 
-    Together with as many objects as lines: a line that ends an object and a next one that starts
-    one cannot both be within an object, as only a comma or a bracket could follow.
+    If there are also as many objects as lines, each line is one object: a line break between ``}`` and
+    ``{`` cannot be within an object, because only a comma or a bracket could follow there.
     """
     return data[:1] == b"{" and data[-2:] == b"}\n" and data.count(b"}\n{") == lines - 1
 
 
 def _without(parsed: Parsed, numbers: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
-    """The rows not in doubt, with the number of the line of each."""
+    """The rows that are not doubtful, with their line numbers."""
     if not parsed.doubtful:
         return numbers, parsed.columns
     kept = pa.array([row for row in range(len(numbers)) if row not in parsed.doubtful], pa.int64())
@@ -355,9 +356,10 @@ def _corrupt_index(schema: pa.Schema, name: str) -> int | None:
     field = schema.field(index)
     if not pt.is_string(field.type) or not field.nullable:
         raise SchemaError(
-            f"the column {name} for malformed lines is {field.type}{'' if field.nullable else ' NOT NULL'}",
-            remedy=f"declare {name} as a string that can be null, or name another column by "
-            f"{CORRUPT_RECORD_COLUMN.name}",
+            f"the column {name} for malformed lines has the type "
+            f"{field.type}{'' if field.nullable else ' NOT NULL'}; it must be a nullable string",
+            remedy=f"declare {name} as a nullable string, or set {CORRUPT_RECORD_COLUMN.name} to another "
+            f"column",
         )
     return int(index)
 
@@ -365,7 +367,7 @@ def _corrupt_index(schema: pa.Schema, name: str) -> int | None:
 def _malformed(block: LineBlock, number: int, line: bytes) -> SplitReadError:
     return SplitReadError(
         f"{block.place_of_line(number)}: the line is malformed: {_shown(line)}",
-        remedy=f"correct the file; or set {MODE.name} to PERMISSIVE and add a string column "
+        remedy=f"correct the file; or set {MODE.name} to PERMISSIVE and add the string column "
         f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such lines",
     )
 

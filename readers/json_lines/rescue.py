@@ -1,6 +1,6 @@
-"""What a line of JSON holds that the schema does not: new columns, and the text of rescued data.
+"""Finds the data of a JSON line that is not in the schema: new columns and rescued data.
 
-Only for lines that are not read as columns, so a line costs what it costs there.
+It is used only for lines that the fast path does not read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
 
 
 class JsonRescue:
-    """Looks at lines for what the columns of ``evolution.schema`` cannot hold."""
+    """Finds the data in lines that the columns of ``evolution.schema`` cannot hold."""
 
     def __init__(self, evolution: SchemaEvolution, json_types: JsonTypes) -> None:
         self._evolution = evolution
@@ -28,10 +28,10 @@ class JsonRescue:
         self._fields = list(evolution.schema)
 
     def check(self, lines: Sequence[bytes], place_of: Callable[[int], object]) -> None:
-        """Refuse new columns, with the place of the first line that has one.
+        """Refuse new columns and report the first line that has one.
 
         Raises:
-            NewColumnsError: with the types that they have in all of these lines.
+            NewColumnsError: some line has a new column; the types cover all of these lines.
         """
         new = self._new_columns(lines)
         if len(new):
@@ -39,10 +39,10 @@ class JsonRescue:
             raise self._evolution.refusal(new, str(place_of(first)))
 
     def left_over(self, line: bytes, rows: Sequence[Row], path: str) -> list[str | None] | None:
-        """The rescued data of each row of a line; None where the line cannot be read at all.
+        """The rescued data of each row of a line; None if the line cannot be read at all.
 
         Args:
-            rows: what was read of it.
+            rows: the rows read from the line.
         """
         try:
             value = parsed_json(line, self._types.dialect)
@@ -70,7 +70,7 @@ def _rest_of_object(members: JsonObject, fields: Sequence[pa.Field], read: Row) 
     times = Counter(name for name, _ in members)
     left = JsonObject()
     for name, value in members:
-        # Of a name that is there twice the columns hold one value at most: all are kept.
+        # Columns hold at most one value of a duplicate name, so all its values are kept.
         rest = _rest(value, *found[name]) if name in found and times[name] == 1 else value
         if rest is not None or name not in found:
             left.append((name, rest))
@@ -78,7 +78,7 @@ def _rest_of_object(members: JsonObject, fields: Sequence[pa.Field], read: Row) 
 
 
 def _rest(value: Any, kind: pa.DataType, read: Any) -> Any:
-    """What of ``value`` is not in what was ``read`` of it; None where all of it is."""
+    """The part of ``value`` that ``read`` does not hold; None if ``read`` holds all of it."""
     if value is None or read is None:
         return value
     if types.is_struct(kind) and isinstance(value, JsonObject):

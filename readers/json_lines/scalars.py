@@ -1,7 +1,7 @@
-"""The texts of JSON's scalars as Arrow arrays.
+"""Converts the texts of JSON scalars to Arrow arrays.
 
-Arrow's casts take more for a number than JSON has, and what is between two quotes need not be a
-string of JSON; here it is proved first. What must not live here: where the texts come from.
+Arrow's casts accept numbers that JSON does not, and text between two quotes may be an invalid JSON
+string. So the texts are validated first. What must not live here: finding the texts in a line.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _QUOTE, _BACKSLASH, _FIRST_PRINTABLE = b'"\\ '
 
 
 class NotProvedError(Exception):
-    """Something is not known to be read as Spark reads it."""
+    """The fast path cannot prove that its result equals Spark's."""
 
 
 def is_scalar(kind: pa.DataType) -> bool:
-    """True for the types that ``scalars_of`` gives."""
+    """True for the types that ``scalars_of`` supports."""
     return bool(
         pt.is_boolean(kind)
         or pt.is_signed_integer(kind)
@@ -45,7 +45,7 @@ def scalars_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """``texts``, none of which is null, as ``kind``; the text ``null`` is null.
 
     Raises:
-        NotProvedError: some text is something else, or not JSON.
+        NotProvedError: some text has another type or is invalid JSON.
     """
     laid_out = _LaidOut(texts)
     if (laid_out.leading == _SMALL_N).any():
@@ -68,17 +68,17 @@ def scalars_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def all_true(mask: pa.Array) -> bool:
-    """True when nothing in ``mask`` is false; nulls are not."""
+    """True if no value in ``mask`` is false; null does not count as false."""
     return bool(pc.all(mask, min_count=0).as_py())
 
 
 def strings_of(texts: pa.Array, *, may_have_escapes: bool) -> pa.Array:
-    """What stands between the quotes of strings, with its escapes replaced; null stays null.
+    """The text between the quotes of strings, with escapes replaced; null stays null.
 
-    What has no escapes is not checked to be UTF-8.
+    Text without escapes is not checked for valid UTF-8.
 
     Raises:
-        NotProvedError: some text is not a string of JSON.
+        NotProvedError: some text is not a valid JSON string.
     """
     content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     if len(content) and content.min() < _FIRST_PRINTABLE:
@@ -89,7 +89,7 @@ def strings_of(texts: pa.Array, *, may_have_escapes: bool) -> pa.Array:
         try:
             raw = texts.filter(escaped).to_pylist()
             texts = pc.replace_with_mask(texts, escaped, pa.array(map(_unescaped, raw), pa.string()))
-        except ValueError as error:  # not UTF-8, before or after, or not a string of JSON
+        except ValueError as error:  # invalid UTF-8 before or after unescaping, or an invalid JSON string
             raise NotProvedError(str(error)) from None
         quotes -= sum(text.count('"') for text in raw)
     if quotes:
@@ -105,11 +105,11 @@ def _unescaped(text: str) -> Any:
 
 
 class _LaidOut:
-    """Texts as numpy sees them; none is null.
+    """Texts as numpy arrays; none is null.
 
     Attributes:
         content: the bytes of all texts.
-        starts, ends: where in it each text starts and ends.
+        starts, ends: where each text starts and ends in ``content``.
         leading: the first byte of each text.
     """
 
@@ -124,15 +124,15 @@ class _LaidOut:
 
 
 def _check_numbers(texts: _LaidOut, kind: pa.DataType) -> None:
-    """Refuse what Arrow takes for a number and JSON does not.
+    """Refuse numbers that Arrow accepts and JSON does not.
 
-    That is a plus sign, zeros before other digits, hexadecimal digits, NaN, infinities, and a point
-    without a digit on each side. Exponents of decimals are refused too: pyarrow 26 ends the process
-    with a segmentation fault for 1e-2147483647.
+    These have a plus sign, leading zeros, hexadecimal digits, or a point without a digit on each side,
+    or are NaN or infinite. Decimals with exponents are refused too: 1e-2147483647 crashes pyarrow 26 with
+    a segmentation fault.
     """
     content, leading = texts.content, texts.leading
     first: _Positions = texts.starts
-    # Arrow's decimals overflow unnoticed.
+    # Arrow's decimals overflow silently.
     longest = _MOST_DECIMAL_DIGITS - kind.scale if pt.is_decimal(kind) else MAX_NUMBER_DIGITS
     if (texts.ends - first).max() > longest:
         raise NotProvedError("a long number")

@@ -1,7 +1,7 @@
-"""The schema of JSON lines, as Spark's JsonInferSchema finds it.
+"""Infers the schema of JSON lines as Spark's JsonInferSchema does.
 
-Lines go through Python's parser, which is as fast as C, and those that it refuses through the one that
-is like Spark's: single quotes and NaN are no mistake to Spark.
+Lines go to Python's parser, which is written in C. Lines that it rejects go to the parser that follows
+Spark's, because Spark accepts single quotes and NaN.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from flip27_source.source_options import TIME_ZONE
 
 PRIMITIVES_AS_STRING = Option(
     name="primitivesAsString", parse=boolean, default=False,
-    doc="Where the schema is found out: numbers and booleans are strings.",
+    doc="Schema inference: numbers and booleans become strings.",
 )  # fmt: skip
 PREFERS_DECIMAL = Option(
     name="prefersDecimal", parse=boolean, default=False,
-    doc="Where the schema is found out: numbers with decimal places are decimals, if one can hold them.",
+    doc="Schema inference: numbers with a fraction become decimals if a decimal can hold them.",
 )  # fmt: skip
 INFER_TIMESTAMP = Option(
     name="inferTimestamp", parse=boolean, default=False,
-    doc="Where the schema is found out: texts that are timestamps have that type.",
+    doc="Schema inference: strings that hold timestamps become timestamps.",
 )  # fmt: skip
 DROP_FIELD_IF_ALL_NULL = Option(
     name="dropFieldIfAllNull", parse=boolean, default=False,
-    doc="Where the schema is found out: a field that is never anything but null or empty is no column.",
+    doc="Schema inference: fields that are always null or empty get no column.",
 )  # fmt: skip
 JSON_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (
     PRIMITIVES_AS_STRING, PREFERS_DECIMAL, INFER_TIMESTAMP, DROP_FIELD_IF_ALL_NULL,
 )  # fmt: skip
 
 DEEPEST = 100
-"""Levels of objects and arrays in each other that are looked into; what is deeper stays text."""
+"""The most levels of nested objects and arrays that are parsed; deeper values stay text."""
 
 _MOST_DIGITS = 38
 _ODD = re.compile(rb"[0-9.eE+-]{%d}|\\u[dD][89a-fA-F]" % (MAX_NUMBER_DIGITS + 1))
-"""Long numbers and halves of surrogate pairs, of which Python's parser takes more than Spark's."""
+"""Long numbers and surrogate halves, some of which only Python's parser accepts."""
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _JAVA_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -61,13 +61,13 @@ _INSTANT = pa.timestamp("us", "UTC")
 
 
 class JsonNumber(str):
-    """A number with a point or an exponent, as it is written."""
+    """The text of a number with a point or an exponent."""
 
     __slots__ = ()
 
 
 class _Fields(dict[str, "_Kind"]):
-    """The type of an object as far as it is known; it grows with each line, at the cost of that line."""
+    """The type of an object so far; each line adds its fields in place."""
 
 
 @dataclass(slots=True)
@@ -81,17 +81,17 @@ _Kind: TypeAlias = "pa.DataType | _Fields | _Items"
 
 
 class JsonRaw(str):
-    """An object or array inside more than ``DEEPEST`` others, as it is written."""
+    """The text of an object or array that is nested deeper than ``DEEPEST`` levels."""
 
     __slots__ = ()
 
 
 class FieldTwiceError(Exception):
-    """A field is in one object twice; the message is its name, the caller adds where."""
+    """An object has a field twice; the message is the field's name, and the caller adds the place."""
 
 
 class JsonObject(list[tuple[str, Any]]):
-    """An object, with names that are there twice."""
+    """An object that may have duplicate names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class JsonTypes:
     """Finds the types of JSON values.
 
     Attributes:
-        refuses_twice: a field that is in one object twice is an error; otherwise it has the type of both.
+        refuses_twice: raise an error for a duplicate field; otherwise its type covers both values.
     """
 
     primitives_as_string: bool
@@ -113,14 +113,14 @@ class JsonTypes:
 
     @classmethod
     def of(cls, options: Options) -> JsonTypes:
-        """As the options say."""
+        """The inference that the options define."""
         return cls(
             options[PRIMITIVES_AS_STRING],
             options[PREFERS_DECIMAL],
             options[INFER_TIMESTAMP],
             options[DROP_FIELD_IF_ALL_NULL],
             options[TIME_ZONE] or "UTC",
-            # One try, as in JsonInferSchema.
+            # JsonInferSchema does not try other formats either.
             replace(DateTimeFormats.of(options), fallback=False),
             json_dialect(options),
         )
@@ -129,10 +129,10 @@ class JsonTypes:
         """The columns of some lines.
 
         Args:
-            malformed: a string column that stands for a line that is no JSON object; None leaves it out.
+            malformed: the string column to add for lines that are not JSON objects; None ignores them.
 
         Raises:
-            FieldTwiceError: as ``refuses_twice`` says.
+            FieldTwiceError: an object has a field twice and ``refuses_twice`` is set.
         """
 
         def join(one: _Kind, other: _Kind) -> _Kind:
@@ -143,7 +143,7 @@ class JsonTypes:
         return pa.schema(_finished_fields(root, self.drop_all_null) if isinstance(root, _Fields) else [])
 
     def of_value(self, value: Any) -> _Kind:
-        """The type of a value as Python's parser gives it; null where it tells none."""
+        """The type of a value from Python's parser; null if the value has no type."""
         if value is None or value == "":
             return pa.null()
         if isinstance(value, JsonRaw):
@@ -189,14 +189,14 @@ class JsonTypes:
 
 
 def refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "") -> None:
-    """Raise SchemaError for fields, on any level, that Spark would not tell apart."""
+    """Raise SchemaError for fields, on any level, that Spark cannot distinguish."""
     names: dict[str, str] = {}
     for field in fields:
         other = names.setdefault(field.name.lower(), field.name)
         if other != field.name:
             raise SchemaError(
-                f"the fields {inside}{other} and {inside}{field.name} of the JSON lines differ in case only",
-                remedy="give the schema with the one that is wanted; rescuedDataColumn keeps the other",
+                f"the fields {inside}{other} and {inside}{field.name} of the JSON lines differ only in case",
+                remedy="give a schema with one of them; rescuedDataColumn keeps the other",
             )
         kind = field.type
         while types.is_list(kind):
@@ -206,13 +206,13 @@ def refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "
 
 
 def _finished_fields(fields: _Fields, drop_all_null: bool) -> list[pa.Field]:
-    """The fields in Spark's order, without those that are nothing."""
+    """The fields in Spark's order, without those that get no column."""
     kinds = ((name, _finished(fields[name], drop_all_null)) for name in sorted(fields) if name)
     return [pa.field(name, kind) for name, kind in kinds if kind is not None]
 
 
 def _finished(kind: _Kind, drop_all_null: bool) -> pa.DataType | None:
-    """The type of a column: without empty objects, and string where nothing but null was seen."""
+    """The type of a column: without empty objects, and string if all values are null."""
     if isinstance(kind, _Fields):
         fields = _finished_fields(kind, drop_all_null)
         return pa.struct(fields) if fields else None
@@ -225,7 +225,7 @@ def _finished(kind: _Kind, drop_all_null: bool) -> pa.DataType | None:
 
 
 def _joined(one: _Kind, other: _Kind) -> _Kind:
-    """The type of values of both; string where there is no other. What is known of ``one`` may grow."""
+    """The type that covers both; string if no other type does. ``one`` may be changed in place."""
     if isinstance(one, _Fields) and isinstance(other, _Fields):
         for name, kind in other.items():
             one[name] = _joined(one[name], kind) if name in one else kind
@@ -256,14 +256,14 @@ def _joined_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int] | None:
-    """Digits before and behind the point; None for what is no number."""
+    """The digits before and after the point; None if the type is not a number."""
     if types.is_decimal(kind):
         return kind.precision - kind.scale, kind.scale
     return {pa.int64(): (20, 0), pa.float64(): (0, 0)}.get(kind)
 
 
 def _joined_roots(one: _Kind, other: _Kind, malformed: str | None) -> _Kind:
-    """A line is an object, or an array of objects; anything else is malformed."""
+    """Join the types of two lines; a line that is not an object or array of objects is malformed."""
     while isinstance(one, _Items):
         one = one.kind
     while isinstance(other, _Items):
@@ -282,7 +282,7 @@ def _decimal_of_text(text: str) -> pa.DataType | None:
 
 
 def _decimal_of(number: Decimal) -> pa.DataType:
-    """Java's precision and scale of a number, as a type; double where no decimal can hold it."""
+    """The decimal type with Java's precision and scale; double if no decimal can hold the number."""
     _, digits, exponent = number.as_tuple()
     scale = -int(exponent)
     precision = max(len(digits), scale)
@@ -306,7 +306,7 @@ def parsed_json(line: bytes, dialect: JsonDialect = SPARK_DIALECT) -> Any:
 
 
 def _is_deep(line: bytes) -> bool:
-    """Whether a line, if it is JSON, has more than ``DEEPEST`` levels."""
+    """True if a line of valid JSON has more than ``DEEPEST`` levels."""
     if line.count(b"[") + line.count(b"{") <= DEEPEST:
         return False
     depths = accumulate(

@@ -1,7 +1,7 @@
-"""Strings within a line of JSON: escapes, UTF-8 and base64 as Jackson takes them.
+"""Strings within a JSON line: escapes, UTF-8 and base64 as Jackson reads them.
 
-What is accepted, and how far the parser has got when it refuses something, are Jackson's: where it
-goes on from there decides what Spark reads of the rest of a broken line.
+The rules, and the position after an error, are Jackson's: they decide what Spark reads from the rest of
+a malformed line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REST_OF_NAME = {0x22: re.compile(rb'(?:[^"\\]|\\.)*"?'), 0x27: re.compile(rb"(?
 _ESCAPES = {0x62: "\b", 0x74: "\t", 0x6E: "\n", 0x66: "\f", 0x72: "\r"}
 _ESCAPES |= {ord(char): char for char in "\"/\\'"}
 _APOSTROPHE = 0x27
-# Java's identifiers in ISO-8859-1, which Jackson takes each byte for, and some more.
+# Java's identifier characters in ISO-8859-1, as Jackson decodes each byte, and some more.
 _UNQUOTED_NAME = re.compile(
     rb"[0-9A-Za-z_$@#*+\x7f-\x9f\xa2-\xa5\xaa\xad\xb5\xba\xc0-\xd6\xd8-\xf6\xf8-\xff-]*"
 )
@@ -34,7 +34,7 @@ _QUOTE, _BLANK_SEXTET, _PADDING = -1, -2, -3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonDialect:
-    """What is taken beyond JSON; the defaults are Spark's.
+    """The syntax accepted beyond the JSON standard; the defaults are Spark's.
 
     Attributes:
         comments: as in Java and C++. unquoted_names: of fields. single_quotes: around names and strings.
@@ -55,7 +55,7 @@ SPARK_DIALECT = JsonDialect()
 
 
 class MalformedJsonError(Exception):
-    """The line is not JSON from some byte on, or a value is not what the schema asks for."""
+    """The line is invalid JSON, or a value does not match the schema."""
 
 
 class _NotUtf8Error(MalformedJsonError):
@@ -84,7 +84,7 @@ class StringCursor:
         try:
             name = self._quoted(first, is_name=True)
         except _NotUtf8Error:
-            # Jackson looks for the end of a name first, and decodes it then.
+            # Jackson finds the end of a name before it decodes the name.
             self.position = _REST_OF_NAME[first].match(self.line, self.position).end()  # type: ignore[union-attr]
             raise
         escaped = b"\\u" in self.line[start : self.position]
@@ -105,9 +105,9 @@ class StringCursor:
         return _joined(name, "surrogatepass")
 
     def _quoted(self, quote: int, *, skipped: bool = False, is_name: bool = False) -> str:
-        """The text up to the closing quote, which is consumed; Jackson checks less when it skips."""
+        """The text up to the closing quote, which is consumed; Jackson checks skipped text less."""
         pieces: list[str] = []
-        # In values Jackson allows control characters between double quotes only.
+        # In values, Jackson allows control characters only between double quotes.
         takes_controls = self.dialect.control_characters and (is_name or quote != _APOSTROPHE)
         plain = _PLAIN_WITH_CONTROLS if takes_controls else _PLAIN
         while True:
@@ -142,7 +142,7 @@ class StringCursor:
             char = self._decoded_leniently(self.position + 1, skipped=True)
             if not self.dialect.any_escape:
                 raise MalformedJsonError("a wrong escape sequence")
-            if len(char) > 1:  # of such a character Jackson keeps the lower half of its number
+            if len(char) > 1:  # Jackson keeps the low bits of such a character's code point
                 char = chr(ord(_joined(char, "surrogatepass")) & 0xFFFF)
         return char
 
@@ -154,7 +154,7 @@ class StringCursor:
             return self._decoded_leniently(end, skipped)
 
     def _decoded_leniently(self, end: int, skipped: bool) -> str:
-        """UTF-8 as Jackson takes it: overlong forms pass. The result is UTF-16 units."""
+        """Decode UTF-8 as Jackson does, with overlong forms. The result is UTF-16 units."""
         units: list[str] = []
         while self.position < end:
             lead = self.line[self.position]
@@ -183,7 +183,7 @@ class StringCursor:
         return "".join(units)
 
     def _quoted_base64(self) -> bytes:
-        """What a string of base64 stands for; up to its closing quote, which is consumed."""
+        """The bytes of a base64 string, up to the closing quote, which is consumed."""
         simple = _BASE64_STRING.match(self.line, self.position)
         if simple:
             self.position = simple.end()
@@ -208,7 +208,7 @@ class StringCursor:
         return bytes(decoded)
 
     def _sextet(self, index: int) -> int:
-        """The next base64 character of a group of four; what it stands for, or a mark."""
+        """The value of the next base64 character in a group of four, or a mark."""
         if self.position == len(self.line):
             raise MalformedJsonError("a string is not closed")
         byte = self.line[self.position]
@@ -240,7 +240,7 @@ def plain_base64(text: str) -> bytes:
 
 
 def java_utf8(text: str) -> bytes:
-    """The text as Java writes it: surrogate pairs joined, a lone surrogate as a question mark."""
+    """The text as Java encodes it: surrogate pairs joined, a lone surrogate as a question mark."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -248,7 +248,7 @@ def java_utf8(text: str) -> bytes:
 
 
 def _joined(text: str, lone_surrogates: str) -> str:
-    """The text with surrogate pairs, which escapes leave as two characters, made one."""
+    """The text with each surrogate pair joined to one character; escapes leave two."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", lone_surrogates)

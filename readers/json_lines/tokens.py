@@ -1,9 +1,9 @@
-"""One line of JSON as the tokens that Jackson's parser gives Spark, one at a time.
+"""Splits one line of JSON into the tokens that Jackson's parser gives Spark, one at a time.
 
-Spark's results for broken documents are those of Jackson's state when it gives up: what it had
-read by then, and where it goes on. So this mirrors Jackson's UTF8StreamJsonParser: a name is read
-together with the first byte of its value, a string in double quotes only when it is asked for.
-What lives here knows nothing of schemas.
+Spark's result for a malformed document depends on Jackson's state at the error: what it has read, and
+where it continues. So this parser mirrors Jackson's UTF8StreamJsonParser. It reads a name together with
+the first byte of its value, and a string in double quotes only when its text is requested. What must
+not live here: schemas.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Tokens(StringCursor):
         self.start = 0
         """Position of the first byte of the current value."""
         self.text = ""
-        """Text of the current number, or of a string once it was read."""
+        """Text of the current number, or of a string after it was read."""
         self.token: Token | None = None
         self._pending: Token | None = None
         self._unread = False
@@ -75,7 +75,7 @@ class Tokens(StringCursor):
         return self._contexts[-2 if opening else -1][2]  # type: ignore[return-value]
 
     def next(self) -> Token | None:
-        """Step to the next token; None at the end."""
+        """Advance to the next token; None at the end."""
         if self.token is Token.FIELD_NAME:
             return self._value_of_name()
         if self._unread:
@@ -110,7 +110,7 @@ class Tokens(StringCursor):
         return self.token
 
     def skip_children(self) -> None:
-        """At the start of an object or array, step to its end; elsewhere do nothing."""
+        """At the start of an object or array, advance to its end; otherwise do nothing."""
         if self.token is not Token.START_OBJECT and self.token is not Token.START_ARRAY:
             return
         depth = 1
@@ -133,10 +133,10 @@ class Tokens(StringCursor):
         return self.text
 
     def base64(self) -> bytes:
-        """The bytes that the current string stands for.
+        """The bytes that the current base64 string encodes.
 
-        Where Jackson refuses it, it goes on reading the string from there: a missing last character
-        makes it take the closing quote for the last, and the rest of the line for the string.
+        After an error, Jackson continues to read the string at that position. If the last character is
+        missing, it consumes the closing quote as that character and the rest of the line as the string.
         """
         if not self._unread:
             return plain_base64(self.text)
@@ -145,7 +145,7 @@ class Tokens(StringCursor):
         return decoded
 
     def raw(self) -> bytes:
-        """The bytes of the current value, as they are in the line; steps to its end."""
+        """The bytes of the current value, unchanged; advances to the end of the value."""
         start = self.start
         self.skip_children()
         return self.line[start : self.position]
@@ -190,7 +190,7 @@ class Tokens(StringCursor):
         comment = _COMMENT.match(self.line, self.position)
         if comment is None:
             self._consume(1)
-            raise MalformedJsonError("a slash that begins no comment")
+            raise MalformedJsonError("a slash that does not begin a comment")
         self.position = comment.start()
         self._decoded(comment.end(), skipped=True)
         self.position = comment.end()
@@ -204,7 +204,7 @@ class Tokens(StringCursor):
         return first
 
     def _value(self, first: int) -> Token:
-        """The token that begins with the byte before ``position``."""
+        """The token that starts with the byte before ``position``."""
         if first == 0x22:
             self._unread = True
             return Token.STRING
@@ -254,7 +254,7 @@ class Tokens(StringCursor):
         return Token.FLOAT if fraction or exponent else Token.INT
 
     def _refuse_unfinished(self, following: bytes, zero: bool, fraction: bool) -> None:
-        """Refuse a number by the byte after it, with the bytes consumed that Jackson looks at."""
+        """Refuse a number because of the byte after it, and consume the bytes that Jackson reads."""
         if zero and following.isdigit():
             raise MalformedJsonError("a number with a leading zero")
         if following == b"." and not fraction:
@@ -279,7 +279,7 @@ class Tokens(StringCursor):
         raise MalformedJsonError("an unknown word")
 
     def _skip_identifier(self) -> None:
-        """Step over the rest of an unknown word and the character after it, as Jackson does."""
+        """Skip the rest of an unknown word and the character after it, as Jackson does."""
         while True:
             self.position = _IDENTIFIER.match(self.line, self.position).end()  # type: ignore[union-attr]
             if self.position == len(self.line):

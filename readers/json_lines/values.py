@@ -1,8 +1,8 @@
-"""One line of JSON as rows of a schema, by the rules of Spark's JacksonParser.
+"""The slow path of the JSON reader: reads one line to rows by the rules of Spark's JacksonParser.
 
-The slow path of the JSON reader: any document, broken ones too, one value at a time. Values come
-out as Arrow stores them (strings as UTF-8 bytes, timestamps in microseconds, dates in days) so that
-:mod:`flip27_source.readers.json_lines.arrays` can lay them down without another conversion.
+It reads any document, also a malformed one, one value at a time. Values have Arrow's storage form
+(strings as UTF-8 bytes, timestamps in microseconds, dates in days), and
+:mod:`flip27_source.readers.json_lines.arrays` stores them without another conversion.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORDS = {
     "-INF": float("-inf"), "-Infinity": float("-inf"),
 }  # fmt: skip
 _INTEGER_RANGES = {
-    # Jackson takes a byte of 128 to 255 for an unsigned one.
+    # Jackson accepts bytes from 128 to 255 as unsigned.
     pa.int8(): range(-128, 256),
     pa.int16(): range(-(2**15), 2**15),
     pa.int32(): range(-(2**31), 2**31),
@@ -40,18 +40,18 @@ _INTEGER_RANGES = {
 
 
 JSON_FORMATS = DateTimeFormats(day_numbers=True)
-"""Dates and timestamps where no pattern is given."""
+"""The formats of dates and timestamps if no pattern is given."""
 
 
 class _Times(NamedTuple):
-    """How dates and timestamps are read, and where those without a zone are local."""
+    """The formats of dates and timestamps, and the zone of timestamps without one."""
 
     formats: DateTimeFormats
     zone: tzinfo
 
 
 class _PartialValue(Exception):  # noqa: N818 - a result, not an error
-    """A value of which some part was malformed: that part is null."""
+    """A value with a malformed part, which is null."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -59,11 +59,11 @@ class _PartialValue(Exception):  # noqa: N818 - a result, not an error
 
 @dataclass(frozen=True, slots=True)
 class ParsedLine:
-    """What a line holds: no row (blank), one row, or one for each element of an array.
+    """The rows of a line: none if it is blank, one, or one per element of an array.
 
     Attributes:
-        rows: the values of each row, in the order of the schema.
-        malformed: Spark calls the line malformed; ``rows`` is what could be read all the same.
+        rows: the values of each row, in schema order.
+        malformed: Spark calls the line malformed; ``rows`` has the values that could still be read.
     """
 
     rows: list[Row]
@@ -71,14 +71,14 @@ class ParsedLine:
 
 
 class JsonLineParser:
-    """Parses lines to the fields of ``schema``; ``zone`` is where timestamps without a zone are local.
+    """Parses lines to the fields of ``schema``; ``zone`` applies to timestamps without a zone.
 
     Args:
         formats: how texts become dates and timestamps.
-        dialect: what is taken beyond JSON.
+        dialect: the syntax accepted beyond the JSON standard.
 
     Raises:
-        SchemaError: a column has a type that JSON is not read to.
+        SchemaError: a column has a type that the reader does not support.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ def _read_map(tokens: Tokens, convert: Converter) -> list[tuple[bytes, Any]]:
 
 
 def _converter(kind: pa.DataType, times: _Times) -> Converter:
-    """What turns the current token (a field name is stepped over) to a value of ``kind``."""
+    """The function that converts the current token to ``kind``; it skips a field name first."""
     read = _reader_of(kind, times)
     reads_text = pt.is_string(kind) or pt.is_temporal(kind) or pt.is_decimal(kind) or pt.is_binary(kind)
 
@@ -195,7 +195,7 @@ def _converter(kind: pa.DataType, times: _Times) -> Converter:
         if token is None or token is Token.NULL:
             return None
         if token is Token.STRING and not reads_text:
-            tokens.string()  # as Jackson does before it refuses: a broken string is refused here
+            tokens.string()  # Jackson reads the string first, so an error in the string comes first
         return read(tokens, token)
 
     return convert
@@ -232,7 +232,7 @@ def _nested(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], Any]:
 
 def _unsupported(kind: pa.DataType) -> SchemaError:
     return SchemaError(
-        f"JSON is not read to columns of type {kind}",
+        f"columns of type {kind} cannot be read from JSON",
         remedy="read the field as a string column, which keeps its JSON text, and convert it in Spark",
     )
 
@@ -240,7 +240,7 @@ def _unsupported(kind: pa.DataType) -> SchemaError:
 def _opened_by(opening: Token, read: Converter) -> Callable[[Tokens, Token], Any]:
     def convert(tokens: Tokens, token: Token) -> Any:
         if token is not opening:
-            raise MalformedJsonError("not an object or array as the schema asks for")
+            raise MalformedJsonError("not the object or array that the schema requires")
         return read(tokens)
 
     return convert
@@ -286,13 +286,13 @@ def _float(tokens: Tokens, token: Token) -> float:
     if token is Token.STRING or tokens.text in _WORDS:
         return number
     if token is Token.INT and len(tokens.text) < 19:
-        # A Java long becomes a float in one rounding.
+        # Java rounds a long to a float once.
         return _nearest_float(str(int(tokens.text)))
     return _nearest_float(tokens.text)
 
 
 def _nearest_float(text: str) -> float:
-    # Rounding to a double first, and then to a float, is not the same.
+    # Rounding to a double first and then to a float gives another result.
     value: float = pa.scalar(text).cast(pa.float32()).as_py()
     return value
 

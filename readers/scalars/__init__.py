@@ -1,4 +1,4 @@
-"""Texts to values of one column: numbers, decimals, booleans, binary; dates are in `datetimes`.
+"""Converts texts to the values of a column: numbers, decimals, booleans, binary. Dates are in `datetimes`.
 
 Open `texts` first.
 """

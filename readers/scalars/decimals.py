@@ -1,6 +1,6 @@
-"""Texts to decimals, as Java's BigDecimal reads them and Spark rounds them: the readers' one way to do it.
+"""Converts texts to decimals as Java's BigDecimal parses them and Spark rounds them; all readers use it.
 
-What must not live here: whole columns of them, which are in ``text_values``.
+What must not live here: whole columns of decimals, which are in ``texts``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 import pyarrow as pa
 
 MOST_DIGITS = 38
-"""Of a decimal column, before and behind the point together."""
+"""The most digits of a decimal, before and after the point together."""
 
 _TEXT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?(\d+))?")
 _MOST_EXPONENT_DIGITS = 4
@@ -20,10 +20,10 @@ _MANY_DIGITS = Context(prec=200, rounding=ROUND_HALF_UP)
 
 
 def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
-    """The number rounded half up to the scale of ``kind``; None for what is no number or does not fit.
+    """The number rounded half up to the scale of ``kind``; None if it is invalid or does not fit.
 
-    An exponent of more than four digits makes no number: Java computes for hours or gives up, depending
-    on the exponent.
+    An exponent of more than four digits is invalid: Java computes for hours or fails, depending on the
+    exponent.
     """
     exact = exact_decimal(text)
     if exact is None or (exact and exact.adjusted() > _BEYOND_ALL_SCALES):
@@ -35,7 +35,7 @@ def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
 
 
 def exact_decimal(text: str) -> Decimal | None:
-    """The number as it is written; None for what is no number."""
+    """The exact number; None if the text is not a number."""
     found = _TEXT.fullmatch(text)
     if found is None or len(found[1] or "") > _MOST_EXPONENT_DIGITS:
         return None

@@ -1,7 +1,7 @@
-"""From texts to values of a column type, with the results of Spark's CSV reader.
+"""Converts texts to values of a column type with the results of Spark's CSV reader.
 
-Arrow casts what it reads as Java does; what it refuses is looked at value by value. Dates and timestamps
-are in ``datetimes``. Nothing here knows about files or lines.
+Arrow casts the texts that it reads as Java does; other texts are parsed one by one. Dates and timestamps
+are in ``datetimes``. What must not live here: files and lines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flip27_source.readers.delimited.byte_proofs import lie_between
 from flip27_source.readers.scalars.decimals import MOST_DIGITS, decimal_of, exact_decimal
 
 Converter: TypeAlias = Callable[[pa.Array], tuple[pa.Array, pa.Array | None]]
-"""Texts to values and a mask of the malformed ones (null among the values); None when none is."""
+"""From texts to values and a mask of malformed texts, whose values are null; None if none is malformed."""
 
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -33,7 +33,7 @@ _FLOAT_WORDS = {
     "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf",
 }  # fmt: skip
 FLOAT_WORDS: Mapping[str, float] = {"NaN": math.nan, "-Inf": -math.inf, "Inf": math.inf}
-"""Spark's own words for numbers, in the order in which they are tried."""
+"""Spark's own words for numbers, in the order in which Spark tries them."""
 _NO_FORMATS = DateTimeFormats()
 
 
@@ -43,10 +43,10 @@ def converter(
     float_words: Mapping[str, float] = FLOAT_WORDS,
     formats: DateTimeFormats = _NO_FORMATS,
 ) -> Converter:
-    """What turns the texts of a column into its values.
+    """The function that converts the texts of a column to its values.
 
     Args:
-        float_words: texts that stand for numbers in columns of float and double, beside those of Java.
+        float_words: texts that mean numbers in float and double columns, in addition to Java's.
         formats: how texts become dates and timestamps.
 
     Raises:
@@ -68,7 +68,7 @@ def converter(
     if parser is None:
         raise SchemaError(
             f"column {field.name}: a CSV file cannot contain {kind}",
-            remedy="read the column as string and convert it afterwards (from_json, from_csv)",
+            remedy="read the column as a string and convert it with from_json or from_csv",
         )
     return parser
 
@@ -92,7 +92,7 @@ def _number_parser(kind: pa.DataType) -> Converter | None:
         plain = rf"\A-?{whole}{fraction}\z"
         return _Numbers(kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind))
     if types.is_boolean(kind):
-        # The letters of true and false alone: 0 and 1 are booleans to Arrow.
+        # Only the letters of true and false, because Arrow also reads 0 and 1 as booleans.
         return _Numbers(kind, b"truefalsTRUEFALS", r"\A(?i:true|false)\z", _boolean)
     return None
 
@@ -102,13 +102,13 @@ class _Numbers:
 
     Args:
         kind: the type.
-        characters: a column without other characters is cast as a whole: what Arrow then accepts
-            it reads as Java does. (It knows hexadecimal numbers, words and blanks that Java does not,
-            and a decimal with the exponent -999999999 crashes the process: no exponents there.)
-            The same goes for digits, minus, point and slash in columns of numbers: they are next to each
-            other, so most of those columns are told by a very quick look.
-        plain: pattern of single texts for which the same holds.
-        parse: value of any other text; None when it is malformed.
+        characters: Arrow casts a column of only these characters as a whole, and what it accepts then, it
+            reads as Java does. (Arrow accepts hexadecimal numbers, words and blanks that Java does not. A
+            decimal with the exponent -999999999 crashes the process, so exponents are excluded.) The same
+            applies to digits, minus, point and slash in columns of numbers. Their codes are adjacent, so
+            a fast range check recognises most of those columns.
+        plain: pattern of single texts that Arrow reads as Java does.
+        parse: returns the value of any other text; None if it is malformed.
     """
 
     def __init__(
@@ -152,10 +152,10 @@ class _Numbers:
 
 
 def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
-    """Whether Arrow's cast of these texts to a decimal of ``scale`` places cannot overflow.
+    """True if Arrow's cast of these texts to a decimal of ``scale`` places cannot overflow.
 
-    It does so unnoticed, both for a text of more digits than a decimal has, and where the digits before the
-    point and the scale together are more than that.
+    The cast overflows silently if a text has more digits than a decimal can hold, or if its digits before
+    the point and the scale together exceed that limit.
     """
     offsets = np.frombuffer(texts.buffers()[1], np.int32)
     lengths = np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
@@ -169,7 +169,7 @@ def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
 
 
 def _content_of(texts: pa.Array) -> pa.Buffer:
-    """All characters of all texts in one; those of nulls may be among them."""
+    """All characters of all texts in one buffer, which may include those of nulls."""
     if texts.offset:
         texts = pa.concat_arrays([texts[:0], texts])
     _, offsets, content = texts.buffers()
@@ -189,7 +189,7 @@ def _integer(text: str, limit: int) -> int | None:
 
 
 class _Worded:
-    """Converter to float or double with words of one's own, which may look like numbers."""
+    """Converter to float or double with user-defined words, which may look like numbers."""
 
     def __init__(self, kind: pa.DataType, words: Mapping[str, float]) -> None:
         self._kind = kind
@@ -205,19 +205,19 @@ class _Worded:
 
 
 def _floating(text: str, kind: pa.DataType, spark_words: Mapping[str, float]) -> Any:
-    """Java's parseDouble, which cuts off blanks, and Spark's own words, with which it does not."""
+    """Java's parseDouble, which trims blanks, and Spark's own words, which must match untrimmed."""
     if text in spark_words:
         return spark_words[text]
     text = text.strip(_JAVA_BLANKS)
     number = _FLOAT.fullmatch(text)
     if number is None:
         return _rare_float(text)
-    # Rounded once, to the width of the column: through a double it would be twice.
+    # Round once, to the width of the column; through a double the number would be rounded twice.
     return _float32(number[1]) if types.is_float32(kind) else float(number[1])
 
 
 def _rare_float(text: str) -> float | None:
-    """Java's words, and hexadecimal numbers."""
+    """The value of Java's words and of hexadecimal numbers."""
     if text in _FLOAT_WORDS:
         return float(_FLOAT_WORDS[text])
     number = _HEX_FLOAT.fullmatch(text)
@@ -235,17 +235,17 @@ def _float32(text: str) -> Any:
 
 
 def is_whole(text: str, kind: pa.DataType) -> bool:
-    """Whether Java reads it as a number of an integer type."""
+    """True if Java reads the text as a number of this integer type."""
     return _integer(text, 1 << (kind.bit_width - 1)) is not None
 
 
 def is_double(text: str, float_words: Mapping[str, float] = FLOAT_WORDS) -> bool:
-    """Whether it is a double to Spark."""
+    """True if Spark reads the text as a double."""
     return _floating(text, pa.float64(), float_words) is not None
 
 
 def decimal_type_of(text: str) -> pa.DataType | None:
-    """The decimal type that Spark infers for a number without decimal places; None where it infers none."""
+    """The decimal type that Spark infers for a number without a fraction; None if Spark infers none."""
     number = exact_decimal(text)
     if number is None or number.as_tuple().exponent != 0:
         return None

@@ -1,1 +1,1 @@
-"""Schemas of files: found out of samples (`inference`), merged, hinted at, and evolved (`evolution`)."""
+"""Schemas of files: `inference` from samples, `merging`, `hints` from the user, and `evolution`."""

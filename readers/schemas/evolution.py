@@ -1,7 +1,7 @@
-"""SchemaEvolution: what becomes of columns of a file that the schema does not have, and of misfits.
+"""SchemaEvolution: handles columns of a file that the schema does not have, and values that do not fit.
 
-The modes are those of Auto Loader. A task that finds new columns fails with them: every row is looked
-at, and nothing of the batch is delivered before somebody has decided. Nothing here knows a format.
+The modes are those of Auto Loader. A task that finds new columns fails and reports them. Every row is
+checked, and no row of the batch is delivered. What must not live here: formats.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from flip27_source.schemas.ddl import columns_text
 from flip27_source.schemas.new_columns import additions
 
 DEFAULT_RESCUED = "_rescued_data"
-"""Name of the column that mode rescue fills where no other is given."""
+"""The default name of the column for rescued data in mode rescue."""
 
 FILE_PATH = "_file_path"
-"""Name of the field of rescued data that tells the file."""
+"""The name of the field of rescued data that holds the file's path."""
 
 
 def rescued_column(options: Options) -> str | None:
-    """Name of the column of rescued data; None where there is none."""
+    """The name of the column of rescued data; None if there is no such column."""
     name = options[RESCUED_DATA_COLUMN]
     return name or (DEFAULT_RESCUED if options[SCHEMA_EVOLUTION_MODE] == "rescue" else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaEvolution:
-    """The mode, for one reader.
+    """The schema evolution of one reader.
 
     Attributes:
-        schema: the columns that files are read to, that of rescued data not among them.
+        schema: the columns that files are read to, without the column of rescued data.
         mode: none, rescue, failOnNewColumns or addNewColumns.
-        rescued_at: where in the whole schema the column of rescued data is; None where there is none.
-        elsewhere: columns that are known and filled from elsewhere, whatever the files hold.
+        rescued_at: the index of the column of rescued data in the whole schema; None if there is none.
+        elsewhere: known columns that are not filled from the content of files.
     """
 
     schema: pa.Schema
@@ -49,10 +49,10 @@ class SchemaEvolution:
 
     @classmethod
     def of(cls, schema: pa.Schema, options: Options, elsewhere: tuple[str, ...] = ()) -> SchemaEvolution:
-        """For the columns that the content of files has to give.
+        """The evolution for the columns that come from the content of files.
 
         Raises:
-            SchemaError: there is to be a column of rescued data, and the schema has none.
+            SchemaError: rescued data is wanted, but the schema has no column for it.
         """
         mode = options[SCHEMA_EVOLUTION_MODE] or "none"
         name = rescued_column(options)
@@ -67,30 +67,30 @@ class SchemaEvolution:
         return cls(schema=schema.remove(at), mode=mode, rescued_at=at, elsewhere=(*elsewhere, name))
 
     def without(self, names: Collection[str]) -> SchemaEvolution:
-        """For a reader that fills these columns itself."""
+        """The evolution for a reader that fills these columns itself."""
         return replace(self, schema=pa.schema([field for field in self.schema if field.name not in names]))
 
     @property
     def looks_for_columns(self) -> bool:
-        """Whether a new column ends the reading."""
+        """True if a new column stops reading."""
         return self.mode in ("addNewColumns", "failOnNewColumns")
 
     @property
     def is_strict(self) -> bool:
-        """Whether fields that the schema does not have must be noticed at all."""
+        """True if fields outside the schema must be detected."""
         return self.looks_for_columns or self.rescued_at is not None
 
     def new_columns(self, found: pa.Schema) -> pa.Schema:
-        """What ``found`` has and the schema has not."""
+        """The columns of ``found`` that the schema does not have."""
         known = {name.lower() for name in self.elsewhere}
         own = pa.schema([field for field in found if field.name.lower() not in known])
         return additions(self.schema, own)
 
     def check(self, found: pa.Schema, place: str) -> None:
-        """Refuse what ``found`` has at ``place`` and the schema has not, where the mode says so.
+        """Refuse columns of ``found`` at ``place`` that the schema does not have, if the mode requires it.
 
         Raises:
-            NewColumnsError: with these columns.
+            NewColumnsError: there are such columns.
         """
         new = self.new_columns(found) if self.looks_for_columns else ()
         if len(new):
@@ -107,7 +107,7 @@ class SchemaEvolution:
         )
 
     def with_rescued(self, arrays: list[pa.Array], rescued: pa.Array | None) -> list[pa.Array]:
-        """The columns with that of rescued data in its place; None: nothing was left over."""
+        """The columns with the column of rescued data in its place; None means no rescued data."""
         if self.rescued_at is None:
             return arrays
         if rescued is None:

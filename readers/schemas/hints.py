@@ -1,4 +1,4 @@
-"""Schema hints: columns, and fields inside them, whose types the user knows."""
+"""Schema hints: types that the user sets for columns and for fields inside them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from flip27_source.errors import SchemaError
 
 
 def hinted(inferred: pa.Schema, hints: pa.Schema) -> pa.Schema:
-    """``inferred`` with the types of ``hints``, and behind it the columns that only these have.
+    """``inferred`` with the types of ``hints``, followed by the columns that only ``hints`` has.
 
-    A hint ``a.b`` is for field b of the struct a, unless there is a column of that very name; in arrays the
-    step is ``element``, in maps ``key`` and ``value``.
+    A hint ``a.b`` sets field b of the struct a, unless a column is named ``a.b``. The path to the elements
+    of an array is ``element``; for maps it is ``key`` and ``value``.
 
     Raises:
-        SchemaError: a hint leads into a column that has no such field.
+        SchemaError: a hint names a field that its column does not have.
     """
     columns = {field.name.lower(): field for field in inferred}
     for hint in hints:

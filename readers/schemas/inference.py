@@ -1,6 +1,7 @@
-"""InfersFileSchema: finding out the schema of files. Formats say what is in a file; the rest is here.
+"""InfersFileSchema: infers the schema of files.
 
-The rest: partition columns, ``schemaHints``, and columns that options add.
+Formats return the columns in a file. This module adds partition columns, ``schemaHints``, and columns that
+options add.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ class InfersFileSchema(InfersSchema[FileSplit]):
     @classmethod
     @abstractmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
-        """The columns of the content of some files, as types of Spark; None where they have none."""
+        """The columns in the content of some files, with Spark's types; None if there are no columns."""
 
     @classmethod
     def sample_size(cls, options: Options) -> int:
-        """Files to look into."""
+        """The number of files to sample."""
         return options[SAMPLING_FILES]
 
     @classmethod
@@ -44,7 +45,7 @@ class InfersFileSchema(InfersSchema[FileSplit]):
 
     @classmethod
     def complete_schema(cls, inferred: pa.Schema | None, options: Options) -> pa.Schema | None:
-        """With schemaHints, the column of rescued data and ``_metadata``."""
+        """The schema with schemaHints, the column of rescued data and ``_metadata``."""
         hints = options[SCHEMA_HINTS]
         if inferred is None and hints is None:
             return None
@@ -56,15 +57,15 @@ class InfersFileSchema(InfersSchema[FileSplit]):
 
 
 class InfersFromFooters(InfersFileSchema):
-    """Optional power of a reader whose files tell their schema themselves."""
+    """Optional power of a reader whose files store their schema."""
 
     null_type: ClassVar[pa.DataType] = pa.string()
-    """What a column becomes that has the null type in all files."""
+    """The type of a column that has the null type in all files."""
 
     @classmethod
     @abstractmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """The schema that a file tells, as Arrow has it or as types of Spark."""
+        """The schema stored in a file, with Arrow's or Spark's types."""
 
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
@@ -79,16 +80,16 @@ def refuse_new_columns(
     stored: pa.Schema,
     null_type: pa.DataType = InfersFromFooters.null_type,
 ) -> None:
-    """Raise NewColumnsError for a file with columns that the schema does not have, where the mode says so."""
+    """Raise NewColumnsError for a file with columns outside the schema, if the mode requires it."""
     if evolution.looks_for_columns:
         evolution.check(without_null_type(of_spark(path, stored), null_type), path)
 
 
 def of_spark(path: str, stored: pa.Schema) -> pa.Schema:
-    """The schema of a file as types of Spark, and the null type where it has that.
+    """The schema of a file with Spark's types; the null type stays.
 
     Raises:
-        SchemaError: it has none for a column.
+        SchemaError: Spark has no type for a column.
     """
     fields = []
     for field in stored:

@@ -1,4 +1,4 @@
-"""Schemas of files as schemas of Spark, and several of them as one that holds what all files hold."""
+"""Converts schemas of files to Spark's types, and merges several schemas into one for all files."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _LONG_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 class NoCommonTypeError(Exception):
-    """Two types that no type of Spark holds both of."""
+    """No type of Spark can hold the values of both types."""
 
 
 def spark_type(kind: pa.DataType, *, naive_is_utc: bool = False) -> pa.DataType:
-    """The type that Spark has for what a file holds; the null type stays, on every level.
+    """Spark's type for a type of a file; the null type stays, on every level.
 
     Args:
         naive_is_utc: timestamps without a zone are instants to Spark, as in ORC and INT96 of Parquet.
 
     Raises:
-        NoCommonTypeError: it has none.
+        NoCommonTypeError: Spark has no such type.
     """
     inner = _stored_as(kind)
     if inner is not None:
@@ -42,7 +42,7 @@ def spark_type(kind: pa.DataType, *, naive_is_utc: bool = False) -> pa.DataType:
 
 
 def _stored_as(kind: pa.DataType) -> pa.DataType | None:
-    """What values of a type are in the end, where they are wrapped."""
+    """The type of the wrapped values, if the type wraps another one."""
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     return kind.value_type if types.is_dictionary(kind) else None
@@ -79,7 +79,7 @@ _OTHERS = (
 
 
 def without_null_type(schema: pa.Schema, wanted: pa.DataType) -> pa.Schema:
-    """``schema`` with another type where nothing but null was seen."""
+    """``schema`` with ``wanted`` in place of the null type."""
     return pa.schema([pa.field(field.name, _without_null_type(field.type, wanted)) for field in schema])
 
 
@@ -100,10 +100,10 @@ def merged(found: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) -> p
 
     Args:
         found: a path and the schema there.
-        known: columns whose types are given: these need not go together.
+        known: columns with given types; their types in the files may differ.
 
     Raises:
-        SchemaError: two types of one column have none in common; names both files.
+        SchemaError: the types of a column in two files have no common type; the error names both files.
     """
     given = {field.name.lower() for field in known or ()}
     columns: dict[str, pa.Field] = {}
@@ -132,7 +132,7 @@ def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """The smallest type that holds the values of both; both are types of Spark.
 
     Raises:
-        NoCommonTypeError: there is none.
+        NoCommonTypeError: there is no such type.
     """
     if one == other or types.is_null(other):
         return one
@@ -151,7 +151,7 @@ def _integers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _moments(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """A day and a local time; an instant is of another kind."""
+    """The common type of a date and a local timestamp; instants are not compatible with them."""
     if any(types.is_timestamp(kind) and kind.tz is not None for kind in (one, other)):
         raise NoCommonTypeError(f"{one} and {other}")
     return pa.timestamp("us")
@@ -169,7 +169,7 @@ def _decimal_for(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int]:
-    """Digits before and behind the point."""
+    """The digits before and after the point."""
     if types.is_integer(kind):
         return _LONG_DIGITS[kind.bit_width], 0
     return kind.precision - kind.scale, kind.scale

@@ -1,4 +1,4 @@
-"""The options by which a schema is inferred, and by which it may change."""
+"""The options for schema inference and schema evolution."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ RESCUED_DATA_COLUMN: Option[str | None] = Option(
 )
 
 INFERENCE_OPTIONS: tuple[Option[Any], ...] = (SAMPLING_FILES, SCHEMA_HINTS, SCHEMA_EVOLUTION_MODE)
-"""Of every reader that can find out a schema."""
+"""The options of every reader that can infer a schema."""

@@ -432,7 +432,7 @@ DIFFERENCES: Sequence[Difference] = (
         why="columns are matched by position, so values would get the names of other columns",
         shows=lambda _, mismatch: (
             mismatch.kind == "schema not found here"
-            and "columns of CSV files go by position" in str(mismatch.ours)
+            and "columns of CSV files are matched by position" in str(mismatch.ours)
         ),
     ),
     Difference(

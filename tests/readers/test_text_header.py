@@ -107,10 +107,10 @@ def test_the_comment_of_the_column_says_that_headers_are_left_out(
 @pytest.mark.parametrize(
     ("comment", "options", "said"),
     [
-        ("header=true", {}, "do not set header"),
-        ("header=true", {"header": "false"}, "do not set header"),
-        ("header=true", {"header": "true", "comment": "#"}, "say 'header=true, comment=#'"),
-        ("header=true, comment=#", {"header": "true"}, "say 'header=true'"),
+        ("header=true", {}, "the option header is not set"),
+        ("header=true", {"header": "false"}, "the option header is not set"),
+        ("header=true", {"header": "true", "comment": "#"}, "require 'header=true, comment=#'"),
+        ("header=true, comment=#", {"header": "true"}, "require 'header=true'"),
     ],
 )
 def test_a_comment_that_the_options_do_not_agree_with_is_refused(

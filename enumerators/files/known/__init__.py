@@ -1,4 +1,4 @@
-"""Which files are known: by a hash of each (`exact`) or by how far they were read (`cursors`).
+"""The strategies for known files: a hash of each file (`exact`), or the position reached (`cursors`).
 
 Open `choice` first.
 """

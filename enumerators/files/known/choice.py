@@ -1,4 +1,4 @@
-"""Which way of knowing files the options choose, and which options do not go with it."""
+"""Chooses the strategy for known files by the options, and refuses options that conflict with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flip27_source.options import Options
 
 
 def strategy_named(name: str, options: Options) -> SeenStrategy:
-    """The strategy of that name."""
+    """The strategy with that name."""
     if name == NameCursor.name:
         return NameCursor(options[BACKFILL_INTERVAL])
     if name == ModifiedCursor.name:
@@ -34,7 +34,7 @@ def chosen_strategy(options: Options, paths: Sequence[str]) -> SeenStrategy:
     """The strategy that ``seenFiles`` and ``allowOverwrites`` choose.
 
     Raises:
-        OptionError: other options do not go with it.
+        OptionError: other options conflict with it.
     """
     name = options[SEEN_FILES]
     if options[ALLOW_OVERWRITES] and options[FILE_NAME_ONLY]:
@@ -61,10 +61,10 @@ def chosen_strategy(options: Options, paths: Sequence[str]) -> SeenStrategy:
 
 
 def check_move(position: FilesPosition, rewrite: PathRewrite, paths: Sequence[str]) -> None:
-    """Refuse a move of files after which a cursor would be past files that it has not seen, or know none.
+    """Refuse a move of files after which a cursor would skip unseen files or recognise no file.
 
     Raises:
-        OptionError: with what to do before the files are moved.
+        OptionError: the move is refused; the remedy says what to do before the files are moved.
     """
     by_time = position.strategy == ModifiedCursor.name
     if by_time and any(local_path(rule.new) is None for rule in rewrite.rules):

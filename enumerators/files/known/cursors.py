@@ -1,7 +1,7 @@
-"""``seenFiles=nameCursor`` and ``modifiedCursor``: how far the files were read, instead of every one.
+"""``seenFiles=nameCursor`` and ``modifiedCursor``: keep the position reached instead of every file.
 
-A file that appears behind a cursor has come late. It is told from those that were read by the time
-at which it appeared: later than the last look at all files, and not among the few known since.
+A file that appears behind a cursor is late. The time at which it appeared distinguishes it from files that
+were read: it is later than the last full listing, and the file is not among the few known since.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.segment import Segment
 
 MARGIN_US = 2_000_000
-"""File systems tell times in steps of up to two seconds."""
+"""File systems round times to up to two seconds."""
 
 
 class Window:
@@ -40,7 +40,7 @@ class Window:
 
 
 def run_of(current: DiscoveryRound, files: list[FileKnown]) -> tuple[WindowRun, ...]:
-    """One run of these files; none where there are none."""
+    """One run of these files; empty if there are no files."""
     if not files:
         return ()
     return (
@@ -53,7 +53,7 @@ def run_of(current: DiscoveryRound, files: list[FileKnown]) -> tuple[WindowRun, 
 
 
 def joined(runs: tuple[WindowRun, ...]) -> tuple[WindowRun, ...]:
-    """The runs, each joined to the one before it unless that is at least twice as large."""
+    """The runs; each is joined to the previous run unless that is at least twice as large."""
     result: list[WindowRun] = []
     for run in runs:
         result.append(run)
@@ -70,9 +70,9 @@ def joined(runs: tuple[WindowRun, ...]) -> tuple[WindowRun, ...]:
 
 
 class NameCursor(SeenStrategy):
-    """Names only grow: what comes after the last one is new.
+    """Names only grow: files after the last name are new.
 
-    All files are listed once in a while, to find late ones; in between those behind the cursor.
+    All files are listed from time to time to find late files; otherwise only those after the cursor.
     """
 
     name = "nameCursor"
@@ -83,7 +83,7 @@ class NameCursor(SeenStrategy):
     def find(
         self, current: DiscoveryRound, position: FilesPosition | None
     ) -> tuple[list[FileSplit], FilesPosition]:
-        """The files behind the cursor; when it is time, all of them."""
+        """The files after the cursor, or all files if a check is due."""
         if position is None or position.after is None or self._is_check_due(current, position):
             current.lister.forget()
             start = position or replace(NOTHING, strategy=self.name)
@@ -103,7 +103,7 @@ class NameCursor(SeenStrategy):
         return files, counted(replace(position, after=after, window=window), files)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
-        """By name; what is before the cursor and has appeared since the last look is late."""
+        """Sort by name; files before the cursor that appeared since the last full listing are late."""
         window = Window(position.window)
         sorted_out = SortedOut([], [], [])
         after = position.after
@@ -121,7 +121,7 @@ class NameCursor(SeenStrategy):
     def adopt(
         self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
     ) -> FilesPosition:
-        """The last name, and the files that appeared too lately to be told from late ones by time."""
+        """The last name, and the files too recent to be distinguished from late files by time."""
         after = max((path for path, _ in files), default=None)
         appeared_us = max((found.appeared_us for _, found in files), default=0)
         window = []
@@ -141,7 +141,7 @@ class NameCursor(SeenStrategy):
 
 
 class ModifiedCursor(SeenStrategy):
-    """Modification times grow, give or take ``allowedLateness``: only files of that window are kept."""
+    """Modification times grow, within ``allowedLateness``: only files in that window are kept."""
 
     name = "modifiedCursor"
 
@@ -153,7 +153,7 @@ class ModifiedCursor(SeenStrategy):
     def find(
         self, current: DiscoveryRound, position: FilesPosition | None
     ) -> tuple[list[FileSplit], FilesPosition]:
-        """What is in the window of time and not in that of files."""
+        """The files in the time window that are not known."""
         if position is None or position.window is not self._runs:
             current.lister.forget()
         before = position or replace(NOTHING, strategy=self.name)
@@ -167,7 +167,7 @@ class ModifiedCursor(SeenStrategy):
         return files, counted(after, files)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
-        """By time; what is older than the window and has appeared since the last look is late."""
+        """Sort by time; files older than the window that appeared since the last listing are late."""
         self._load(position)
         window = self._window
         sorted_out = SortedOut([], [], [])

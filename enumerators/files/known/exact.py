@@ -1,4 +1,4 @@
-"""``seenFiles=exact``: every file is known by a hash; with ``allowOverwrites`` every version of it too."""
+"""``seenFiles=exact``: keeps a hash of every file; with ``allowOverwrites``, also of every version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("flip27_source")
 
 
 class ExactFiles(SeenStrategy):
-    """Knows every file by its path, or by its name alone."""
+    """Identifies every file by its path, or only by its name."""
 
     name = "exact"
 
@@ -34,12 +34,12 @@ class ExactFiles(SeenStrategy):
     def find(
         self, current: DiscoveryRound, position: FilesPosition | None
     ) -> tuple[list[FileSplit], FilesPosition]:
-        """What is in no run is new."""
+        """Files that are in no run are new."""
         seen = self._seen_by(current, position)
         files: list[FileSplit] = []
         known, new = seen.hashes, dict[bytes, None]()
         name_matches, choose = current.name_matches, current.choose
-        # Most often nothing stands between a path and its hash, and there may be a million of them.
+        # Without moves and name_only, use the fast hash, because there may be a million paths.
         hash_of = current.hash_of if current.moves or current.name_only else path_hash
         for path, info in current.lister.files(recursive=current.recursive):
             if not name_matches(path.rpartition("/")[2]):
@@ -64,7 +64,7 @@ class ExactFiles(SeenStrategy):
         return files, position
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
-        """By the hashes; nothing comes late."""
+        """Sort by the hashes; no file is late."""
         seen = self._seen_by(current, position)
         sorted_out = SortedOut([], [], [])
         for path, found in current.matching():
@@ -90,7 +90,7 @@ class ExactFiles(SeenStrategy):
 
 
 class OverwrittenFiles(SeenStrategy):
-    """Knows every version of every file: one that has changed is read again."""
+    """Keeps every version of every file; a changed file is read again."""
 
     name = "exact"
     goes_by_names = False
@@ -102,12 +102,12 @@ class OverwrittenFiles(SeenStrategy):
     def find(
         self, current: DiscoveryRound, position: FilesPosition | None
     ) -> tuple[list[FileSplit], FilesPosition]:
-        """A version that is in no run is new; so is the file where its path is in none."""
+        """Versions that are in no run are new; a file is new if its path is in no run."""
         start = position or NOTHING
         if start.seen is not self._paths.runs or start.versions is not self._versions.runs:
             self._paths = SeenFiles(start.seen)
             self._versions = SeenFiles(start.versions or ())
-        # Versions were not kept before this start: files that were read are taken to be what they are now.
+        # Versions were not kept before this start, so known files are assumed to be unchanged.
         baseline = position is not None and position.versions is None
         files: list[FileSplit] = []
         paths: list[bytes] = []
@@ -136,13 +136,13 @@ class OverwrittenFiles(SeenStrategy):
         return files, replace(start, files=len(self._paths))
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
-        """By paths, as where no file may be overwritten."""
+        """Sort by paths, as without overwrites."""
         return ExactFiles().sort_out(current, position)
 
     def adopt(
         self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
     ) -> FilesPosition:
-        """The paths; their versions are taken in the round after this."""
+        """The paths; the next round records their versions."""
         return ExactFiles().adopt(current, files, position)
 
     def _next(self, position: FilesPosition, paths: list[bytes], versions: list[bytes]) -> FilesPosition:
@@ -154,7 +154,7 @@ class OverwrittenFiles(SeenStrategy):
 
 
 def version_hash(path: str, found: FileInfo) -> bytes:
-    """128 bits of what tells a version of a file from others."""
+    """A 128-bit hash of a file's version."""
     text = f"{path}\0{_version(found)}\0{found.length}"
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES).digest()
 

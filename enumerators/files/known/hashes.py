@@ -1,8 +1,7 @@
-"""Which files are known: 128-bit hashes of their paths, in immutable runs.
+"""The known files: 128-bit hashes of their paths, in immutable runs.
 
-New hashes make a new run; runs of like size are merged (a log-structured merge), so that a file
-is written a few times in all and a document names few runs. Everything here runs on the
-discovery thread.
+New hashes make a new run; runs of similar size are merged (a log-structured merge). So each hash is written
+only a few times, and a document names few runs. Everything here runs on the discovery thread.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from flip27_source.enumerators.files.known.sorted_hashes import HASH_BYTES, Sort
 from flip27_source.segment import Segment
 
 FEW = 1 << 21
-"""So many hashes are kept in a Python set, which is asked fastest; more of them sorted, in less memory."""
+"""Up to so many hashes are kept in a Python set, which is fastest; more are sorted, which saves memory."""
 
 MERGE_WIDTH = 16
-"""So many runs of one tier become one of the next."""
+"""So many runs of one tier become one run of the next tier."""
 
 
 def path_hash(path: str) -> bytes:
-    """128 bits of BLAKE2b: a million files collide with a chance of 1 in 10^26."""
+    """128 bits of BLAKE2b; for a million files, the probability of a collision is 1 in 10^26."""
     return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES).digest()
 
 
 class SeenFiles:
-    """A set of path hashes and the runs that it is stored in.
+    """A set of path hashes and the runs that store it.
 
     Attributes:
-        hashes: to be asked what is in it, a little faster than the whole.
+        hashes: the same set for look-ups, a little faster than this object.
     """
 
     def __init__(self, runs: Iterable[Segment] = (), *, few: int = FEW) -> None:
@@ -50,7 +49,7 @@ class SeenFiles:
         return len(self.hashes)
 
     def without(self, gone: Collection[bytes]) -> SeenFiles:
-        """The same without these: the runs that hold one of them are written anew, the others stay."""
+        """The set without these hashes; only the runs that contain one of them are rewritten."""
         runs = []
         for run in self.runs:
             hashes = hashes_in(run)
@@ -62,7 +61,7 @@ class SeenFiles:
         return SeenFiles(runs)
 
     def add(self, hashes: list[bytes]) -> None:
-        """Remember new files: all of them, or none where older runs cannot be fetched."""
+        """Add new files: all of them, or none if older runs cannot be fetched."""
         runs = merged((*self.runs, Segment.of("seen", b"".join(hashes))))
         self.hashes.update(hashes)
         if isinstance(self.hashes, set) and len(self.hashes) > self._few:
@@ -87,7 +86,7 @@ def hashes_in(run: Segment) -> list[bytes]:
 
 
 def merged(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
-    """The runs, with any ``MERGE_WIDTH`` youngest of one tier made into one."""
+    """The runs; the youngest ``MERGE_WIDTH`` runs of one tier are merged into one."""
     while True:
         tier = _tier(runs[-1])
         same = [run for run in runs if _tier(run) == tier]

@@ -1,4 +1,4 @@
-"""Very many hashes in little more than their own bytes: a Python set takes seven times as much."""
+"""Stores many hashes in little more than their own size; a Python set takes seven times as much."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MOST_RECENT = 1 << 18
 
 
 class SortedHashes:
-    """A set of 128-bit hashes, each once: sorted, and looked for among those that begin alike.
+    """A set of 128-bit hashes: sorted, and searched among the hashes with the same prefix.
 
-    New ones wait in a Python set until there are many of them.
+    New hashes wait in a Python set until there are many of them.
     """
 
     def __init__(self, hashes: bytes) -> None:
-        """``hashes``: one after the other, in any order."""
+        """``hashes``: the concatenated hashes, in any order."""
         self._recent: set[bytes] = set()
         self._sorted, self._starts = _arranged(hashes)
 
@@ -31,7 +31,7 @@ class SortedHashes:
         prefix = int.from_bytes(hashed[:3], "big") >> _SPARE_BITS
         find, end = self._sorted.find, self._starts[prefix + 1]
         at = find(hashed, self._starts[prefix], end)
-        while at >= 0 and at % HASH_BYTES:  # the end of one hash and the begin of the next
+        while at >= 0 and at % HASH_BYTES:  # a match across two hashes
             at = find(hashed, at + 1, end)
         return at >= 0 or hashed in self._recent
 
@@ -39,7 +39,7 @@ class SortedHashes:
         return len(self._sorted) // HASH_BYTES + len(self._recent)
 
     def update(self, hashes: Iterable[bytes]) -> None:
-        """Add hashes that are not in it."""
+        """Add hashes that are not in the set."""
         self._recent.update(hashes)
         if len(self._recent) > _MOST_RECENT:
             self._sorted, self._starts = _arranged(b"".join((self._sorted, *self._recent)))
@@ -47,7 +47,7 @@ class SortedHashes:
 
 
 def _arranged(hashes: bytes) -> tuple[bytes, array[int]]:
-    """The hashes sorted, and where those with each prefix start; the end behind them."""
+    """The sorted hashes, and the start of the hashes of each prefix, followed by the end."""
     kind = pa.binary(HASH_BYTES)
     unsorted = pa.Array.from_buffers(kind, len(hashes) // HASH_BYTES, [None, pa.py_buffer(hashes)])
     order = pc.array_sort_indices(unsorted)

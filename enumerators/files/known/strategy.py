@@ -1,4 +1,4 @@
-"""What the ways of knowing files have in common: the stored position, and what one round works with."""
+"""The base of the strategies for known files: the stored position, and the data of one round."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from flip27_source.segment import Segment
 _log = logging.getLogger("flip27_source")
 
 LATE_NAMES = 20
-"""How many names of late files are kept in the state; all of them are in the log."""
+"""The most names of late files in the state; the log has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRun:
-    """Hashes of files that a cursor still has to tell apart.
+    """Hashes of files that a cursor must still recognise.
 
     Attributes:
-        hashes: of their paths.
-        newest_us: newest modification time among them.
+        hashes: the hashes of their paths.
+        newest_us: their newest modification time.
         appeared_us: when the last of them appeared.
     """
 
@@ -40,24 +40,24 @@ class WindowRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesPosition:
-    """Where discovery stands: what is known of the files so far.
+    """The position of discovery: the files known so far.
 
     Attributes:
         seen: runs of path hashes (``seenFiles=exact``).
-        files: how many files were found.
-        newest_us: modification time of the newest file taken.
-        too_old: how many files were left out for their age.
-        partly_read: large files of which some ranges are in complete batches; only where files are cleaned.
-        strategy: the ``seenFiles`` that this position was made by.
-        versions: runs of hashes of path, size and time; None where files may not be overwritten.
-        overwritten: how many files were found changed.
-        after: path of the last file (``nameCursor``).
-        low_us: files modified before this are read or late (``modifiedCursor``).
+        files: the number of files found.
+        newest_us: the modification time of the newest file taken.
+        too_old: the number of files skipped because of their age.
+        partly_read: large files with some ranges in complete batches; used only if files are cleaned.
+        strategy: the ``seenFiles`` that made this position.
+        versions: runs of hashes of path, size and time; None if overwrites are not allowed.
+        overwritten: the number of files that were found changed.
+        after: the path of the last file (``nameCursor``).
+        low_us: files modified before this time are read or late (``modifiedCursor``).
         appeared_us: when the newest file of the last full listing appeared.
-        window: files that appeared or were modified so lately that time alone does not tell them apart.
+        window: files that appeared or were modified too recently to be distinguished by time alone.
         checked_ms: when all files were last listed (``nameCursor``).
-        late: how many files came late. late_names: the last of them.
-        moves: files were moved since the query that this position comes from began; the oldest move is first.
+        late: the number of late files. late_names: the names of the last late files.
+        moves: the moves of files since the original query started, oldest first.
     """
 
     seen: tuple[Segment, ...]
@@ -78,7 +78,7 @@ class FilesPosition:
     moves: tuple[PathRewrite, ...] = ()
 
     def moved(self, rewrite: PathRewrite) -> FilesPosition:
-        """The position once the files were moved."""
+        """The position after a move of the files."""
         return replace(
             self,
             moves=(*self.moves, rewrite),
@@ -91,19 +91,19 @@ class FilesPosition:
 NOTHING = FilesPosition(seen=(), files=0)
 
 FileKnown = tuple[str, FileInfo]
-"""A path and what was found there."""
+"""A path and the file's information."""
 
 
 @dataclass(slots=True, kw_only=True)
 class DiscoveryRound:
-    """What one round of discovery works with.
+    """The data of one round of discovery.
 
     Attributes:
-        name_only: a file is known by its name alone.
-        moves: as in the position: a file is known by where it was before them.
-        choose: a file as split; None where the options leave it out.
+        name_only: a file is identified only by its name.
+        moves: as in the position; a file is identified by its path before the moves.
+        choose: returns a file as a split; None if the options exclude it.
         on_late: fail, report or read.
-        unsettled: files that were listed and are not known for good: their directories change unseen.
+        unsettled: listed files that are not yet known; their directories must be listed again.
     """
 
     lister: Lister
@@ -117,7 +117,7 @@ class DiscoveryRound:
     unsettled: list[str] = field(default_factory=list)
 
     def matching(self, after: str | None = None) -> Iterator[FileKnown]:
-        """The files whose names match, each once, with size and time; those behind ``after`` only."""
+        """The files whose names match, each once, with size and time; only those after ``after``."""
         lister = self.lister
         listed = (
             lister.files(recursive=self.recursive)
@@ -136,15 +136,15 @@ class DiscoveryRound:
             yield path, found
 
     def known_as(self, path: str) -> str:
-        """What a file is known by: its path, as it was first found."""
+        """The identity of a file: the path at which it was first found."""
         return before_moves(path, self.moves) if self.moves else path
 
     def hash_of(self, path: str) -> bytes:
-        """The same as a hash; of the name alone where that is what counts."""
+        """The hash of a file's identity, which is only its name with ``name_only``."""
         return path_hash(path.rpartition("/")[2] if self.name_only else self.known_as(path))
 
     def taken(self, files: Iterable[FileKnown]) -> list[FileSplit]:
-        """Those that the options do not leave out."""
+        """The splits of the files that the options do not exclude."""
         chosen = [(path, self.choose(path, found)) for path, found in files]
         self.unsettled += [path for path, split in chosen if split is None]
         return [split for _, split in chosen if split is not None]
@@ -152,7 +152,7 @@ class DiscoveryRound:
 
 @dataclass(frozen=True, slots=True)
 class SortedOut:
-    """All files that there are, by what is known of them."""
+    """All existing files, sorted into new, known and late."""
 
     known: list[FileKnown]
     new: list[FileKnown]
@@ -160,33 +160,33 @@ class SortedOut:
 
 
 class SeenStrategy(ABC):
-    """A way of knowing which files are new. Used on the discovery thread only."""
+    """A strategy that finds new files. Used only on the discovery thread."""
 
     name: ClassVar[str]
     goes_by_names: ClassVar[bool] = True
-    """Whether a directory in which no name is new has no new file."""
+    """True if a directory without new names has no new file."""
 
     @abstractmethod
     def find(
         self, current: DiscoveryRound, position: FilesPosition | None
     ) -> tuple[list[FileSplit], FilesPosition]:
-        """The files that are new since ``position``, which this strategy made, and the next position."""
+        """The new files since ``position``, which this strategy made, and the next position."""
 
     @abstractmethod
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
-        """All files, by what ``position`` says of them."""
+        """All files, sorted by ``position``."""
 
     @abstractmethod
     def adopt(
         self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
     ) -> FilesPosition:
-        """The position at which just these files are known, whatever strategy found them."""
+        """The position that knows exactly these files, whatever strategy found them."""
 
 
 def switched(
     old: SeenStrategy, new: SeenStrategy, current: DiscoveryRound, position: FilesPosition
 ) -> tuple[list[FileSplit], FilesPosition]:
-    """One round by the old strategy, whose outcome the new one goes on from: nothing is lost."""
+    """One round by the old strategy; the new strategy continues from its result, so no file is lost."""
     sorted_out = old.sort_out(current, position)
     late, position = with_late(current, sorted_out.late, position)
     files = [*sorted_out.known, *sorted_out.new, *sorted_out.late]
@@ -206,7 +206,7 @@ def switched(
 
 
 def counted(position: FilesPosition, fresh: list[FileSplit]) -> FilesPosition:
-    """The position after these files were taken."""
+    """The position with the counts of these files."""
     newest = max((file.modified_us for file in fresh), default=0)
     return replace(position, files=position.files + len(fresh), newest_us=max(position.newest_us, newest))
 
@@ -214,10 +214,10 @@ def counted(position: FilesPosition, fresh: list[FileSplit]) -> FilesPosition:
 def with_late(
     current: DiscoveryRound, late: list[FileKnown], position: FilesPosition
 ) -> tuple[list[FileSplit], FilesPosition]:
-    """Late files that are read all the same, and the position with all of them told.
+    """The late files to read, and the position that reports all late files.
 
     Raises:
-        DiscoveryError: there are some, and ``onLateFile`` is fail.
+        DiscoveryError: there are late files, and ``onLateFile`` is fail.
     """
     if not late:
         return [], position

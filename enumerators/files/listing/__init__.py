@@ -1,1 +1,1 @@
-"""Listing directories: local disk, fsspec, S3 by pages, web servers. Open `walk` first. Nothing is opened."""
+"""Lists directories: local disk, fsspec, S3 by pages, web servers. Open `walk` first. No file is opened."""

@@ -1,4 +1,4 @@
-"""What can be wrong with a path or with a file that is listed, in words. Pure: no I/O."""
+"""The errors for a path or a listed file. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _CLIENT_KWARGS = (
 
 
 def has_a_user(path: str, what: str = "path") -> OptionError:
-    """The error for a path with a user name or password in it, which are not in the error."""
+    """The error for a path that contains a user name or password, without these secrets."""
     options = _CLIENT_KWARGS if is_web(path) else "options storage.username and storage.password"
     return OptionError(
         f"{what} {redacted(path)} has a user name or password in it, which would be stored with its files",
-        remedy=f"remove them from the path, and set them with {options}",
+        remedy=f"remove them from the path and set them with {options}",
     )
 
 
@@ -29,12 +29,12 @@ def not_a_directory(path: str) -> OptionError:
 
 
 def no_such_path(path: str) -> OptionError:
-    """The error for a path that is not there."""
+    """The error for a path that does not exist."""
     return OptionError(f"path {path} does not exist", remedy="create the directory, or correct the path")
 
 
 def cannot_be_listed(path: str, error: OSError) -> OptionError:
-    """The error for a local directory that the system does not list."""
+    """The error for a local directory that cannot be listed."""
     remedy = "correct the path: it must be a directory or a link to a directory"
     if isinstance(error, PermissionError):
         remedy = "give the driver's user read and execute permission on the directory"
@@ -42,7 +42,7 @@ def cannot_be_listed(path: str, error: OSError) -> OptionError:
 
 
 def unreachable(path: str, error: Exception) -> OptionError:
-    """The error for a path of which nobody can say whether it is there."""
+    """The error for a path whose existence cannot be checked."""
     return OptionError(
         f"path {path} cannot be reached: {answer_text(error)}",
         remedy="check the URL, the credentials (storage.* options) and the network",
@@ -50,7 +50,7 @@ def unreachable(path: str, error: Exception) -> OptionError:
 
 
 def not_answered(path: str, error: Exception) -> DiscoveryError:
-    """The error for a file that is listed, and that the server does not answer for."""
+    """The error for a listed file whose request fails."""
     return DiscoveryError(
         f"{path} is listed, but the request for its length failed: {answer_text(error)}",
         remedy="check the server and the credentials (storage.* options)",
@@ -58,7 +58,7 @@ def not_answered(path: str, error: Exception) -> DiscoveryError:
 
 
 def unknown_length(path: str) -> DiscoveryError:
-    """The error for a file whose length the server does not tell."""
+    """The error for a file whose length the server does not report."""
     return DiscoveryError(
         f"the server does not report the length of {path}",
         remedy="configure the server to send Content-Length for files, and not to compress files in transit",

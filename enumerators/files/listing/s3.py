@@ -1,4 +1,4 @@
-"""Listing S3: whole pages of keys, from a key on, several prefixes at once."""
+"""Lists S3: whole pages of keys, from a given key on, several prefixes at once."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from flip27_source.file_systems.paths import listed_name
 
 _THREADS = 8
 _MOST_PREFIXES = 64
-"""With more, each is likely to hold few keys, and pages of all keys take fewer requests."""
+"""With more prefixes, each probably has few keys, and listing all keys by pages takes fewer requests."""
 
 Page = Mapping[str, Any]
 
 
 class S3Lister(FsspecLister):
-    """Lists a bucket by its own calls: a page of 1,000 keys is one request, and nothing is cached."""
+    """Lists a bucket by S3's own calls: a page of 1,000 keys is one request, and nothing is cached."""
 
     page_keys = 1000
-    """More than a thousand S3 does not give."""
+    """The most keys that S3 returns in one page."""
 
     def files_after(self, path: str, *, recursive: bool) -> Iterator[FileFound]:
-        """One request where nothing comes after ``path``; with a glob, everything is listed."""
-        # Inside a partition the start would also leave out the folders that come before it.
+        """One request if no key comes after ``path``; with a glob, all keys are listed."""
+        # Inside a partition, the start key would also exclude the folders before the partition.
         if self._tests or (not recursive and "=" in path):
             return super().files_after(path, recursive=recursive)
         return self._files_of(self._root, recursive=recursive, after=listed_name(path))
@@ -59,7 +59,7 @@ class S3Lister(FsspecLister):
                 yield f"s3://{bucket}/{found_key}", _known(item)
 
     def _all_pages(self, bucket: str, prefix: str, after: str | None) -> Iterator[Page]:
-        """Every key below the prefix; what is more than a page by several prefixes at once."""
+        """Every page below the prefix; after the first page, several prefixes are listed at once."""
         first = self._page(bucket, prefix, after)
         yield first
         if not first.get("IsTruncated"):

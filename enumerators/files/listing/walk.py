@@ -1,7 +1,7 @@
-"""Listing files: local disk by scandir, everything else through fsspec.
+"""Lists files: local disk by scandir, everything else through fsspec.
 
-A lister yields paths; what else is to be known of a file is asked only for files that are new,
-for on local disk that costs ten times what the listing does.
+A lister yields paths. Further information is requested only for new files, because on local disk that costs
+ten times as much as the listing.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from flip27_source.file_systems.paths import (
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """What is to be known of a file.
+    """The information about a file.
 
     Attributes:
         length: in bytes.
         modified_us: modification time, microseconds since the epoch.
-        etag: where there is one.
-        changed_us: when the entry last changed: on local disk also by moving the file there.
+        etag: the ETag, if there is one.
+        changed_us: when the entry last changed; on local disk, moving the file there also changes it.
     """
 
     length: int
@@ -60,12 +60,12 @@ class FileInfo:
 
     @property
     def appeared_us(self) -> int:
-        """When the file came to be where it is, at the latest."""
+        """The latest time at which the file may have appeared at its path."""
         return max(self.modified_us, self.changed_us)
 
 
 FileFound = tuple[str, Callable[[], FileInfo | None]]
-"""A path, and how to learn more of it; None when it has vanished since."""
+"""A path, and a function that returns its information, or None if the file has vanished."""
 
 
 class Lister(ABC):
@@ -73,24 +73,24 @@ class Lister(ABC):
 
     @abstractmethod
     def check_root(self) -> None:
-        """Raise OptionError, with the remedy, unless the root is a readable directory."""
+        """Raise OptionError unless the root is a readable directory."""
 
     @abstractmethod
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
-        """Every file that Spark would not call hidden, in no particular order."""
+        """Every file that is not hidden by Spark's rules, in any order."""
 
     def files_after(self, path: str, *, recursive: bool) -> Iterator[FileFound]:
-        """Those whose paths come after ``path``, in the order of code points."""
+        """The files whose paths come after ``path``, in the order of code points."""
         return (found for found in self.files(recursive=recursive) if found[0] > path)
 
     def remember(self, unsettled: Collection[str]) -> None:  # noqa: B027 - most list everything anyway
-        """All that was listed since the last call is known for good, but for these paths.
+        """Record that all files listed since the last call are known, except ``unsettled``.
 
-        From now on directories may be left out of listings as long as nothing in them has changed.
+        From now on, directories may be skipped in listings while they do not change.
         """
 
     def forget(self) -> None:  # noqa: B027
-        """List everything again."""
+        """List all directories again."""
 
 
 def open_lister(
@@ -103,8 +103,8 @@ def open_lister(
     """The lister for a path, a glob or an fsspec URL.
 
     Args:
-        ignore_missing: a path that is not there has no files; otherwise it is an error.
-        may_be_emptied: the same, in object stores only: what was there may have been read and taken away.
+        ignore_missing: a missing path has no files; otherwise it is an error.
+        may_be_emptied: the same, only for object stores: all files may have been read and removed.
     """
     listers = [_open_one(one, storage_options, ignore_missing, may_be_emptied) for one in expand_paths(path)]
     return listers[0] if len(listers) == 1 else ManyLister(listers)
@@ -121,7 +121,7 @@ def _open_one(
 ) -> Lister:
     local = disk_path(checked_location(path, what="path", error_type=OptionError))
     if local is not None:
-        # A directory whose own name looks like a glob is meant as it is written.
+        # If a directory has a name that looks like a glob, the path means that directory.
         folder, pattern = (local, []) if os.path.isdir(local) else split_glob(local)
         return LocalLister(os.path.abspath(folder), pattern, ignore_missing=ignore_missing)
     if names_a_user(path):
@@ -152,7 +152,7 @@ def _is_folder(file_system: Any, root: str, path: str) -> bool:
 
 
 class ManyLister(Lister):
-    """Lists one directory after the other; a file that lies in several comes several times."""
+    """Lists one directory after the other; a file in several of them is listed several times."""
 
     def __init__(self, listers: Sequence[Lister]) -> None:
         self._listers = listers
@@ -179,7 +179,7 @@ class ManyLister(Lister):
 
 
 def is_hidden(name: str) -> bool:
-    """Whether Spark's file sources ignore a file or directory of this name."""
+    """True if Spark's file sources ignore a file or directory with this name."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
@@ -188,10 +188,10 @@ def _left_out_by(shows_hidden: bool, matches: NameTest) -> NameTest:
 
 
 class LocalLister(Lister):
-    """Local disk: one scandir for each directory that may have changed, no stat but for new files.
+    """Local disk: one scandir for each directory that may have changed, and stat only for new files.
 
-    With a ``pattern``, one glob for each level below the root, what matches all of it is listed:
-    files as they are, directories by the files in them.
+    ``pattern`` has one glob for each level below the root. Files that match all of it are listed, and so
+    are the files in directories that match all of it.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class LocalLister(Lister):
         try:
             entries = os.scandir(folder)
         except (FileNotFoundError, NotADirectoryError):
-            # A directory below that vanished while its parent was listed has no files any more.
+            # A subdirectory that vanished while its parent was listed has no files.
             if folder == self._root and not self._ignore_missing:
                 raise
             return
@@ -269,9 +269,9 @@ class LocalLister(Lister):
 
 
 def entry_info(entry: os.DirEntry[str]) -> Callable[[], FileInfo | None]:
-    """Asks the file system when called; None when the file has vanished, or is no file.
+    """A function that requests the information; None if the file has vanished or is not a regular file.
 
-    A link to nowhere may get a target yet; a pipe would keep its reader waiting for ever.
+    A link without a target may get one later; reading a pipe could wait forever.
     """
 
     def info() -> FileInfo | None:
@@ -320,7 +320,7 @@ class FsspecLister(Lister):
             raise no_such_path(self._shown)
 
     def _kind_of_root(self) -> tuple[bool, bool]:
-        """Whether the root is a file, and whether it is there at all."""
+        """Whether the root is a file, and whether it exists."""
         if self._fs.isfile(self._root) and not self._fs.isdir(self._root):
             return True, True
         return False, self._ignore_missing or self._fs.exists(self._root)
@@ -345,7 +345,7 @@ class FsspecLister(Lister):
 
     def _files_of(self, folder: str, *, recursive: bool) -> Iterator[FileFound]:
         skip = len(folder) + 1
-        # Of other file systems fsspec's find leaves out, without a word, what could not be listed.
+        # On other file systems, fsspec's find silently skips directories that cannot be listed.
         by_pages = recursive and is_object_store(self._fs)
         for info in self._fs.find(folder, detail=True).values() if by_pages else self._entries(folder):
             parts = info["name"].rstrip("/")[skip:].split("/")
@@ -369,7 +369,7 @@ class FsspecLister(Lister):
         return None if found is None else _file_info(found)
 
     def _asked(self, name: str) -> FileInfo | None:
-        """What a listing of names alone, as over HTTP, does not say; None when the file has vanished."""
+        """Request what a listing of names, as over HTTP, does not have; None if the file has vanished."""
         try:
             info = self._fs.info(name)
         except FileNotFoundError as error:
@@ -381,11 +381,11 @@ class FsspecLister(Lister):
         return _file_info(info)
 
     def _entries(self, folder: str) -> Any:
-        """What is directly in a folder."""
+        """The entries directly in a folder."""
         try:
             return self._fs.ls(folder, detail=True)
         except FileNotFoundError:
-            # A folder of an object store whose last file was taken away is gone too.
+            # In an object store, a folder disappears with its last file.
             if folder != self._root or self._ignore_missing or is_object_store(self._fs):
                 return ()
             raise
@@ -396,5 +396,5 @@ def _file_info(info: Mapping[str, Any]) -> FileInfo:
 
 
 def is_partition(name: str) -> bool:
-    """Whether a directory is one of a partitioned table (``year=2026``): its files belong to the path."""
+    """True if a directory is a partition (``year=2026``), whose files belong to the path."""
     return "=" in name

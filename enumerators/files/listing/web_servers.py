@@ -1,4 +1,4 @@
-"""Listing a web server: the links of its pages are all that it says of its files."""
+"""Lists a web server by the links of its pages, the only information about its files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NOT_OF_SERVERS = frozenset({"about", "blob", "data", "javascript", "mailto", "t
 
 
 class HttpLister(FsspecLister):
-    """Follows the links of a directory's page; size and time of a new file are asked for one by one."""
+    """Follows the links of a directory's page; requests the size and time of each new file."""
 
     def _kind_of_root(self) -> tuple[bool, bool]:
-        """What answers with a page, or with links, is a directory."""
+        """Whether the root is a file, and whether it exists; a page or links mean a directory."""
         try:
             info = self._fs.info(self._root)
         except FileNotFoundError as error:
@@ -44,7 +44,7 @@ class HttpLister(FsspecLister):
             yield {"name": name, "size": None, "type": "directory" if name.endswith("/") else "file"}
 
     def _links(self, folder: str) -> list[str]:
-        """The links of a page that lead below ``folder``, as they are written, each behind the folder."""
+        """The links of a page that lead below ``folder``, as URLs with their original spelling."""
         try:
             page = sync(self._fs.loop, _page, self._fs, folder)
         except Exception as error:
@@ -56,7 +56,7 @@ class HttpLister(FsspecLister):
 
 
 async def _page(fs: Any, url: str) -> str:
-    """A page in HTML; empty where something else is."""
+    """An HTML page; empty if the content is not HTML."""
     session = await fs.set_session()
     async with session.get(fs.encode_url(url), **fs.kwargs) as answer:
         if answer.status == HTTPStatus.NOT_FOUND:
@@ -67,9 +67,9 @@ async def _page(fs: Any, url: str) -> str:
 
 
 def links_of(page: str, *, bare: bool = True) -> Iterator[str]:
-    """The links of a page: those of its anchors, and ``bare`` ones, URLs anywhere in its text.
+    """The links of a page: those of its anchors and, with ``bare``, URLs anywhere in its text.
 
-    In one pass over the page: fsspec's own expression takes hours for some pages of a kilobyte.
+    It takes one pass over the page; fsspec's regular expression takes hours for some pages of a kilobyte.
     """
     starts = [match.end() for match in _ANCHOR.finditer(page)]
     for start, following in pairwise([*starts, len(page)]):
@@ -82,10 +82,10 @@ def links_of(page: str, *, bare: bool = True) -> Iterator[str]:
 
 
 def _joined(folder: str, link: str) -> str | None:
-    """A link behind the folder whose page has it; None where it leads elsewhere."""
+    """A link as a URL below the folder of its page; None if it leads elsewhere."""
     if _WEB.match(link):
         below = link.partition("://")[2].startswith(folder.partition("://")[2].rstrip("/") + "/")
-        return link if below else None  # perhaps by the other of http and https
+        return link if below else None  # the scheme may change between http and https
     if link.startswith("/") and len(link) > 1:
         scheme, mark, rest = folder.partition("://")
         return _joined(folder, f"{scheme}{mark}{rest.partition('/')[0]}{link}")
@@ -93,19 +93,18 @@ def _joined(folder: str, link: str) -> str | None:
 
 
 def name_of(folder: str, link: str) -> str | None:
-    """The URL of what a link leads to, which ends in a slash for a directory.
+    """The URL that a link leads to; it ends in a slash for a directory.
 
-    None where that does not lie below ``folder``, or has a query: pages link to themselves in another order.
+    None if the URL is not below ``folder``, or if it has a query, because pages link to other sort orders.
 
     Args:
-        link: a URL below the folder's as it is written, in the page's HTML, perhaps by the other of http and
-            https.
+        link: the unchanged URL in the page's HTML, below the folder's; http and https may be swapped.
     """
     path, _ = urldefrag(html.unescape(link.partition("://")[2].removeprefix(folder.partition("://")[2])))
     path = path.lstrip("/")
     below = posixpath.normpath(path)
     if "?" in path or urlsplit(path).scheme in _NOT_OF_SERVERS or below.split("/")[0] in (".", ".."):
         return None
-    # The = of partitions is written in two ways.
+    # The = of partitions has two spellings.
     below = below.replace("%3D", "=").replace("%3d", "=")
     return f"{folder}/{below}/" if path.endswith(("/", "/.", "/..")) else f"{folder}/{below}"

@@ -179,12 +179,12 @@ def test_a_column_is_read_as_each_of_its_texts_alone(
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("dd.MM.YYYY", "YYYY is not supported in a pattern; the letters that are: y M L d"),
+        ("dd.MM.YYYY", "YYYY is not supported in a pattern; supported letters: y M L d"),
         ("EEE, dd MMM yyyy", "EEE is not supported"),
         ("yyyy-MM-dd HH:mm:ss VV", "VV is not supported"),
         ("ddd", "ddd is not supported"),
-        ("yyyy-MM-dd'T", "a quote does not close"),
-        ("yyyy]", "a bracket closes that was not opened"),
+        ("yyyy-MM-dd'T", "a quote is not closed"),
+        ("yyyy]", "a closing bracket has no opening bracket"),
         ("yyyy{MM}", "{ is reserved"),
         ("", "a pattern such as dd/MM/yyyy is expected"),
     ],

@@ -91,7 +91,7 @@ def test_a_compressed_document_is_read_and_a_malformed_record_fails_with_its_pla
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress('1,"é\nb"\nx,"c\nd"\n'.encode()))
     options = {**MULTI_LINE, "mode": "FAILFAST"}
-    with pytest.raises(SplitReadError, match=r"a.csv.gz, byte 9: column id of type int32 cannot be 'x'"):
+    with pytest.raises(SplitReadError, match=r"a.csv.gz, byte 9: column id of type int32 cannot hold 'x'"):
         read_batches(DelimitedReader(), [split_of(path)], arrow_schema("id int, t string"), options)
 
 

@@ -86,7 +86,7 @@ def test_failfast_names_file_byte_column_and_value(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_bytes(b"\xef\xbb\xbf1,a,1\r\n\r\n2,b,2\r\n3x,c,3\r\n")
     paths = [tmp_path / "good.csv", tmp_path / "bad.csv"]
     with pytest.raises(
-        SplitReadError, match=r"bad\.csv, byte 19: column id of type int32 cannot be '3x': '3x,c,3'"
+        SplitReadError, match=r"bad\.csv, byte 19: column id of type int32 cannot hold '3x': '3x,c,3'"
     ):
         read_table(DelimitedReader(), paths, ROWS, {"mode": "failfast"})
     (tmp_path / "bad.csv").write_bytes(b"1,a,1\n2,b\n")
@@ -197,7 +197,7 @@ def test_rows_come_in_batches_that_suit_spark(tmp_path: Path) -> None:
 
 def test_a_null_in_a_column_that_is_not_null_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1\n\n,\n")
-    with pytest.raises(SchemaError, match=r"column a holds a null in .*/a\.csv, and the schema"):
+    with pytest.raises(SchemaError, match=r"column a is NOT NULL in the schema, but has a null in .*/a\.csv"):
         read_table(DelimitedReader(), [tmp_path / "a.csv"], "a int not null, b string")
 
 
@@ -282,7 +282,7 @@ def test_headers_are_checked_as_in_spark_where_the_schema_is_not_enforced(
         return
     with pytest.raises((PySparkException, Py4JJavaError)):
         spark.read.schema(schema).options(**options).csv(str(path)).collect()
-    with pytest.raises(SchemaError, match=r"a.csv: its columns are called .* and those of the schema n, t"):
+    with pytest.raises(SchemaError, match=r"a.csv: the header names the columns .* but the schema has n, t"):
         read_table(DelimitedReader(), [path], schema, options)
     assert read_table(DelimitedReader(), [path], schema, {"header": "true"}).num_rows == 1
 
@@ -321,7 +321,7 @@ def test_a_line_that_is_dropped_may_lack_what_is_not_null(tmp_path: Path) -> Non
 
 
 def test_a_column_for_malformed_lines_that_cannot_hold_them_is_refused() -> None:
-    with pytest.raises(SchemaError, match="column _corrupt_record is for malformed lines"):
+    with pytest.raises(SchemaError, match="the column _corrupt_record for malformed lines has the type"):
         read_batches(DelimitedReader(), [], arrow_schema("a int, _corrupt_record int"))
 
 

@@ -87,5 +87,5 @@ def test_a_null_in_a_column_that_is_not_null_is_refused(spark: SparkSession, api
 
 
 def test_the_column_for_malformed_records_has_to_be_a_string(spark: SparkSession, api: HttpApi) -> None:
-    with pytest.raises(SchemaError, match="_corrupt_record for malformed records is int64"):
+    with pytest.raises(SchemaError, match="_corrupt_record for malformed records has the type int64"):
         table(api, [], "id long, _corrupt_record long")

@@ -183,7 +183,7 @@ def test_not_null_columns_are_declared_so_in_the_batches(tmp_path: Path) -> None
 
 def test_the_column_for_malformed_lines_must_be_a_string_that_can_be_null(tmp_path: Path) -> None:
     path = write(tmp_path, b"{}")
-    with pytest.raises(SchemaError, match="for malformed lines is int32"):
+    with pytest.raises(SchemaError, match="for malformed lines has the type int32"):
         read_table(JsonLinesReader(), [path], pa.schema([("_corrupt_record", pa.int32())]))
 
 
