@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.schemas.ddl import parse_columns
 
 
 def split_of(path: Path, start: int = 0, end: int | None = None) -> FileSplit:
@@ -26,8 +27,7 @@ def split_of(path: Path, start: int = 0, end: int | None = None) -> FileSplit:
 
 def arrow_schema(schema: StructType | str) -> pa.Schema:
     """The schema that a reader is told for a Spark schema."""
-    parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    return to_arrow_schema(parsed, timezone="UTC")
+    return parse_columns(schema) if isinstance(schema, str) else to_arrow_schema(schema, timezone="UTC")
 
 
 def read_batches(
