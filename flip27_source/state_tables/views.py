@@ -1,4 +1,4 @@
-"""The views of stored state: their names, columns and rows, declared once.
+"""The views of stored state: their names, columns and rows.
 
 ``format("flip27_state")``, its documentation and its tests read this table. Needs no pyspark.
 """
@@ -21,12 +21,12 @@ _TIME = pa.timestamp("us", "UTC")
 _TEXTS = pa.map_(pa.string(), pa.string())
 
 SPARK_NAMES = {_LONG: "long", _STRING: "string", _TIME: "timestamp", _TEXTS: "map<string,string>"}
-"""What Spark calls the types of columns."""
+"""Spark's names of the column types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its name, its type, and what it says; nullable where that may be unknown."""
+    """One column: its name, type and meaning; nullable if the value may be unknown."""
 
     name: str
     type: pa.DataType
@@ -61,11 +61,11 @@ _LINEAGE = _key(
     "lineage", _STRING, "the lineage: its directory; `inline-<n>` for state in Spark's offset log"
 )
 _CHECKPOINT = _key("checkpoint_id", _LONG, "the checkpoint, from 1")
-_BATCH = _column("batch_id", _LONG, "Spark's number of its batch; known where Spark's checkpoint was given")
+_BATCH = _column("batch_id", _LONG, "Spark's batch id; null unless Spark's checkpoint was given")
 _SPLIT_ID = _key(
-    "split_id", _STRING, "the split's id; its JSON where the id is computed by a class that is not of files"
+    "split_id", _STRING, "the split's id; its JSON if a class other than that of files computes the id"
 )
-_SPLIT = _key("split", _STRING, "the split, JSON")
+_SPLIT = _key("split", _STRING, "the split as JSON")
 
 _CHECKPOINTS = View(
     name="checkpoints",
@@ -78,43 +78,47 @@ _CHECKPOINTS = View(
         _key(
             "status",
             _STRING,
-            "`complete`: a later checkpoint follows, or Spark's commit log holds its batch; `pending`: the "
-            "batch is not known to be complete; `orphan`: the query went back and left it",
+            "`complete`: a later checkpoint follows, or Spark's commit log has its batch; `pending`: the "
+            "batch is not known to be complete; `orphan`: the query restarted from an earlier checkpoint",
         ),
-        _key("created_at", _TIME, "when it was made"),
+        _key("created_at", _TIME, "when it was created"),
         _key("kind", _STRING, "`checkpoint` or `savepoint`"),
-        _key("splits", _LONG, "splits that its batch reads"),
-        _key("files", _LONG, "files among them; ranges of a file count once, with the first"),
-        _key("subtasks", _LONG, "tasks that they are packed into"),
-        _key("live", _LONG, "splits that go on after it"),
-        _key("waiting", _LONG, "splits that a limit has put off to a later batch"),
-        _key("finished", _LONG, "splits finished since the source began, those of its batch included"),
+        _key("splits", _LONG, "splits in its batch"),
+        _key("files", _LONG, "files among them; a file in ranges counts once, with its first range"),
+        _key("subtasks", _LONG, "tasks of its batch"),
+        _key("live", _LONG, "splits that continue after it"),
+        _key("waiting", _LONG, "splits that a limit has deferred to a later batch"),
+        _key("finished", _LONG, "splits finished since the source began, including its batch"),
         _key("quarantined", _LONG, "splits set aside before it"),
-        _key("ignored", _LONG, "splits left out before it because they cannot be read, by an option"),
-        _key("data_losses", _LONG, "how often data was gone before it was read, since the source began"),
-        _key("actions", _LONG, "side effects that are still to be done"),
+        _key("ignored", _LONG, "unreadable splits left out before it because of an option"),
+        _key("data_losses", _LONG, "number of losses of data before it was read, since the source began"),
+        _key("actions", _LONG, "pending side effects"),
         _key("report_demand", _STRING, "whether its tasks report: `none`, `wanted` or `required`"),
-        _key("state", _STRING, "the enumerator's state, JSON; bulk state as names of segments"),
+        _key("state", _STRING, "the enumerator's state as JSON; bulk state as names of segments"),
         _key("state_version", _LONG, "the version of that state"),
         _key("library", _STRING, "the version of flip27-source that wrote it"),
-        _key("document_bytes", _LONG, "size of its document"),
-        _key(
-            "segment_bytes", _LONG, "size of the segments beside the document, shared with other checkpoints"
-        ),
-        _key("digest", _STRING, "what its content is named by"),
+        _key("document_bytes", _LONG, "size of its document in bytes"),
+        _key("segment_bytes", _LONG, "size of its segments in bytes; other checkpoints may share them"),
+        _key("digest", _STRING, "the digest of its content, part of its name"),
         _column(
-            "parent", _STRING, "the checkpoint before it, `<id>-<digest>`; none for the first, or inline"
+            "parent",
+            _STRING,
+            "the previous checkpoint, `<id>-<digest>`; null for the first, and for inline state",
         ),
         _column(
-            "edits", _STRING, "the edits that it has applied: who, what, why and what came of each; JSON list"
+            "edits",
+            _STRING,
+            "the edits applied by it: who, what, why and the outcome of each, as a JSON list",
         ),
-        _column("restored_from", _STRING, "the savepoint that the source was started from with it"),
+        _column(
+            "restored_from", _STRING, "the savepoint from which the source was started with this checkpoint"
+        ),
     ),
 )
 
 _SPLITS = View(
     name="splits",
-    doc="One row for each split that a retained checkpoint has planned, or that is under way or set aside.",
+    doc="One row for each split that a retained checkpoint has planned, or that waits, is live or set aside.",
     rows=split_rows,
     columns=(
         _LINEAGE,
@@ -122,37 +126,41 @@ _SPLITS = View(
         _key(
             "status",
             _STRING,
-            "`waiting`: put off by a limit; `planned`: in the newest batch, which is not known to be "
-            "complete; `finished`; `live`: read in parts, goes on at `position`; `returned`: given back by "
-            "the reader, not read; `quarantined`: set aside; `ignored`: it cannot be read, and an option "
-            "leaves such splits out (of older checkpoints than those retained, the last 20)",
+            "`waiting`: deferred by a limit; `planned`: in the newest batch, which is not known to be "
+            "complete; `finished`; `live`: read in parts, continues at `position`; `returned`: given back by "
+            "the reader, not read; `quarantined`: set aside; `ignored`: unreadable, and left out because of "
+            "an option (of checkpoints older than the retained ones, the last 20)",
         ),
         _SPLIT,
-        _column("position", _STRING, "live splits: the split as it stands, JSON"),
-        _column("first_checkpoint", _LONG, "first retained checkpoint whose batch had it"),
-        _column("last_checkpoint", _LONG, "last one"),
-        _column("subtask", _LONG, "the task that had it last, or that it waits for"),
-        _key("attempts", _LONG, "how many failures to read it are on record"),
-        _column("error", _STRING, "how reading it failed last"),
-        _column("rows", _LONG, "rows read in these batches, where its tasks reported and read nothing else"),
-        _column("bytes", _LONG, "the same in bytes of Arrow data"),
+        _column("position", _STRING, "live splits: the split at its current position, as JSON"),
+        _column("first_checkpoint", _LONG, "the first retained checkpoint whose batch had it"),
+        _column("last_checkpoint", _LONG, "the last one"),
+        _column("subtask", _LONG, "the task that had it last, or for which it waits"),
+        _key("attempts", _LONG, "number of recorded failures to read it"),
+        _column("error", _STRING, "the last error of reading it"),
+        _column(
+            "rows",
+            _LONG,
+            "rows read in these batches; null unless its tasks reported and read only this split",
+        ),
+        _column("bytes", _LONG, "bytes of Arrow data read, under the same condition"),
     ),
 )
 
 _FILES = View(
     name="files",
-    doc="One row for each batch that had a file, or a range of one; and for each file that waits.",
+    doc="One row for each file, or range of a file, in a batch, and one for each waiting file.",
     rows=file_rows,
     columns=(
         _LINEAGE,
         _key("path", _STRING, "the file"),
-        _column("checkpoint_id", _LONG, "the checkpoint whose batch had it; none while it waits"),
+        _column("checkpoint_id", _LONG, "the checkpoint whose batch had it; null while it waits"),
         _BATCH,
-        _column("planned_at", _TIME, "when that checkpoint was made"),
+        _column("planned_at", _TIME, "when that checkpoint was created"),
         _key("status", _STRING, "as in `splits`, for this batch"),
         _column("subtask", _LONG, "the task that had it"),
         _column("start", _LONG, "first byte of the range; 0 for a whole file"),
-        _column("end", _LONG, "first byte after the range; none for the end of the file"),
+        _column("end", _LONG, "first byte after the range; null for the end of the file"),
         _column("length", _LONG, "size of the whole file in bytes"),
         _column("modified_at", _TIME, "modification time of the file"),
         _SPLIT_ID,
@@ -161,70 +169,70 @@ _FILES = View(
 
 _QUARANTINE = View(
     name="quarantine",
-    doc="One row for each split that cannot be read and was set aside: none of its rows were delivered.",
+    doc="One row for each unreadable split that was set aside; none of its rows were delivered.",
     rows=quarantine_rows,
     columns=(
         _LINEAGE,
         _SPLIT_ID,
-        _column("path", _STRING, "the file, where it is one"),
+        _column("path", _STRING, "the file, if the split is one"),
         _SPLIT,
-        _key("checkpoint_id", _LONG, "the checkpoint whose batch it was to be read in"),
+        _key("checkpoint_id", _LONG, "the checkpoint whose batch had it"),
         _BATCH,
-        _key("attempts", _LONG, "how often reading it was tried"),
-        _key("error", _STRING, "how it failed last"),
+        _key("attempts", _LONG, "number of attempts to read it"),
+        _key("error", _STRING, "the last error"),
     ),
 )
 
 _REPORTS = View(
     name="reports",
-    doc="One row for each task that has reported; set `taskReports=always` for those of every source.",
+    doc="One row for each task that has reported. With `taskReports=always`, all tasks report.",
     rows=report_rows,
     columns=(
         _LINEAGE,
         _CHECKPOINT,
         _BATCH,
         _key("subtask", _LONG, "the task, from 0"),
-        _key("attempt", _LONG, "Spark's number of the attempt that counts, from 0"),
+        _key("attempt", _LONG, "Spark's number of the accepted attempt, from 0"),
         _key("host", _STRING, "where it ran"),
-        _key("rows", _LONG, "rows given to Spark"),
+        _key("rows", _LONG, "rows delivered to Spark"),
         _key("bytes", _LONG, "their size as Arrow data; 0 for readers of tuples"),
         _key("splits", _LONG, "splits read"),
         _key("duration_ms", _LONG, "how long the attempt took"),
-        _column("max_event_time", _TIME, "largest value of `eventTimeColumn`; as UTC where it has no zone"),
+        _column("max_event_time", _TIME, "largest value of `eventTimeColumn`; read as UTC if it has no zone"),
         _key("events", _LONG, "events that the reader sent to the enumerator"),
-        _key("results", _STRING, "what became of splits that did not simply finish, JSON"),
+        _key("results", _STRING, "the results of splits that did not simply finish, as JSON"),
     ),
 )
 
 _ACTIONS = View(
     name="actions",
-    doc="One row for each side effect (archive, delete, acknowledge) that the newest checkpoint has to do.",
+    doc="One row for each pending side effect (archive, delete, acknowledge) of the newest checkpoint.",
     rows=action_rows,
     columns=(
         _LINEAGE,
         _key("checkpoint_id", _LONG, "the newest checkpoint"),
         _key("due_checkpoint", _LONG, "the checkpoint after whose completion it is due"),
-        _key("action", _STRING, "what is to be done, JSON"),
-        _key("attempts", _LONG, "how often it has failed"),
-        _column("error", _STRING, "how it failed last"),
+        _key("action", _STRING, "the action as JSON"),
+        _key("attempts", _LONG, "number of failures"),
+        _column("error", _STRING, "the last error"),
     ),
 )
 
 _LOSSES = View(
     name="losses",
-    doc="One row for each time that data was gone before it was read, with `onDataLoss=report`; the last 20.",
+    doc="One row for each of the last 20 losses of data before it was read, with `onDataLoss=report`.",
     rows=loss_rows,
     columns=(
         _LINEAGE,
-        _key("checkpoint_id", _LONG, "the checkpoint whose batch goes on behind the loss"),
-        _column("split_id", _STRING, "the split that has lost data, where it was a single one"),
-        _key("what", _STRING, "what is gone"),
+        _key("checkpoint_id", _LONG, "the checkpoint whose batch continues after the loss"),
+        _column("split_id", _STRING, "the split that lost data, if it was a single one"),
+        _key("what", _STRING, "what was lost"),
     ),
 )
 
 _SOURCE = View(
     name="source",
-    doc="One row for each lineage: what it belongs to, who drives it, how far it has come.",
+    doc="One row for each lineage: its source, its driver and its newest checkpoint.",
     rows=source_rows,
     columns=(
         _LINEAGE,
@@ -233,13 +241,13 @@ _SOURCE = View(
         _key("reader", _STRING, "its reader"),
         _key("state_version", _LONG, "version of the enumerator's state"),
         _key("split_version", _LONG, "version of its splits"),
-        _key("library", _STRING, "the version of flip27-source that began it"),
-        _key("start_options", _TEXTS, "options that only mattered at the first start"),
-        _key("checkpoints", _LONG, "checkpoints that are retained"),
+        _key("library", _STRING, "the version of flip27-source that created it"),
+        _key("start_options", _TEXTS, "options that took effect only at the first start"),
+        _key("checkpoints", _LONG, "number of retained checkpoints"),
         _column("newest_checkpoint", _LONG, "the newest of them"),
-        _column("epoch", _LONG, "how many drivers have driven it so far"),
-        _column("driver_host", _STRING, "where the last of them runs, or ran"),
-        _column("driver_process", _LONG, "its process"),
+        _column("epoch", _LONG, "number of drivers so far"),
+        _column("driver_host", _STRING, "host of the last driver"),
+        _column("driver_process", _LONG, "its process id"),
         _column("driver_started_at", _TIME, "when it took over"),
     ),
 )
