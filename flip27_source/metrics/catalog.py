@@ -1,6 +1,6 @@
-"""The catalog of metrics: every name that is exported, with its kind, unit, labels and meaning.
+"""The catalog of metrics: every exported name with its kind, unit, labels and meaning.
 
-Names, labels and meanings are a contract: dashboards and alerts are built on them.
+Names, labels and meanings are a contract: dashboards and alerts depend on them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """A gauge goes up and down; a counter only up, until its query is begun anew."""
+    """A gauge goes up and down; a counter only goes up, and starts at 0 for a new query."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -21,9 +21,9 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: in Prometheus a counter is exposed with ``_total`` behind it.
-        unit: UCUM, as in OpenTelemetry: ``s``, ``By``, or what is counted in braces.
-        labels: of each sample, in this order.
+        name: the exported name; Prometheus appends ``_total`` to that of a counter.
+        unit: UCUM, as in OpenTelemetry: ``s``, ``By``, or the counted thing in braces.
+        labels: names of the labels of each sample, in order.
         doc: one sentence.
     """
 
@@ -48,56 +48,59 @@ def _of_source(name: str, unit: str, doc: str, *labels: str, kind: Kind = Kind.G
 
 QUERY_ACTIVE = _of_query("flip27_query_active", "1", "1 while the query runs, 0 after its end.")
 QUERY_FAILED = _of_query("flip27_query_failed", "1", "1 when the query has ended with an error.")
-BATCH_ID = _of_query("flip27_batch_id", "1", "Number of the newest batch that is done.")
-BATCH_DURATION = _of_query("flip27_batch_duration_seconds", "s", "How long the newest batch took.")
+BATCH_ID = _of_query("flip27_batch_id", "1", "Id of the newest finished batch.")
+BATCH_DURATION = _of_query("flip27_batch_duration_seconds", "s", "Duration of the newest batch.")
 BATCH_PHASE = _of_query(
-    "flip27_batch_phase_seconds", "s", "How long a part of the newest batch took, by Spark's name.", "phase"
+    "flip27_batch_phase_seconds",
+    "s",
+    "Duration of a phase of the newest batch, by Spark's name of the phase.",
+    "phase",
 )
 CHECKPOINT_ID = _of_source("flip27_checkpoint_id", "1", "The newest checkpoint.")
 LAG = _of_source("flip27_lag_seconds", "s", "Time since the newest checkpoint was triggered.")
 EVENT_TIME_LAG = _of_source(
-    "flip27_event_time_lag_seconds", "s", "Time since the largest event time that tasks have reported."
+    "flip27_event_time_lag_seconds", "s", "Time since the largest event time reported by tasks."
 )
-BACKLOG = _of_source("flip27_backlog_splits", "{split}", "Splits that are found and in no batch yet.")
+BACKLOG = _of_source("flip27_backlog_splits", "{split}", "Splits found and not yet in a batch.")
 BACKLOG_ROWS = _of_source(
-    "flip27_backlog_rows", "{row}", "Rows that are found and in no batch yet, where the source tells them."
+    "flip27_backlog_rows", "{row}", "Rows found and not yet in a batch, if the source reports them."
 )
 BACKLOG_BYTES = _of_source(
-    "flip27_backlog_bytes", "By", "Bytes that are found and in no batch yet, where the source tells them."
+    "flip27_backlog_bytes", "By", "Bytes found and not yet in a batch, if the source reports them."
 )
 BACKLOG_AGE = _of_source(
-    "flip27_backlog_seconds", "s", "Time since the event time of the oldest record that waits."
+    "flip27_backlog_seconds", "s", "Time since the event time of the oldest waiting record."
 )
-SPLITS = _of_source("flip27_splits", "{split}", "Splits by where they are.", "status")
-LATE_FILES = _of_source("flip27_late_files", "{file}", "Files that came late, since the source began.")
+SPLITS = _of_source("flip27_splits", "{split}", "Splits by status.", "status")
+LATE_FILES = _of_source("flip27_late_files", "{file}", "Late files since the source began.")
 TOO_OLD_FILES = _of_source(
-    "flip27_too_old_files", "{file}", "Files left out as too old, since the source began."
+    "flip27_too_old_files", "{file}", "Files left out as too old since the source began."
 )
 OVERWRITTEN_FILES = _of_source(
-    "flip27_overwritten_files", "{file}", "Files that were overwritten, since the source began."
+    "flip27_overwritten_files", "{file}", "Overwritten files since the source began."
 )
 SLOWEST_SUBTASK = _of_source(
-    "flip27_slowest_subtask_seconds", "s", "The slowest task of the newest batch whose tasks reported."
+    "flip27_slowest_subtask_seconds",
+    "s",
+    "Duration of the slowest task of the newest batch whose tasks reported.",
 )
 RETRIED_SUBTASKS = _of_source(
-    "flip27_retried_subtasks", "{subtask}", "Tasks of the newest batch with reports that needed a retry."
+    "flip27_retried_subtasks", "{subtask}", "Retried tasks of the newest batch whose tasks reported."
 )
-ACTIONS_GIVEN_UP = _of_source(
-    "flip27_actions_given_up", "{action}", "Side effects after a batch that have failed for good."
-)
+ACTIONS_GIVEN_UP = _of_source("flip27_actions_given_up", "{action}", "Side effects that failed permanently.")
 DATA_LOSSES = _of_source(
-    "flip27_data_losses", "{loss}", "How often data was gone before it was read, since the source began."
+    "flip27_data_losses", "{loss}", "Losses of data before it was read, since the source began."
 )
 ENUMERATOR_GAUGE = _of_source(
-    "flip27_enumerator_gauge", "1", "What the enumerator publishes of its own, by its name.", "name"
+    "flip27_enumerator_gauge", "1", "A gauge of the enumerator, by its name.", "name"
 )
 CHECKPOINTS = _of_source("flip27_checkpoints", "{checkpoint}", "Checkpoints taken.", kind=Kind.COUNTER)
-ROWS = _of_source("flip27_rows", "{row}", "Rows that Spark has read.", kind=Kind.COUNTER)
-FILES = _of_source("flip27_files", "{file}", "Files that were put into batches.", kind=Kind.COUNTER)
+ROWS = _of_source("flip27_rows", "{row}", "Rows read by Spark.", kind=Kind.COUNTER)
+FILES = _of_source("flip27_files", "{file}", "Files put into batches.", kind=Kind.COUNTER)
 BYTES = _of_source(
     "flip27_bytes",
     "By",
-    "Known size of the splits that were put into batches.",
+    "Known size of the splits put into batches.",
     kind=Kind.COUNTER,
 )
 
@@ -128,4 +131,4 @@ CATALOG: tuple[Metric, ...] = (
     FILES,
     BYTES,
 )
-"""All metrics, in the order in which they are shown."""
+"""All metrics in display order."""

@@ -32,21 +32,21 @@ VIEW: Option[View] = Option(
     parse=_view,
     default=VIEWS[DEFAULT_VIEW],
     default_text=f"`{DEFAULT_VIEW}`",
-    doc="Which table: " + ", ".join(f"`{name}`" for name in VIEWS) + ".",
+    doc="The table to read: " + ", ".join(f"`{name}`" for name in VIEWS) + ".",
 )
 LINEAGE: Option[str | None] = Option(
     name="lineage",
     parse=optional(text),
     default=None,
-    default_text="all; of a query's checkpoint those that it names",
-    doc="Name of the lineage to read, where there are several.",
+    default_text="all; for a query's checkpoint, those named in it",
+    doc="Name of the lineage to read, if there are several.",
 )
 STATE_LOCATION: Option[str | None] = Option(
     name="stateLocation",
     parse=optional(text),
     default=None,
-    default_text="looked for in the query's checkpoint",
-    doc="Where the state is, when load(path) names a query's checkpoint that does not hold it.",
+    default_text="searched in the query's checkpoint",
+    doc="Location of the state, if load(path) names a query's checkpoint that does not contain it.",
 )
 
 STATE_OPTIONS: tuple[Option[Any], ...] = (PATH, VIEW, LINEAGE, STATE_LOCATION)
@@ -64,14 +64,14 @@ class StateOptions:
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> StateOptions:
-        """Check and take apart what the user gave.
+        """Check and parse the given options.
 
         Raises:
-            OptionError: an option is unknown, missing or malformed.
+            OptionError: an option is unknown, missing or invalid.
         """
         options = Options.parse(raw, STATE_OPTIONS)
         return cls(
-            location=options.require(PATH, why="there is nothing to read the state of"),
+            location=options.require(PATH, why="it locates the state"),
             view=options[VIEW],
             lineage=options[LINEAGE],
             state_location=options[STATE_LOCATION],

@@ -1,7 +1,7 @@
-"""Values side by side: what differs between a value and what came back of it, and what has no form in JSON.
+"""Compares a value with its restored form, and finds values that JSON cannot represent.
 
-All sorts of values that msgspec stores are walked through; every finding names its place, ``$`` being the
-whole value. Pure.
+Walks through all kinds of values that msgspec stores. Every finding names its place; ``$`` is the whole
+value. Pure.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import msgspec
 from ..segment import Segment
 
 DEEPEST = 100
-"""Values nested deeper than this are refused: a restart may have less of the stack left to decode them."""
+"""Deeper nesting is refused: after a restart, less of the stack may be left to decode the value."""
 
 SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def difference(given: Any, back: Any) -> str | None:
-    """What a value has lost on its way through JSON, with the place; None where it came back equal."""
+    """The first difference between a value and its restored form, with its place; None if they are equal."""
     return _difference(given, back, "$", 0)
 
 
 def non_finite(value: Any) -> str | None:
-    """Where NaN or infinity is in a value, and which of them; None where neither is."""
+    """The first NaN or infinity in a value, with its place; None if there is none."""
     found = (
         f"{at} is {item}"
         for at, item in _all_in(value, "$", 0)
@@ -59,7 +59,7 @@ def _difference(given: Any, back: Any, at: str, depth: int) -> str | None:
 
 
 def _sequence_difference(given: Any, back: Any, at: str, depth: int) -> str | None:
-    # A named tuple comes back as one where the declared type is one.
+    # A named tuple is restored as one if the declared type is one.
     kind = type(back) if hasattr(back, "_fields") else list if isinstance(back, list) else tuple
     if not isinstance(given, kind) or len(given) != len(back):
         return _changed(given, back, at)
