@@ -140,7 +140,7 @@ def check_row(row: Row, schema: pa.Schema) -> None:
             raise Disagreement(f"row {shown(row)} has null in column {column.name!r}, which is NOT NULL")
         if isinstance(value, float) and pa.types.is_integer(column.type):
             raise Disagreement(
-                f"{shown(value)} does not fit column {column.name!r} of type {column.type}: it would be truncated"
+                f"{shown(value)} does not fit column {column.name!r} of type {column.type}: it is truncated"
             )
         try:
             pa.array([value], column.type)
