@@ -346,7 +346,7 @@ def error_text(error: Exception, url: str) -> str:
 
 
 def can_rename(file_system: Any) -> bool:
-    """Whether the ``mv`` of a file system is a rename of its own.
+    """Whether a file system defines its own ``mv``, which renames.
 
     Otherwise fsspec reads a name that contains ``*``, ``?`` or ``[`` as a pattern, and moves every file that
     matches.

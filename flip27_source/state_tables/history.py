@@ -176,7 +176,7 @@ class History:
         try:
             data = self._required_store.read(file)
         except MissingStateError:
-            return None  # cleaned up meanwhile
+            return None  # cleaned up in the meantime
         return decode_stored_report(file, data)
 
     @cached_property
@@ -198,7 +198,7 @@ class History:
         try:
             record = decode_json(self._required_store.read(file), FailureRecord)
         except MissingStateError:
-            return count, None  # cleaned up meanwhile
+            return count, None  # cleaned up in the meantime
         except msgspec.MsgspecError as error:
             raise _unreadable(file, error) from error
         return count, record.error

@@ -72,7 +72,7 @@ def _dict_difference(given: Any, back: dict[Any, Any], at: str, depth: int) -> s
     keys = {key: key for key in back}
     for key, value in given.items():
         if key not in keys:
-            return f"{at} has the key {key!r:.100}, which does not come back"
+            return f"{at} has the key {key!r:.100}, which is not restored"
         problem = _difference(key, keys[key], f"{at}, a key", depth + 1)
         problem = problem or _difference(value, back[key], f"{at}[{key!r:.100}]", depth + 1)
         if problem is not None:
@@ -87,7 +87,7 @@ def _set_difference(given: Any, back: set[Any] | frozenset[Any], at: str, depth:
     items = {item: item for item in back}
     for item in given:
         if item not in items:
-            return f"{at} has {item!r:.100}, which does not come back"
+            return f"{at} has {item!r:.100}, which is not restored"
         problem = _difference(item, items[item], f"{at}, an item", depth + 1)
         if problem is not None:
             return problem
@@ -107,7 +107,8 @@ def _first(problems: Iterable[str | None]) -> str | None:
 
 def _same(given: Any, back: Any) -> bool:
     if isinstance(back, dt.datetime | dt.time):
-        # The offset is kept, the name of the zone is not; a time that comes twice equals nothing else.
+        # The offset is kept, the name of the zone is not. An ambiguous time (fold) never equals a time in
+        # another zone, so both parts are compared.
         plain = given.replace(tzinfo=None, fold=0) == back.replace(tzinfo=None, fold=0)
         return bool(plain and given.utcoffset() == back.utcoffset())
     return bool(given == back)
@@ -117,12 +118,12 @@ def _changed(given: Any, back: Any, at: str) -> str:
     kinds = type(given).__name__, type(back).__name__
     mine, theirs = shown(given), shown(back)
     if kinds[0] != kinds[1]:
-        return f"{at} is {mine}, a {kinds[0]}, and comes back as {theirs}, a {kinds[1]}"
-    return f"{at} is {mine} and comes back as {theirs}"
+        return f"{at} is {mine}, a {kinds[0]}, and would be restored as {theirs}, a {kinds[1]}"
+    return f"{at} is {mine} and would be restored as {theirs}"
 
 
 def unstorable(value: Any) -> str | None:
-    """The innermost value inside that has no form in JSON, with its place; None where there is none."""
+    """The innermost value that JSON cannot represent, with its place; None if there is none."""
     try:
         inside = list(_all_in(value, "$", 0))
     except RecursionError as error:
@@ -133,18 +134,18 @@ def unstorable(value: Any) -> str | None:
         if isinstance(item, dict):
             wrong = [key for key in item if not isinstance(key, str)]
             if wrong:
-                return f"{at} has the key {shown(wrong[0])}, and keys in JSON are texts"
+                return f"{at} has the key {shown(wrong[0])}, but keys in JSON are texts"
         if isinstance(item, Segment) or next(iter(_items(item, at)), None) is not None:
             continue
         try:
             msgspec.json.encode(item)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the value cannot be stored
+        except Exception as error:  # noqa: BLE001 - any error means that the value cannot be stored
             return f"{at} is {shown(item)}: {error}"
     return None
 
 
 def _all_in(value: Any, at: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """All values inside a value, with their places, the innermost first."""
+    """All values inside a value, with their places, innermost first."""
     if depth > DEEPEST:
         raise RecursionError(f"it is nested deeper than {DEEPEST} levels")
     for place, item in _items(value, at):
@@ -176,5 +177,5 @@ def _field_names(value: Any) -> tuple[str, ...] | None:
 def shown(value: Any) -> str:
     try:
         return f"{value!r:.200}"
-    except Exception as error:  # noqa: BLE001 - the message is about something else
+    except Exception as error:  # noqa: BLE001 - the message is not about this error
         return f"a {type(value).__name__} whose repr fails with {type(error).__name__}"

@@ -204,9 +204,9 @@ class _Course:
         return Reached.PLANNED
 
     def _until(self, outcome: Callable[[], T | None], writer: ChildProcess, query: ChildProcess) -> T:
-        """Wait for an outcome that is not None, and meanwhile check both processes."""
+        """Wait for an outcome that is not None, and check both processes while waiting."""
         while True:
-            # The outcome is evaluated first, so that a process that fails meanwhile is still noticed below.
+            # The outcome comes first, so the check below also finds a process that has failed since.
             found = outcome()
             for name, process in (("writer", writer), ("query", query)):
                 if process.popen.poll():
