@@ -357,9 +357,9 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def bound_split(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
         """Bound a split for this batch (for unbounded splits); None if there is nothing to read now.
 
-        Called at every checkpoint for every live split, with its share of the batch's limits; and again for
-        the same split if it has used up its share and other splits have not, or if it returned None and its
-        smallest step may exceed its share. It must have no side effects: the last result counts. The
+        Called at every checkpoint for every live split, with its share of the batch's limits. Called again if
+        the split has used up its share and others have not, or if it returned None and its smallest step may
+        exceed its share. It must have no side effects: the last result counts. The
         default reads the whole split.
         """
         return BoundedRange(read=split, rest=None)

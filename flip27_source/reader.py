@@ -123,10 +123,10 @@ class SourceReaderContext:
     def send_event_to_coordinator(self, event: SourceEvent) -> None:
         """Send an event to the enumerator (FLIP-27 sendSourceEventToCoordinator).
 
-        The event is stored in this subtask's report and reaches the enumerator's ``handle_source_event``
-        exactly once, when the batch is complete, in order and after the events of subtasks with smaller
-        numbers (FLINK-28639). Only for enumerators that define ``handle_source_event``. In a batch read
-        events are not delivered.
+        The event is stored in this subtask's report. When the batch is complete, it reaches the enumerator's
+        ``handle_source_event`` exactly once. Events arrive in the order of subtasks, and in the order in
+        which a subtask sent them (FLINK-28639). The enumerator must define ``handle_source_event``. In a
+        batch read events are not delivered.
         """
         self.event_sender(event)
 
@@ -215,8 +215,8 @@ class YieldsProgress:
     last Progress are an error, because no position covers them.
 
     If a batch is repeated (a retried task, a restart after a crash), ``read`` is called with the same
-    split again, must yield the same rows, and is stopped at the position where the first attempt ended.
-    So positions must be reproducible: tokens that the server generates for every request are not.
+    split again and must yield the same rows. It is stopped at the position where the first attempt ended.
+    Positions must therefore be reproducible: tokens that the server generates for every request are not.
     """
 
 
