@@ -47,37 +47,38 @@ def _of_source(name: str, unit: str, doc: str, *labels: str, kind: Kind = Kind.G
 
 
 QUERY_ACTIVE = _of_query("flip27_query_active", "1", "1 while the query runs, 0 after its end.")
-QUERY_FAILED = _of_query("flip27_query_failed", "1", "1 when the query has ended with an error.")
-BATCH_ID = _of_query("flip27_batch_id", "1", "Id of the newest finished batch.")
+QUERY_FAILED = _of_query("flip27_query_failed", "1", "1 if the query has ended with an error.")
+BATCH_ID = _of_query("flip27_batch_id", "1", "Number of the newest completed batch.")
 BATCH_DURATION = _of_query("flip27_batch_duration_seconds", "s", "Duration of the newest batch.")
 BATCH_PHASE = _of_query(
-    "flip27_batch_phase_seconds",
-    "s",
-    "Duration of a phase of the newest batch, by Spark's name of the phase.",
-    "phase",
+    "flip27_batch_phase_seconds", "s", "Duration of a phase of the newest batch, by Spark's name.", "phase"
 )
 CHECKPOINT_ID = _of_source("flip27_checkpoint_id", "1", "The newest checkpoint.")
 LAG = _of_source("flip27_lag_seconds", "s", "Time since the newest checkpoint was triggered.")
 EVENT_TIME_LAG = _of_source(
     "flip27_event_time_lag_seconds", "s", "Time since the largest event time reported by tasks."
 )
-BACKLOG = _of_source("flip27_backlog_splits", "{split}", "Splits found and not yet in a batch.")
+BACKLOG = _of_source("flip27_backlog_splits", "{split}", "Splits that were found and are in no batch yet.")
 BACKLOG_ROWS = _of_source(
-    "flip27_backlog_rows", "{row}", "Rows found and not yet in a batch, if the source reports them."
+    "flip27_backlog_rows",
+    "{row}",
+    "Rows that were found and are in no batch yet, if the source reports them.",
 )
 BACKLOG_BYTES = _of_source(
-    "flip27_backlog_bytes", "By", "Bytes found and not yet in a batch, if the source reports them."
+    "flip27_backlog_bytes", "By", "Bytes that were found and are in no batch yet, if the source reports them."
 )
 BACKLOG_AGE = _of_source(
     "flip27_backlog_seconds", "s", "Time since the event time of the oldest waiting record."
 )
 SPLITS = _of_source("flip27_splits", "{split}", "Splits by status.", "status")
-LATE_FILES = _of_source("flip27_late_files", "{file}", "Late files since the source began.")
+LATE_FILES = _of_source(
+    "flip27_late_files", "{file}", "Files that arrived late, since the first start of the source."
+)
 TOO_OLD_FILES = _of_source(
-    "flip27_too_old_files", "{file}", "Files left out as too old since the source began."
+    "flip27_too_old_files", "{file}", "Files skipped as too old, since the first start of the source."
 )
 OVERWRITTEN_FILES = _of_source(
-    "flip27_overwritten_files", "{file}", "Overwritten files since the source began."
+    "flip27_overwritten_files", "{file}", "Files that were overwritten, since the first start of the source."
 )
 SLOWEST_SUBTASK = _of_source(
     "flip27_slowest_subtask_seconds",
@@ -85,22 +86,31 @@ SLOWEST_SUBTASK = _of_source(
     "Duration of the slowest task of the newest batch whose tasks reported.",
 )
 RETRIED_SUBTASKS = _of_source(
-    "flip27_retried_subtasks", "{subtask}", "Retried tasks of the newest batch whose tasks reported."
+    "flip27_retried_subtasks",
+    "{subtask}",
+    "Tasks that needed a retry, in the newest batch whose tasks reported.",
 )
-ACTIONS_GIVEN_UP = _of_source("flip27_actions_given_up", "{action}", "Side effects that failed permanently.")
+ACTIONS_GIVEN_UP = _of_source(
+    "flip27_actions_given_up", "{action}", "Side effects after a batch that have failed permanently."
+)
 DATA_LOSSES = _of_source(
-    "flip27_data_losses", "{loss}", "Losses of data before it was read, since the source began."
+    "flip27_data_losses",
+    "{loss}",
+    "How often data was lost before it was read, since the first start of the source.",
 )
 ENUMERATOR_GAUGE = _of_source(
-    "flip27_enumerator_gauge", "1", "A gauge of the enumerator, by its name.", "name"
+    "flip27_enumerator_gauge",
+    "1",
+    "Value of a gauge that the enumerator publishes, by the name of the gauge.",
+    "name",
 )
 CHECKPOINTS = _of_source("flip27_checkpoints", "{checkpoint}", "Checkpoints taken.", kind=Kind.COUNTER)
 ROWS = _of_source("flip27_rows", "{row}", "Rows read by Spark.", kind=Kind.COUNTER)
-FILES = _of_source("flip27_files", "{file}", "Files put into batches.", kind=Kind.COUNTER)
+FILES = _of_source("flip27_files", "{file}", "Files that were put into batches.", kind=Kind.COUNTER)
 BYTES = _of_source(
     "flip27_bytes",
     "By",
-    "Known size of the splits put into batches.",
+    "Known size of the splits that were put into batches.",
     kind=Kind.COUNTER,
 )
 

@@ -32,21 +32,21 @@ VIEW: Option[View] = Option(
     parse=_view,
     default=VIEWS[DEFAULT_VIEW],
     default_text=f"`{DEFAULT_VIEW}`",
-    doc="The table to read: " + ", ".join(f"`{name}`" for name in VIEWS) + ".",
+    doc="Which table: " + ", ".join(f"`{name}`" for name in VIEWS) + ".",
 )
 LINEAGE: Option[str | None] = Option(
     name="lineage",
     parse=optional(text),
     default=None,
-    default_text="all; for a query's checkpoint, those named in it",
+    default_text="all lineages, or those that the query's checkpoint names",
     doc="Name of the lineage to read, if there are several.",
 )
 STATE_LOCATION: Option[str | None] = Option(
     name="stateLocation",
     parse=optional(text),
     default=None,
-    default_text="searched in the query's checkpoint",
-    doc="Location of the state, if load(path) names a query's checkpoint that does not contain it.",
+    default_text="searched for in the query's checkpoint",
+    doc="Where the state is, if load(path) names a query's checkpoint that does not contain it.",
 )
 
 STATE_OPTIONS: tuple[Option[Any], ...] = (PATH, VIEW, LINEAGE, STATE_LOCATION)

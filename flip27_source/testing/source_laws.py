@@ -348,7 +348,7 @@ def check_source(
 ) -> None:
     """Check that a source delivers every row exactly once, despite all failures.
 
-    Runs the source several hundred times, each time on a new engine with its state in memory. A few splits
+    Runs it more than a hundred times on engines of their own, with their state in memory; a few splits
     with a few rows each are enough, and take about a second. Each run begins with the same data: actions
     are requested and stored, but ``perform`` is not called. Test ``perform`` with a MicroBatchEngine.
 
@@ -360,7 +360,7 @@ def check_source(
         grow: adds rows; called several times, at the end.
         update: changes existing rows without adding or removing any; called several times, after ``grow``.
             For a source with ``repeatable = False``.
-        key: returns the unique key of a row, which no update changes; the first column by default.
+        key: what no update changes of a row, and tells it from all others; its first column by default.
 
     Raises:
         LawBroken: a law is broken; names the law and the finding.

@@ -43,12 +43,10 @@ class SourceCheck:
     """The subject of the laws of sources.
 
     Attributes:
-        given: the source.
-        promised: the expected rows, if known.
-        grow: adds data.
-        update: changes existing rows.
-        key: returns the key of a row, which no update changes.
-        engine_type: the engine of the runs.
+        given: the source, whole.
+        promised: what it has to deliver, if that is known.
+        grow: adds data. update: changes rows that are there, ``key`` what no update changes of a row.
+        engine_type: what it is run on.
         parted: the source with limits that divide it into several batches.
         rows: the rows of the source.
         rehearsal: the steps of an undisturbed run of ``parted``.
