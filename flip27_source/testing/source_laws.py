@@ -323,7 +323,7 @@ SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
     Law("a stage that runs again gives the same rows", _stages_again),
     Law("no row is read again when the last commit is lost (S97)", _last_commit_lost),
     Law("every row exactly once, after a crash at any step", _crashes),
-    Law("every row exactly once, after repeated crashes", _crashes_again),
+    Law("every row exactly once, after crash upon crash", _crashes_again),
     Law("a plan depends only on stored state (S95)", _plans),
     Law("every row exactly once, when tasks are killed and retried", _killed_tasks),
     Law("every row exactly once, with speculative copies (S96)", _speculation),
