@@ -85,12 +85,12 @@ class BoundedRange(Generic[SplitT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """What is known to be there and is in no batch yet.
+    """The known data that is not in a batch yet.
 
     Attributes:
-        splits: splits that have something to read.
-        rows, bytes: how much they hold; None where that is not known of all of them.
-        oldest_event_time: the event time of the oldest record that waits, where it is known.
+        splits: number of splits with data to read.
+        rows, bytes: the amount of data in these splits; None unless it is known for all of them.
+        oldest_event_time: the event time of the oldest waiting record, if known.
     """
 
     splits: int = 0
@@ -100,7 +100,7 @@ class Backlog:
 
     @classmethod
     def of(cls, sizes: Iterable[SplitSize]) -> Backlog:
-        """That of splits of these sizes."""
+        """The backlog of splits with these sizes."""
         found = list(sizes)
         rows = [size.rows for size in found if size.rows is not None]
         octets = [size.bytes for size in found if size.bytes is not None]
@@ -111,7 +111,7 @@ class Backlog:
         )
 
     def __add__(self, other: Backlog) -> Backlog:
-        """Both together."""
+        """The sum of both."""
         times = [time for time in (self.oldest_event_time, other.oldest_event_time) if time is not None]
         return Backlog(
             splits=self.splits + other.splits,
@@ -127,7 +127,7 @@ UNKNOWN_BACKLOG = Backlog(rows=None, bytes=None)
 class MetricGroup:
     """Numbers that an enumerator publishes; they appear in the offset's summary and in progress events.
 
-    Any thread may set them: ``discover``, and the work of ``call_async``, too.
+    Any thread may set them, including that of ``discover`` and of work for ``call_async``.
     """
 
     __slots__ = ("_lock", "_numbers")
@@ -138,7 +138,7 @@ class MetricGroup:
 
     @property
     def gauges(self) -> dict[str, int | float]:
-        """The numbers as they are now, by name; a copy."""
+        """A copy of the current numbers, by name."""
         with self._lock:
             return dict(self._numbers)
 
@@ -156,8 +156,8 @@ class MetricGroup:
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
     """An enumerator's interface to the coordinator (FLIP-27 SplitEnumeratorContext).
 
-    Every method is called on the coordinator's thread only, but for :meth:`report_data_loss`,
-    and the methods of ``metrics``.
+    Call methods only on the coordinator's thread, except :meth:`report_data_loss` and the methods of
+    ``metrics``.
     """
 
     @property
@@ -168,12 +168,12 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     @property
     @abstractmethod
     def current_parallelism(self) -> int:
-        """Number of subtasks that splits can be assigned to, numbered from 0."""
+        """Number of subtasks to which splits can be assigned, numbered from 0."""
 
     @property
     @abstractmethod
     def registered_readers(self) -> Mapping[int, ReaderInfo]:
-        """The readers that splits can be assigned to now, by subtask."""
+        """The readers to which splits can be assigned now, by subtask."""
 
     @property
     @abstractmethod
@@ -240,19 +240,19 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
-        """Data is gone before it was read: retention passed a position, a table was removed or made anew.
+        """Report that data was lost before it was read: it expired, or a table was dropped or recreated.
 
         With ``onDataLoss=report`` the loss is counted, listed in the state and logged, and the method
-        returns: go on with the data that is there. It may be called from any thread (by ``discover`` too),
-        and more than once for the same loss, which is known by its text and its split.
+        returns: continue with the remaining data. The method may be called on any thread, including that of
+        ``discover``, and repeatedly for the same loss, which is identified by ``what`` and ``split_id``.
 
         Args:
-            what: what is gone, the same text each time: "offsets 17 to 403 of orders-0 have expired".
-            split_id: the split that has lost data, where there is one.
-            remedy: what the user can do about it, where that is known.
+            what: the lost data, the same text each time: "offsets 17 to 403 of orders-0 have expired".
+            split_id: the split that lost data, if there is one.
+            remedy: what the user can do, if known.
 
         Raises:
-            DataLossError: ``onDataLoss`` is ``fail``, which is the default: let it stop the query.
+            DataLossError: ``onDataLoss`` is ``fail``, the default; do not catch it.
         """
 
 
@@ -278,10 +278,10 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     state_type: ClassVar[Any] = None
     """Type of the state; None: the annotation of ``snapshot_state``."""
     event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
-    """Types of events that it takes; None: the annotation of ``handle_source_event``."""
+    """Types of the events that it accepts; None: the annotation of ``handle_source_event``."""
 
     def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
-        """``state`` is None on the very first start only. No I/O here: that belongs in start()."""
+        """``state`` is None only on the first start. Do no I/O here, but in :meth:`start`."""
         self.context = context
         self.options_given = options
 
@@ -350,36 +350,36 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """A subtask's first attempt failed and a later one succeeded (OperatorCoordinator.subtaskReset).
 
         Called when the batch is complete, before its events, if subtasks report. ``checkpoint_id`` is the
-        checkpoint that the subtask was reset to, 0 if there is none. The later attempt has read the splits,
+        checkpoint to which the subtask was reset, 0 if there is none. The later attempt has read the splits,
         so nothing needs to be done for them.
         """
 
     def bound_split(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
         """Bound a split for this batch (for unbounded splits); None if there is nothing to read now.
 
-        Called at every checkpoint for every live split, with its share of the batch's limits; and again for
-        the same split if it has used up its share and other splits have not, or if it returned None and its
-        smallest step may exceed its share. So it must have no side effects: the last result counts. The
+        Called at every checkpoint for every live split, with its share of the batch's limits. Called again if
+        the split has used up its share and others have not, or if it returned None and its smallest step may
+        exceed its share. It must have no side effects: the last result counts. The
         default reads the whole split.
         """
         return BoundedRange(read=split, rest=None)
 
     def backlog(self, live: Sequence[SplitT]) -> Backlog:
-        """What waits to be read, as far as it is known without I/O; for people and alerts.
+        """The data that waits to be read, as far as known without I/O; for monitoring and alerts.
 
-        Called after every checkpoint. The default asks ``bound_split``, where that is defined, how far each
-        live split could be read without limits; of other sources it knows nothing. Splits that are assigned
-        and not yet read are counted by the coordinator.
+        Called after every checkpoint. The default calls ``bound_split`` without limits for each live split,
+        if the class defines it; otherwise the backlog is unknown. The coordinator adds splits that are
+        assigned and not yet read.
 
         Args:
-            live: unbounded splits, at the position behind the newest batch.
+            live: unbounded splits, at the position after the newest batch.
         """
         if type(self).bound_split is SplitEnumerator.bound_split:
             return UNKNOWN_BACKLOG
         try:
             cuts = [self.bound_split(split, Budget()) for split in live]
         except DataLossError:
-            # The next batch stops the query for it. The one that is being planned need not fail.
+            # The next batch stops the query for this loss; the batch that is being planned need not fail.
             return UNKNOWN_BACKLOG
         return Backlog.of(size_of(cut.read) for cut in cuts if cut is not None)
 
@@ -437,14 +437,14 @@ class PerformsActions(ABC, Generic[ActionT]):
     def perform(self, action: ActionT) -> None:
         """Perform an action. Runs on a thread, in parallel with others; must be idempotent.
 
-        If it raises, it is tried again at the next completion, up to ``maxActionAttempts`` times.
+        If it raises, it is retried at the next completion, up to ``maxActionAttempts`` times.
         """
 
     @classmethod
     def concerned(cls, actions: Sequence[ActionT], split_ids: Collection[str]) -> Sequence[bool]:
         """For each action, whether it touches the data of one of these splits.
 
-        Called when an edit has splits read again: such actions must not be performed any more. The default
+        Called for an edit that has splits read again: such actions must no longer be performed. The default
         is True for all actions, because a skipped action loses no data.
         """
         return [True] * len(actions)

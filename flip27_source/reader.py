@@ -81,51 +81,52 @@ class SourceReaderContext:
     )
 
     def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
-        """A part of a split is gone before it was read.
+        """Report that a part of a split was lost before it was read.
 
-        With ``onDataLoss=report`` the loss goes into the report of this subtask, and the method returns: go
-        on with the data that is there. Where nothing of a split is there, raise a DataLossError instead:
-        then the split is left out as a whole.
+        With ``onDataLoss=report`` the loss is recorded in the report of this subtask, and the method returns:
+        continue with the remaining data. If the whole split is lost, raise a DataLossError instead; the
+        split is then left out.
 
         Raises:
-            DataLossError: ``onDataLoss`` is ``fail``, which is the default.
+            DataLossError: ``onDataLoss`` is ``fail``, the default.
         """
         self.loss_reporter(what, split_id, remedy)
 
     def check_new_columns(self, found: pa.Schema, *, where: str) -> None:
-        """Compare the columns that the source has now with those of the DataFrame (``FindsSchema``).
+        """Compare the current columns of the source with those of the DataFrame (``FindsSchema``).
 
-        Called in ``read``, before the first row that may have such a column. With
-        ``schemaEvolutionMode=addNewColumns`` the wider schema is recorded and the query stops: a restart has
-        the new columns, and reads the batch again with them.
+        Call it in ``read``, before the first row that may have a new column. With
+        ``schemaEvolutionMode=addNewColumns`` the wider schema is recorded and the query stops. After a
+        restart the DataFrame has the new columns, and the batch is read again with them.
 
         Args:
-            found: the columns of the source. where: names it in the error: a table, a topic.
+            found: the columns of the source.
+            where: what has these columns, for the error message: a table or a topic.
 
         Raises:
-            NewColumnsError: there are new ones, and the mode is not to pass over them.
+            NewColumnsError: there are new columns, and the mode does not ignore them.
         """
         if (self.options.get("schemaEvolutionMode") or "none") not in ("addNewColumns", "failOnNewColumns"):
             return
-        # Not at the top: `flip27 --help` imports this module, and pyarrow takes longer than all the rest.
+        # Imported here because `flip27 --help` imports this module, and importing pyarrow is slow.
         from .schemas.ddl import columns_text
         from .schemas.new_columns import additions
 
         new = additions(self.schema, found)
         if len(new):
             raise NewColumnsError(
-                f"{where}: there are columns that the schema does not have: {columns_text(new)}",
+                f"{where} has columns that the schema does not have: {columns_text(new)}",
                 columns=columns_text(new),
-                remedy="give a schema that has them; no row of the batch was delivered",
+                remedy="add them to the schema; no row of the batch was delivered",
             )
 
     def send_event_to_coordinator(self, event: SourceEvent) -> None:
         """Send an event to the enumerator (FLIP-27 sendSourceEventToCoordinator).
 
-        The event is stored in this subtask's report and reaches the enumerator's ``handle_source_event``
-        exactly once, when the batch is complete, in order and after the events of subtasks with smaller
-        numbers (FLINK-28639). Only for enumerators that define ``handle_source_event``. In a batch read
-        events are not delivered.
+        The event is stored in this subtask's report. When the batch is complete, it reaches the enumerator's
+        ``handle_source_event`` exactly once. Events arrive in the order of subtasks, and in the order in
+        which a subtask sent them (FLINK-28639). The enumerator must define ``handle_source_event``. In a
+        batch read events are not delivered.
         """
         self.event_sender(event)
 
@@ -153,13 +154,13 @@ class SplitReader(ABC, Generic[SplitT]):
 
     options: ClassVar[tuple[Option[Any], ...]] = ()
     event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
-    """Events it takes; from the annotation of ``handle_source_event`` when None."""
+    """Types of the events that it accepts; None: the annotation of ``handle_source_event``."""
     repeatable: ClassVar[bool] = True
-    """Whether a split gives the same rows when it is read again. False where rows may change meanwhile, as
-    those of a table do: a repeated task may then read fresher ones, and is not stopped for it."""
+    """Whether a split gives the same rows when it is read again. Set it to False if rows may change, as in a
+    table: a repeated task may then read newer rows, and the query is not stopped."""
     ignored_by: ClassVar[tuple[str, ...]] = ()
-    """Names of the boolean options, of the reader or the enumerator, that skip splits which cannot be read;
-    ``SplitReadError.ignored_by`` gives the option for each error."""
+    """Names of the boolean options of the reader or enumerator that leave out unreadable splits;
+    ``SplitReadError.ignored_by`` names the option for an error."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema | None:
@@ -214,8 +215,8 @@ class YieldsProgress:
     last Progress are an error, because no position covers them.
 
     If a batch is repeated (a retried task, a restart after a crash), ``read`` is called with the same
-    split again, must yield the same rows, and is stopped at the position where the first attempt ended.
-    So positions must be reproducible: tokens that the server generates for every request are not.
+    split again and must yield the same rows. It is stopped at the position where the first attempt ended.
+    Positions must therefore be reproducible: tokens that the server generates for every request are not.
     """
 
 

@@ -1,4 +1,4 @@
-"""Editing: the effect of each edit on a coordinator's state. Pure: one snapshot in, another one out.
+"""Editing: the effect of each edit on a coordinator's state. Pure: takes a snapshot and returns another one.
 
 The snapshot belongs to a coordinator between two batches; a new coordinator is created from the edited
 snapshot, as at a restart. Callers pass everything that an edit needs (older plans, an older state).
@@ -28,7 +28,7 @@ class Edited(Generic[SplitT]):
     Attributes:
         changed: ids of the changed splits.
         left_alone: ids of the splits that could not be changed, with the reason.
-        dropped_actions: number of side effects that are not performed, because their data is read again.
+        dropped_actions: number of side effects that are dropped because their data is read again.
     """
 
     snapshot: Snapshot[SplitT]
@@ -138,7 +138,7 @@ class Editing(Generic[SplitT]):
         return self._read_again(snapshot, ledger, tuple(chosen), left_alone)
 
     def drop(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
-        """Drop quarantined splits for good."""
+        """Drop quarantined splits permanently."""
         ledger, wanted = snapshot.ledger, frozenset(split_ids)
         found = wanted & {item.split.split_id for item in ledger.quarantined}
         kept = tuple(item for item in ledger.quarantined if item.split.split_id not in wanted)

@@ -1,4 +1,4 @@
-"""ReportDelivery: what the reports of a checkpoint change, once it is complete (R4). Pure.
+"""ReportDelivery: applies the reports of a checkpoint once it is complete (R4). Pure.
 
 Reports are applied in the order of their subtasks, so a restart that applies them again reaches the
 same state.
@@ -28,7 +28,7 @@ class Resend(Protocol[SentT_contra]):
 
 
 class ReportDelivery(Generic[SplitT]):
-    """Folds the reports of one checkpoint into the ledger and tells the enumerator."""
+    """Folds the reports of one checkpoint into the ledger and notifies the enumerator."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ReportDelivery(Generic[SplitT]):
         return tuple(report for _, report in sorted(self._pending.reports.items()))
 
     def fold_splits(self, *, resend: Resend[SplitT], cuts_splits: bool) -> None:
-        """Move every split of the plan to the place that its result gives."""
+        """Update the ledger for every split of the plan, by its result."""
         for assignment in self._pending.snapshot.plan.assignments:
             if assignment.subtask_id in self._pending.repeats:
                 self._repeat(assignment, resend)

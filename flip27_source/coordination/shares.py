@@ -4,9 +4,9 @@ Each split that may have data gets an equal part of the remaining limits. Parts 
 are divided among splits that used up theirs, until nothing is left or no split needs more. If there is less
 than one row or file per split, the splits at the front of the queue get one each.
 
-No split waits for ever. A split that is read goes to the end of the queue, and the first split in the queue
-that has data is always read: if its smallest step is larger than its share, the step reduces the shares of
-the others and may even exceed the limits.
+No split waits forever. A split that is read goes to the end of the queue, and the first split in the queue
+with data is always read. If its smallest step is larger than its share, the step reduces the shares of the
+others and may even exceed the limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..split import SplitSize, SplitT, size_of
 Bound = Callable[[SplitT, Budget], "BoundedRange[SplitT] | None"]
 
 MAX_DOUBLINGS = 64
-"""Enough to grow from one row to any number of rows: a split with data reads some before that."""
+"""Enough to grow from one row to any number of rows, so a split with data always reads some."""
 
 _NAMES = ("files", "rows", "bytes")
 
@@ -35,7 +35,7 @@ class _Share(Generic[SplitT]):
     cut: BoundedRange[SplitT] | None = None
 
     def used(self, name: str) -> int:
-        """How much of a limit the range uses; 0 if that is not known."""
+        """The amount of a limit that the range uses; 0 if unknown."""
         return 0 if self.cut is None else _amount(size_of(self.cut.read), name)
 
     def ask(self, bound: Bound[SplitT]) -> BoundedRange[SplitT] | None:

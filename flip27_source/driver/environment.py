@@ -23,14 +23,14 @@ def _on_a_thread(work: Callable[[], None]) -> threading.Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What the coordinator's process gets from its surroundings.
+    """The dependencies of the coordinator's process.
 
     Attributes:
         now_ms: returns the time in milliseconds since the epoch.
         new_random: returns 16 unique hex digits.
-        cores: number of executor cores if known, else the driver's.
-        new_runner: makes a runner for an enumerator's asynchronous work.
-        new_actions: makes a runner that performs actions with the given function.
+        cores: number of executor cores if known, otherwise of the driver's cores.
+        new_runner: creates a runner for an enumerator's asynchronous work.
+        new_actions: creates a runner that performs actions with the given function.
         run_beside: starts work in the background; the caller joins the returned thread to wait for the work.
         open_store: opens the store at a path or URL, with the options of its file system.
     """

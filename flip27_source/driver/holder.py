@@ -385,7 +385,7 @@ class CoordinatorHolder:
         try:
             check_not_rolled_back(self._source, self._storage.store, offset)
         except CorruptStateError:
-            # If another driver has taken over, the state advanced and the checkpoint was not rolled back.
+            # If another driver has taken over, it wrote the later checkpoints; nothing was rolled back.
             if self._epoch is not None:
                 self._epoch.check()
             raise

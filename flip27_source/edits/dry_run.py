@@ -87,7 +87,8 @@ def plan(
         operation: ``skip``, ``replay``, ``rewind``, ``set-position``, ``quarantine retry``,
             ``quarantine drop`` or ``forget``.
         state: the query's state location or its Spark checkpoint.
-        why: the reason, stored in the history. who: the author, stored too; user and host if None.
+        why: the reason, stored in the history.
+        who: the author, stored in the history; user and host if None.
         lineage: the lineage, if several queries share a state location.
         splits, glob, since, until: select splits by id, by a glob on the id, and by the time of the
             checkpoint that read them; times without a zone are local. A split must meet all conditions.
@@ -340,7 +341,7 @@ def _target(ground: _Ground, to_checkpoint: int | None, to_time: dt.datetime | N
         oldest = dt.datetime.fromtimestamp(_made_ms(ground.history, names[0]) / 1000, dt.UTC)
         retained = (
             f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained, the oldest "
-            f"made at {oldest.isoformat(timespec='seconds')}"
+            f"was created at {oldest.isoformat(timespec='seconds')}"
         )
     raise EditError(
         f"the source cannot be rewound to {what}",

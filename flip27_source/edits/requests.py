@@ -18,7 +18,8 @@ class PendingEdit:
     """An existing request.
 
     Attributes:
-        request: None if it cannot be read. error: why it cannot be read, or why it failed.
+        request: the request; None if it cannot be read.
+        error: why it cannot be read, or why it failed.
         applied_in: the checkpoint that has applied it; the batch of that checkpoint may not be complete.
     """
 
@@ -41,7 +42,7 @@ class WithdrawnEdit:
 
 
 def submit(plan: EditPlan) -> str:
-    """Submit a plan; return the id of the request.
+    """Submit a plan; returns the id of the request.
 
     The query applies it at the next batch boundary: a running query within ``requestInterval``, a
     stopped one at its next start.
@@ -82,10 +83,10 @@ def withdraw(
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> WithdrawnEdit:
-    """Withdraw a request; the result says if it was applied meanwhile.
+    """Withdraw a request; the result says whether it was already applied.
 
     Args:
-        request_id: the id from ``submit`` or ``pending``, or the beginning of it.
+        request_id: the id from ``submit`` or ``pending``, or its beginning.
 
     Raises:
         EditError: there is no such request, and no retained checkpoint has applied it.

@@ -27,7 +27,8 @@ class Change:
     """What an edit would do to one split.
 
     Attributes:
-        now: the split's present status. then: its status after the edit.
+        now: the split's current status.
+        then: its status after the edit.
         checkpoint_id: the checkpoint whose batch contained it; None if no batch did.
     """
 
@@ -42,7 +43,7 @@ class Candidate:
     """A split that can be selected.
 
     Attributes:
-        now: its present status.
+        now: its current status.
         name, made_ms: name and time of the checkpoint whose batch contained it; None if no batch did.
     """
 
@@ -137,7 +138,7 @@ def to_be_read(history: History, name: CheckpointName, head: CheckpointDocument)
 
 
 def live(head: CheckpointDocument) -> Iterator[Candidate]:
-    """Live splits, which are read further in each batch."""
+    """Live splits, which continue in each batch."""
     for raw in head.raw.ledger.live:
         split = StoredSplit.of(raw)
         yield Candidate(split=split, now=f"{LIVE} at {split.text}")

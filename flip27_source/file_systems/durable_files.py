@@ -1,11 +1,11 @@
-"""Durable files on local disk: all of a file's bytes under its name, or nothing.
+"""Durable files on local disk: a name holds all bytes of its file, or does not exist.
 
 Every local file that has to survive a crash is written here: state, reports, requests, savepoints and
-archived files. What is stored in them is not known here. The steps of one write:
+archived files. This module does not know their content. The steps of one write:
 
 1. make the folder, and sync every folder above it that may be new;
 2. write all bytes under a temporary name, and sync them;
-3. give the file its name: by a link where an earlier file must stay, by a rename where it is replaced;
+3. give the file its name: by a link if an existing file must stay, by a rename if it is replaced;
 4. sync the folder. Only then is the file durable: a power cut may undo a link or rename before that.
 """
 
@@ -23,26 +23,26 @@ from typing import Protocol
 from .regular_files import read_regular_file
 
 TEMPORARY_PREFIX = ".tmp-"
-"""Names of files that are being written begin so; whoever lists a folder passes over them."""
+"""The prefix of files that are being written; listings skip them."""
 
 ABANDONED_AFTER_S = 3600.0
-"""A temporary file this old belongs to a process that died. A slower write fails; it loses nothing."""
+"""A temporary file of this age belongs to a dead process. A slower write fails without losing data."""
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 _CHUNK_BYTES = 1 << 20
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
-"""Some network mounts refuse to sync a folder: they keep names without being asked."""
+"""Some network mounts refuse to sync a folder: their names are durable without it."""
 
 
 class NoExclusiveCreateError(OSError):
-    """The file system has no hard links, so it cannot create a file only where there is none."""
+    """The file system has no hard links, so it cannot create a file only if it is absent."""
 
 
 class Disk(Protocol):
-    """The calls of an operating system that durable files need; they raise OSError as it does.
+    """The calls of an operating system that durable files need; they raise OSError.
 
-    ``new_name`` is one that nobody else uses. ``folder``: an open directory that the first path is relative
-    to. ``read`` also raises UnreadableFileError, as
+    ``new_name`` returns a unique name. ``folder`` is an open directory to which the first path is
+    relative. ``read`` also raises UnreadableFileError, as
     :func:`flip27_source.file_systems.regular_files.read_regular_file` does.
     """
 
@@ -137,7 +137,7 @@ class DurableFiles:
     """Writes files below one folder.
 
     Args:
-        root: the folder that the files of this object lie in; folders above it may belong to other users.
+        root: the folder that holds the files of this object; folders above it may belong to other users.
     """
 
     def __init__(self, root: str, disk: Disk = OS_DISK) -> None:
@@ -146,14 +146,14 @@ class DurableFiles:
         self._synced_folders: set[str] = set()
 
     def create(self, target: str, data: bytes, *, exclusive: bool = False) -> bool:
-        """Write ``target`` if it is absent; False when it exists. Durable on return, whoever wrote it.
+        """Write ``target`` if it is absent; False if it exists. Durable on return in both cases.
 
         Args:
-            exclusive: of several that create one name at once, all but one get False.
+            exclusive: if several callers create one name at the same time, all but one get False.
 
         Raises:
-            NoExclusiveCreateError: ``exclusive``, and the file system cannot do that.
-            OSError: nothing was written, or all of it, which may not survive a power cut.
+            NoExclusiveCreateError: ``exclusive`` is set, and the file system does not support it.
+            OSError: either nothing was written, or all bytes, which may not survive a power cut.
         """
         folder = os.path.dirname(target)
         with self._written(folder, [data]) as temporary:
@@ -172,11 +172,11 @@ class DurableFiles:
         return created
 
     def replace(self, target: str, data: bytes) -> None:
-        """Write ``target``, whether it exists or not. Durable on return.
+        """Write ``target``, replacing an existing file. Durable on return.
 
         Raises:
-            OSError: what was there before is still there, or all of ``data``, which may not survive a
-                power cut.
+            OSError: the file holds its former content, or all of ``data``, which may not survive a power
+                cut.
         """
         folder = os.path.dirname(target)
         with self._written(folder, [data]) as temporary:
@@ -187,13 +187,13 @@ class DurableFiles:
         """Write ``target`` with the content, times and permissions of ``source``. Durable on return.
 
         Args:
-            folder: an open directory that ``source`` is relative to.
+            folder: an open directory to which ``source`` is relative.
 
         Raises:
-            OSError: as :meth:`replace`; also where ``source`` does not give ``length`` bytes.
+            OSError: as :meth:`replace`; also if ``source`` does not have ``length`` bytes.
         """
         into = os.path.dirname(target)
-        # The same name at every attempt: what a crash leaves of the file is written over by the next one.
+        # Every attempt uses the same name, so the next one overwrites what a crash has left.
         name = TEMPORARY_PREFIX + hashlib.sha256(os.fsencode(target)).hexdigest()[:32]
         handle = os.open(source, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         with open(handle, "rb", buffering=0) as file:
@@ -202,7 +202,7 @@ class DurableFiles:
             with self._written(into, chunks, name) as temporary:
                 copied = os.lstat(temporary).st_size
                 if copied != length:
-                    raise OSError(errno.EIO, f"{copied} bytes could be copied, not {length}", source)
+                    raise OSError(errno.EIO, f"{copied} bytes were copied, {length} were expected", source)
                 os.utime(temporary, ns=(found.st_atime_ns, found.st_mtime_ns))
                 os.chmod(temporary, stat.S_IMODE(found.st_mode))
                 self._disk.rename(temporary, target)
@@ -212,23 +212,23 @@ class DurableFiles:
         """Give a file on the same file system another name. Durable on return.
 
         Args:
-            folder: an open directory that ``source`` is relative to.
+            folder: an open directory to which ``source`` is relative.
 
         Raises:
-            OSError: the file has its old name, its new name, or, after a power cut, one of the two.
+            OSError: the file has its old name or its new name; a power cut may change which one.
         """
         into = os.path.dirname(target)
         self._make_folder(into)
         self._disk.rename(source, target, folder)
-        # The new name first: a power cut between the two leaves both names, never none.
+        # The new name is synced first: a power cut between the two leaves both names, never none.
         self._disk.sync_folder(into)
         self._disk.sync_folder(os.path.dirname(source) or ".", folder)
 
     def remove(self, path: str, *, folder: int | None = None) -> None:
-        """Delete a file, if it is there. Durable on return.
+        """Delete a file if it exists. Durable on return.
 
         Args:
-            folder: an open directory that ``path`` is relative to.
+            folder: an open directory to which ``path`` is relative.
         """
         try:
             self._disk.remove(path, folder)
@@ -237,13 +237,13 @@ class DurableFiles:
         self._disk.sync_folder(os.path.dirname(path) or ".", folder)
 
     def make_durable(self, path: str) -> None:
-        """Have a file that is there survive a power cut: whoever wrote it may have died before that."""
+        """Make an existing file survive a power cut; its writer may have died before its last sync."""
         folder = os.path.dirname(path)
         self._make_folder(folder)
         self._disk.sync_folder(folder)
 
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        """Delete temporary files that killed processes have left in ``folder``; how many there were."""
+        """Delete the temporary files that killed processes left in ``folder``; returns their number."""
         try:
             names = [name for name in self._disk.names(folder) if name.startswith(TEMPORARY_PREFIX)]
         except FileNotFoundError:
@@ -259,7 +259,7 @@ class DurableFiles:
 
     @contextlib.contextmanager
     def _written(self, folder: str, chunks: Iterable[bytes], name: str | None = None) -> Iterator[str]:
-        """A temporary file in ``folder`` that holds all of ``chunks``, synced. It is gone afterwards."""
+        """A synced temporary file in ``folder`` that holds all of ``chunks``; removed on exit."""
         self._make_folder(folder)
         temporary = os.path.join(folder, name or f"{TEMPORARY_PREFIX}{self._disk.new_name()}")
         if name is not None:
@@ -281,17 +281,17 @@ class DurableFiles:
     def _write_all(self, handle: int, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            # A disk that becomes full, a limit or a signal makes a call write less than it was given.
+            # A full disk, a limit or a signal makes a call write fewer bytes than it was given.
             written = self._disk.write(handle, view)
             if written <= 0:
-                raise OSError(errno.EIO, "the file system took none of the bytes that were written")
+                raise OSError(errno.EIO, "the file system accepted none of the bytes written")
             view = view[written:]
 
     def _make_folder(self, folder: str) -> None:
-        """Make a folder whose own name survives a power cut, whoever made it.
+        """Make a folder durable, whether or not it already exists.
 
-        A folder that is there may have been made by a process that died before it could sync the one
-        above, so each is synced once by each process.
+        The process that made an existing folder may have died before it synced the folder above, so
+        each process syncs each folder once.
         """
         is_there = self._disk.exists(folder)
         if is_there and folder in self._synced_folders:
@@ -306,14 +306,14 @@ class DurableFiles:
         try:
             self._disk.sync_folder(parent)
         except PermissionError:
-            # Folders above the root may be somebody else's; one that was made here has to stay.
+            # Folders above the root may belong to other users; a folder made here must be durable.
             if not is_there or f"{folder}/".startswith(f"{self._root}/"):
                 raise
             return
         self._synced_folders.add(folder)
 
     def _claim(self, temporary: str, target: str) -> bool:
-        """For file systems without hard links, such as some network mounts: claim the name, then move over.
+        """For file systems without hard links, such as some network mounts: claim the name, then rename.
 
         Whoever makes the empty claim beside the target first moves its file to the target, which is
         whole from the start. A claim whose owner died is taken over: names of documents and segments

@@ -1,8 +1,8 @@
-"""The id of a split that is a file: written and read here only. Pure.
+"""The id of a file split: formatted and parsed only here. Pure.
 
-``<path>``, ``<path>@<version>``, ``<path>#<start>-<end>`` or ``<path>@<version>#<start>-<end>``; no end for
-the end of the file. A path in which ``@`` or ``#`` would read as a version or range is followed by both,
-with an empty version where there is none: the file ``/a#0-5`` has the id ``/a#0-5@#0-``.
+``<path>``, ``<path>@<version>``, ``<path>#<start>-<end>`` or ``<path>@<version>#<start>-<end>``; an absent
+end means the end of the file. If ``@`` or ``#`` in a path could be parsed as a version or range, both follow
+the path, with an empty version if there is none: the file ``/a#0-5`` has the id ``/a#0-5@#0-``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VERSION = re.compile(r"(.+)@([A-Za-z0-9_-]*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSplitId:
-    """Which bytes of which version of which file; ``end`` None for the end of the file."""
+    """A range of bytes of one version of a file; ``end`` is None for the end of the file."""
 
     path: str
     version: str | None = None
@@ -43,7 +43,7 @@ class FileSplitId:
 
     @classmethod
     def parse(cls, text: str) -> FileSplitId:
-        """What ``str`` of the result is; any text is the id of some file."""
+        """The inverse of ``str``; any text is the id of some file."""
         path, version, start, end = text, None, 0, None
         if (found := _RANGE.fullmatch(path)) is not None:
             path, start, end = found[1], int(found[2]), None if found[3] is None else int(found[3])

@@ -1,4 +1,4 @@
-"""Rewriting paths: files that lie elsewhere than where the state says, because they were moved.
+"""Rewriting paths: files that have moved since the state was written.
 
 Pure: no pyspark, no I/O.
 """
@@ -18,7 +18,7 @@ from .paths import canonical_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRule:
-    """What was below ``old`` is below ``new``; neither ends in a slash."""
+    """Files below ``old`` are now below ``new``; neither ends in a slash."""
 
     old: str
     new: str
@@ -26,55 +26,55 @@ class PathRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRewrite:
-    """One move of files: the longest ``old`` that a path begins with says where it went."""
+    """One move of files: the rule with the longest matching ``old`` applies to a path."""
 
     rules: tuple[PathRule, ...]
 
     def now(self, path: str) -> str:
-        """Where a file is that was at ``path``."""
+        """The new path of the file that was at ``path``."""
         return _replaced(path, [(rule.old, rule.new) for rule in self.rules])
 
     def before(self, path: str) -> str | None:
-        """Where a file was that is at ``path``; None for one that lies where others were moved away from.
+        """The former path of the file at ``path``; None if files were moved away from that place.
 
-        Such a file cannot have come by the move: it is another one than the one that was there before.
+        A file at such a path did not take part in the move: it is a new file under an old path.
         """
         former = _replaced(path, [(rule.new, rule.old) for rule in self.rules])
         return former if self.now(former) == path else None
 
 
 class RewritesPaths(ABC, Generic[SplitT]):
-    """Optional power of an enumerator: its state and splits can be told that what they name was moved.
+    """Optional power of an enumerator: rewrites the paths in its state and splits after files were moved.
 
-    Called when a query begins with a savepoint and ``pathRewrite`` is set, once; what is changed is
-    the state that the enumerator is made from. Pure.
+    Called once, when a query starts from a savepoint with ``pathRewrite`` set. The enumerator is made
+    from the rewritten state. Pure.
     """
 
     @classmethod
     @abstractmethod
     def rewrite_split(cls, split: SplitT, rewrite: PathRewrite) -> SplitT:
-        """The split at its new place; its position stays."""
+        """The split with its new path; its position is unchanged."""
 
     @classmethod
     def rewrite_state(cls, state: Any, rewrite: PathRewrite, options: Options) -> Any:
         """The enumerator's state, with all splits and paths in it rewritten.
 
-        What is known by a hash of its path has to be looked for by :meth:`PathRewrite.before` from
-        now on: keep ``rewrite`` in the state. The default is for states that name no path.
+        If the state stores hashes of paths, keep ``rewrite`` in the state and look files up by
+        :meth:`PathRewrite.before`. The default is for states that contain no path.
         """
         return state
 
 
 def is_at_or_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it; a URL of HTTP may go on with parameters."""
+    """Whether a path is ``folder`` or below it; an HTTP URL may continue with parameters."""
     ends = ("/", "?") if folder.startswith(("http://", "https://")) else ("/",)
     return path == folder or path.startswith(tuple(folder.rstrip("/") + end for end in ends))
 
 
 def before_moves(path: str, moves: Iterable[PathRewrite]) -> str:
-    """Where a file was before all these moves, the oldest of which comes first.
+    """The path of a file before all these moves, which are given oldest first.
 
-    A file that came into being between two of them gets a name that no path has.
+    A file that was created between two of them gets a name that no path has.
     """
     for number, move in reversed(list(enumerate(moves))):
         former = move.before(path)
@@ -88,7 +88,7 @@ def path_rewrite(value: str) -> PathRewrite:
     """``/old=/new, s3://old-bucket/in=s3://new-bucket/in``, or a JSON object.
 
     Raises:
-        ValueError: it is neither, or it is not clear where a file went or came from.
+        ValueError: the value is neither, or a path is given twice on one side.
     """
     rules = tuple(
         PathRule(old=canonical_path(old), new=canonical_path(new)) for old, new in _pairs(value.strip())
@@ -102,7 +102,8 @@ def path_rewrite(value: str) -> PathRewrite:
 
 def _pairs(value: str) -> list[tuple[str, str]]:
     expected = (
-        'pairs are expected: /old=/new, /other=/place; where a path holds = or a comma {"/old": "/new"}'
+        "pairs are expected: /old=/new, /other=/place; or JSON if a path contains = or a comma: "
+        '{"/old": "/new"}'
     )
     found: Any
     if value.startswith("{"):

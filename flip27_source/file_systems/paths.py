@@ -1,10 +1,10 @@
 """What a path or URL means: local or not, which fsspec file system, which name in it, what may be shown.
 
-The one place that decides it (R14). An absolute path is never a URL, and nothing inside a path has a
-meaning: ``/landing/a::b``, ``/landing/http://x`` and ``/landing/#?*~$`` are names of files like any other.
+Only this module decides that (R14). An absolute path is never a URL, and no character in a path is special:
+``/landing/a::b``, ``/landing/http://x`` and ``/landing/#?*~$`` are ordinary file names.
 
-Paths as text: the state is JSON, so a name that is not UTF-8 is written with each of the bytes in question
-as NUL and two hex digits. No file system allows a NUL in a name, so no other name reads like it.
+Paths as text: the state is JSON, so each byte of a name that is not UTF-8 is written as NUL and two hex
+digits. No file system allows NUL in a name, so the text is unambiguous.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ESCAPED = re.compile(r"\0([0-9a-f]{2})")
 
 
 def local_path(url: str) -> str | None:
-    """The path on local disk, as text, or None when the URL is of another file system."""
+    """The path on local disk, as text; None if the URL belongs to another file system."""
     if url.startswith("file:"):
         rest = url.removeprefix("file:")
         return "/" + rest.lstrip("/") if rest.startswith("//") else rest
@@ -40,7 +40,7 @@ def local_path(url: str) -> str | None:
 
 
 def disk_path(path: str) -> str | None:
-    """What the operating system calls a local path that is given as text; None as :func:`local_path`."""
+    """The operating system's name for a local path given as text; None as for :func:`local_path`."""
     local = local_path(path)
     if local is None or "\0" not in local:
         return local
@@ -57,12 +57,12 @@ def path_text(path: str) -> str:
 
 
 def with_percents(path: str) -> str:
-    """A path as text with the bytes that are not UTF-8 as URIs have them."""
+    """A path given as text, with the bytes that are not UTF-8 percent-encoded as in URIs."""
     return _ESCAPED.sub(lambda byte: f"%{byte[1].upper()}", path)
 
 
 def shown_path(path: str) -> str:
-    """A path as people see it: what cannot be printed is written as an escape."""
+    """A path for display: unprintable characters are escaped."""
     if path.isprintable():
         return path
     text = _ESCAPED.sub(lambda byte: f"\\x{byte[1]}", path)
@@ -70,7 +70,7 @@ def shown_path(path: str) -> str:
 
 
 class _Names(Enum):
-    """What the names in a file system are, beside the URLs of its files."""
+    """How the names in a file system are derived from the URLs of its files."""
 
     AFTER_PROTOCOL = "s3://bucket/a is bucket/a"
     AFTER_HOST = "sftp://host/a is /a"
@@ -80,47 +80,47 @@ class _Names(Enum):
 def open_file_system(
     url: str, storage_options: Mapping[str, Any], *, what: str, error_type: type[Flip27Error]
 ) -> tuple[Any, str]:
-    """The fsspec file system of a path or URL that a user gave, and the name of the place in it.
+    """The fsspec file system of a path or URL given by a user, and the name in it.
 
     Args:
-        what: what the URL is, for the message: ``path`` or ``stateLocation``.
+        what: what the URL is, for error messages: ``path`` or ``stateLocation``.
 
     Raises:
-        Flip27Error: an ``error_type``; the protocol is unknown, its package is missing, or the
+        Flip27Error: an ``error_type``: the protocol is unknown, its package is missing, or the
             server cannot be reached.
     """
     refuse_credentials(checked_location(url, what=what, error_type=error_type), what, error_type)
     try:
         file_system = _file_system(url, storage_options)
         name = given_name(url)
-    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+    except Exception as error:  # noqa: BLE001 - each file system raises its own errors
         raise error_type(
             f"{what} {redacted(url)} cannot be opened: {error_text(error, url)}",
-            remedy="check the URL's protocol, and install what it needs "
+            remedy="check the URL's protocol, and install its package "
             "(for example pip install 'flip27-source[s3]')",
-        ) from None  # whose text may quote the password
+        ) from None  # the original text may contain the password
     return file_system, name
 
 
 def open_listed(path: str, storage_options: Mapping[str, Any]) -> tuple[Any, str]:
-    """The fsspec file system of a file that a listing has named, and the file's name in it.
+    """The fsspec file system of a file from a listing, and the file's name in it.
 
     Raises:
-        Exception: what fsspec and the file system raise.
+        Exception: any error of fsspec or the file system.
     """
     return _file_system(path, storage_options), listed_name(path)
 
 
 def listed_name(path: str) -> str:
-    """What a file of another file system is called there, from its URL as listings give it.
+    """The name of a remote file in its file system, from its URL in a listing.
 
     Raises:
-        OSError: the file system would take the name for another one.
+        OSError: the file system would read the name as that of another object.
     """
     protocol, _, rest = path.partition("://")
     if protocol in _S3 and _VERSION_ID in rest:
         raise OSError(
-            f"{path}: s3fs takes what comes after {_VERSION_ID} in a key for the version of another object"
+            f"{path}: s3fs reads the text after {_VERSION_ID} in a key as the version of another object"
         )
     if has_account(path):
         server, slash, name = rest.partition("/")
@@ -132,7 +132,7 @@ def listed_name(path: str) -> str:
 
 
 def given_name(url: str) -> str:
-    """What the place that a user gave is called in its file system; an absolute path on local disk."""
+    """The name, in its file system, of a location given by a user; an absolute path on local disk."""
     local = local_path(url)
     if local is not None:
         return os.path.abspath(local)
@@ -145,26 +145,26 @@ def given_name(url: str) -> str:
 
 
 def location(value: str) -> str:
-    """What an option or argument that names a place may hold: a path or a URL; the value itself.
+    """Check an option or argument that must be a path or URL; returns the value unchanged.
 
     Raises:
-        ValueError: it is empty or no path, or names several file systems at once, as
-            ``simplecache::s3://...`` of fsspec does.
+        ValueError: the value is empty, contains NUL, or is a chained URL of fsspec such as
+            ``simplecache::s3://...``.
     """
     if not value.strip():
-        raise ValueError("a path or URL is expected, and the value is empty")
+        raise ValueError("the value is empty; a path or URL is expected")
     if "\0" in value:
-        raise ValueError("a path or URL has no NUL character in it")
+        raise ValueError("a path or URL must not contain a NUL character")
     if not value.startswith("/") and _CHAIN.search(value) is not None:
         raise ValueError(
-            "a URL that names several file systems, one through the other, is not supported: give the URL of "
-            "the file system itself (write a local path that looks like this as an absolute path)"
+            "a chained URL, which names several file systems, is not supported: give the URL of the file "
+            "system itself (write a local path that looks like this as an absolute path)"
         )
     return value
 
 
 def checked_location(value: str, *, what: str, error_type: type[Flip27Error]) -> str:
-    """As :func:`location`, for places that come by other ways than an option.
+    """As :func:`location`, for locations that are not given by an option.
 
     Raises:
         Flip27Error: an ``error_type``.
@@ -173,12 +173,13 @@ def checked_location(value: str, *, what: str, error_type: type[Flip27Error]) ->
         return location(value)
     except ValueError as error:
         raise error_type(
-            f"{what} {shown_path(redacted(value))!r} cannot be used: {error}", remedy="give another one"
+            f"{what} {shown_path(redacted(value))!r} cannot be used: {error}",
+            remedy="give another path or URL",
         ) from None
 
 
 def canonical_path(url: str) -> str:
-    """The form in which listings name a path: absolute, without credentials, no slash at its end."""
+    """The form of a path in listings: absolute, without credentials, without a trailing slash."""
     local = local_path(url)
     if local is not None:
         return os.path.abspath(local)
@@ -191,16 +192,16 @@ def canonical_path(url: str) -> str:
     try:
         kind, names = _class_of(protocol), _names_of(protocol)
     except (ImportError, ValueError):
-        return shown  # what was moved away from need not be installed any more
+        return shown  # the file system of a former location need not be installed any more
     if names is not _Names.AFTER_PROTOCOL:
         return shown
     return f"{_protocols(kind)[0]}://{kind._strip_protocol(shown)}"
 
 
 def host_of(url: str) -> str:
-    """``sftp://host:22`` where the file system is one of a host; empty for buckets and local paths.
+    """``sftp://host:22`` if the file system belongs to a host; empty for buckets and local paths.
 
-    In Azure the account, where the URL has one: ``abfs://account`` of ``abfs://container@account/a``.
+    In Azure, the account if the URL has one: ``abfs://account`` of ``abfs://container@account/a``.
     """
     if local_path(url) is not None:
         return ""
@@ -210,13 +211,13 @@ def host_of(url: str) -> str:
     try:
         names = _names_of(protocol)
     except (ImportError, ValueError):
-        return ""  # whoever opens it says what to install
+        return ""  # opening the URL reports what to install
     host = rest.partition("/")[0]
     return f"{protocol}://{host}" if host and names is _Names.AFTER_HOST else ""
 
 
 def listed_path(file_system: Any, host: str, name: str) -> str:
-    """The URL of a file of this name, as listings give it; ``host``: of their root (:func:`host_of`)."""
+    """The URL of a file in a listing, from its name and the :func:`host_of` of the listing's root."""
     if host.startswith("abfs://"):
         container, slash, rest = name.partition("/")
         return f"abfs://{container}@{host.removeprefix('abfs://')}{slash}{rest}"
@@ -235,7 +236,7 @@ def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
     found = _URL.match(url)
     protocol = "file" if found is None or local_path(url) is not None else found[1]
     kind = _class_of(protocol)
-    # What is said of the server only: a path may hold whatever has a meaning in URLs.
+    # Only the server part is parsed: a path may contain characters that are special in URLs.
     server = "" if found is None else f"{protocol}://{url[found.end() :].partition('/')[0]}/"
     of_url = kind._get_kwargs_from_urls(server) if server else {}
     given = {name: value for name, value in storage_options.items() if name not in _NOT_OF_FILE_SYSTEMS}
@@ -249,7 +250,7 @@ def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
 _NOT_OF_FILE_SYSTEMS = frozenset(
     {"compression", "encoding", "errors", "expand", "mode", "name_function", "newline", "num"}
 )
-"""Arguments of fsspec.open that users copy along with those of the file system."""
+"""Arguments of fsspec.open that users copy together with those of the file system."""
 
 
 def _class_of(protocol: str) -> Any:
@@ -260,7 +261,7 @@ def _class_of(protocol: str) -> Any:
 
 @functools.cache
 def _names_of(protocol: str) -> _Names:
-    """Found out by a file that is not asked for: fsspec has no word for it."""
+    """Determined from the name of an invented file: fsspec has no attribute for it."""
     kind = _class_of(protocol)
     name = str(kind._strip_protocol(f"{protocol}://flip27-host/file"))
     if name.startswith(tuple(f"{one}://" for one in _protocols(kind))):
@@ -269,29 +270,29 @@ def _names_of(protocol: str) -> _Names:
 
 
 def redacted(url: str) -> str:
-    """The URL as it may be shown: without user name, password, and what its query has of credentials."""
+    """The URL for display: without user name, password and credentials in its query."""
     return url if _is_path(url) else masked(url)
 
 
 def names_a_user(url: str) -> bool:
-    """Whether a URL has a user name or password in it."""
+    """Whether a URL contains a user name or password."""
     return not _is_path(url) and without_users(url) != url
 
 
 def refuse_credentials(url: str, what: str, error_type: type[Flip27Error]) -> None:
-    """Refuse a URL with credentials where they are of no use: they would be stored and shown with it.
+    """Refuse a URL with credentials, which would be stored and shown with the URL.
 
-    In its query they always are; before an @ where the file system is an object store.
+    Credentials are refused in the query of any URL, and before an @ in the URL of an object store.
 
     Raises:
         Flip27Error: an ``error_type``, without the credentials.
     """
     named = None if _is_path(url) else secret_parameter(url)
-    # Objects may have names with all kinds of characters.
+    # The name of an object may contain any character.
     if named is not None and (is_web(url) or signs(named)):
         has = f"the parameter {named}, which looks like a credential"
     elif _kind(url) in _OBJECT_STORES and names_a_user(url):
-        has = "a user name or password in it"
+        has = "a user name or password"
     else:
         return
     raise error_type(
@@ -307,14 +308,14 @@ def _is_path(url: str) -> bool:
 
 
 def is_web(url: str) -> bool:
-    """Whether a URL is one of HTTP."""
+    """Whether a URL is an HTTP URL."""
     return _kind(url) in _WEB
 
 
 def says_gone(error: Exception, url: str) -> bool:
-    """Whether ``error``, raised when the file ``url`` was asked for, says that there is no such file.
+    """Whether ``error``, raised by a request for the file ``url``, says that the file does not exist.
 
-    Over HTTP that are the statuses 404 and 410; fsspec raises FileNotFoundError for any request that fails.
+    Over HTTP these are the statuses 404 and 410; fsspec raises FileNotFoundError for any failed request.
     """
     if not is_web(url):
         return isinstance(error, FileNotFoundError)
@@ -323,7 +324,7 @@ def says_gone(error: Exception, url: str) -> bool:
 
 
 def answer_text(error: Exception) -> str:
-    """The error in words; of a web server the status only: its errors hold URLs, which may hold tokens."""
+    """The error as text. A web server's error is reduced to its status: it may contain URLs with tokens."""
     cause = _cause(error)
     status = getattr(cause, "status", None)
     return f"the server answered with status {status}" if status else f"{type(cause).__name__}: {cause}"
@@ -340,15 +341,15 @@ def _kind(url: str) -> str:
 
 
 def error_text(error: Exception, url: str) -> str:
-    """The error in words; some libraries put the whole URL, password and all, into theirs."""
+    """The error as text, masked: some libraries include the whole URL with its password."""
     return masked(f"{type(error).__name__}: {error}", users_of=url)
 
 
 def can_rename(file_system: Any) -> bool:
-    """Whether the ``mv`` of a file system is a rename of its own.
+    """Whether a file system defines its own ``mv``, which renames.
 
-    What fsspec does elsewhere takes a name with ``*``, ``?`` or ``[`` in it for those of many files, and
-    moves all of them.
+    Otherwise fsspec reads a name that contains ``*``, ``?`` or ``[`` as a pattern, and moves every file that
+    matches.
     """
     from fsspec.spec import AbstractFileSystem
 
@@ -356,7 +357,7 @@ def can_rename(file_system: Any) -> bool:
 
 
 def move_file(file_system: Any, source: str, target: str) -> None:
-    """Give a file another name: by a rename where the file system has one, else by a copy."""
+    """Rename a file: by the file system's rename if it has one, else by a copy."""
     if can_rename(file_system):
         file_system.mv(source, target)
     else:
@@ -365,10 +366,10 @@ def move_file(file_system: Any, source: str, target: str) -> None:
 
 
 def remove_empty_folders(file_system: Any, folder: str) -> None:
-    """Remove a folder and those in it, as far as no file is in them. Names are never taken for globs.
+    """Remove a folder and its subfolders if they contain no files. Names are never read as patterns.
 
     Raises:
-        Exception: what the file system raises, but where a folder is gone already.
+        Exception: any error of the file system, unless the folder is already gone.
     """
     try:
         entries = file_system.ls(folder, detail=True)
@@ -383,12 +384,12 @@ def remove_empty_folders(file_system: Any, folder: str) -> None:
 
 
 def is_object_store(file_system: Any) -> bool:
-    """Whether an fsspec file system has objects only: a folder is there as long as a file in it is."""
+    """Whether an fsspec file system is an object store: a folder exists while a file in it exists."""
     return not _OBJECT_STORES.isdisjoint(_protocols(file_system))
 
 
 def is_web_server(file_system: Any) -> bool:
-    """Whether an fsspec file system is that of HTTP."""
+    """Whether an fsspec file system is the HTTP file system."""
     return not _WEB.isdisjoint(_protocols(file_system))
 
 

@@ -1,7 +1,6 @@
 """Reading regular files and nothing else, up to a number of bytes.
 
-A FIFO or a device may lie where a file is looked for: opening one can block for ever, reading one may
-never end.
+A path may name a FIFO or a device: opening it can block forever, reading it may never end.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ _KINDS = {
 
 
 class UnreadableFileError(Exception):
-    """It is no file that could be read; the message says what it is."""
+    """The path does not name a readable file; the message says what it names."""
 
 
 def read_regular_file(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
-    """The whole content of a regular file; links to one are followed.
+    """The whole content of a regular file; symbolic links are followed.
 
     Args:
-        limit: most bytes that it may have; None for any number.
+        limit: maximum size in bytes; None for no limit.
 
     Raises:
-        UnreadableFileError: it is something else, or longer.
-        OSError: as reading it raises.
+        UnreadableFileError: the path does not name a regular file, or the file is longer.
+        OSError: the file cannot be read.
     """
-    # Looked at first: some devices do something when they are opened.
+    # Checked before opening: opening some devices has side effects.
     _check_regular(os.stat(path).st_mode)
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb", buffering=0) as file:
@@ -55,18 +54,18 @@ def read_regular_file(path: str | os.PathLike[str], limit: int | None = None) ->
 
 
 def read_remote_file(file_system: Any, path: str, limit: int | None) -> bytes:
-    """The content of a file on a file system of fsspec; more than ``limit`` bytes are not asked for.
+    """The content of a file on an fsspec file system; little more than ``limit`` bytes are read.
 
     Raises:
-        UnreadableFileError: it is no file, or longer.
-        Exception: as the file system raises.
+        UnreadableFileError: the path does not name a file, or the file is longer.
+        Exception: any error of the file system.
     """
     if limit is not None and is_object_store(file_system):
         try:
             return bytes(file_system.cat_file(path, start=0, end=limit + 1))
         except FileNotFoundError:
             raise
-        except Exception:  # noqa: BLE001 - an empty object has no range that could be asked for
+        except Exception:  # noqa: BLE001 - a range request fails for an empty object
             file_system.invalidate_cache(path)
     if limit is not None:
         _check_info(file_system.info(path), limit)
@@ -81,20 +80,20 @@ def _check_info(info: Mapping[str, Any], limit: int) -> None:
 
 
 def within(limit: int | None, data: bytes, name: str, location: str) -> bytes:
-    """The data, which may have no more than ``limit`` bytes."""
+    """The data, checked to have at most ``limit`` bytes."""
     if limit is not None and len(data) > limit:
         raise no_state(name, location, f"has more than {limit} bytes")
     return data
 
 
 def no_state(name: str, location: str, why: object) -> CorruptStateError:
-    """What is there under the name of a state file is none."""
+    """The error for a file under the name of a state file that cannot be one."""
     return CorruptStateError(
         f"{name} in the state location {location} {why}",
-        remedy="move it away, and restore the file of that name from a backup if the query needs it",
+        remedy="move it away; if the query needs the file, restore it from a backup",
     )
 
 
 def _check_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise UnreadableFileError(f"is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')}, not a file")
+        raise UnreadableFileError(f"is {_KINDS.get(stat.S_IFMT(mode), 'an unknown object')}, not a file")

@@ -1,4 +1,4 @@
-"""Hiding: what may be neither printed nor stored, whatever the error of a library says. Pure."""
+"""Removes secrets from texts that are printed or stored, such as the errors of libraries. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SHORTEST = 3
 
 
 class Hidden:
-    """Takes secrets out of texts.
+    """Masks secrets in texts.
 
     Args:
-        values: what was given, by name: the values of credentials among them, at any depth, are secrets,
-            whole and in their parts.
+        values: the given options by name. The values of credentials among them are secrets, at any depth,
+            as a whole and in their parts.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -28,13 +28,13 @@ class Hidden:
         self._secrets = sorted(found, key=len, reverse=True)
 
     def in_text(self, text: str) -> str:
-        """The text with ``***`` for each secret, and without user and password in its URLs."""
+        """The text with ``***`` in place of each secret, and its URLs without user and password."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return _CREDENTIALS_IN_URL.sub("", text)
 
     def in_data(self, value: Any) -> Any:
-        """The same for every text in a value of JSON."""
+        """A JSON value with :meth:`in_text` applied to every text in it."""
         if isinstance(value, str):
             return self.in_text(value)
         if isinstance(value, Mapping):
@@ -61,7 +61,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _decoded(value: Any) -> Any:
-    """A value that was given as JSON text, decoded; any other as it is."""
+    """A value given as JSON text, decoded; any other value unchanged."""
     if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
         try:
             return json.loads(value)

@@ -1,7 +1,7 @@
-"""Credentials in URLs: what looks like one, and texts without them. Pure: no I/O.
+"""Credentials in URLs: recognising and removing them. Pure: no I/O.
 
-A URL may hold a user and a password before its host, and tokens and signatures among the parameters
-of its query. What is shown or stored goes through here.
+A URL may contain a user and a password before its host, and tokens and signatures among the parameters
+of its query. Every URL that is shown or stored passes through here.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _SECRET_NAMES = frozenset(
     ("key", "token", "secret", "password", "passwd", "pwd", "passphrase", "auth", "authorization",
      "proxyauthorization", "signature", "sig", "credential", "cookie", "jwt")
 ) | {kind + word for word, kinds in _KINDS.items() for kind in kinds.split()}  # fmt: skip
-"""Not everything that ends in ``key`` or ``token``: a page token is no secret, and says where an error is."""
+"""Not every name that ends in ``key`` or ``token``: a page token is not secret and helps to locate errors."""
 
 _OF_CLOUDS = ("x_", "amz_", "goog_", "ms_")
 _NAMES_OF_PAGES = frozenset(("key", "token"))
 
 _AZURE = frozenset({"abfs", "abfss", "az"})
 _WITH_CONTAINERS = _AZURE | {"wasb", "wasbs", "oci"}
-"""Protocols whose URLs have a container before the @, or a bucket: ``abfs://container@account/path``."""
+"""Protocols whose URLs have a container or bucket before the @: ``abfs://container@account/path``."""
 
 _PROTOCOL_CHARS = string.ascii_letters + string.digits + "+.-"
 _AUTHORITY = re.compile(r"[^\s/?#'\"<>]*")
@@ -38,7 +38,7 @@ _PARAMETER = re.compile(r"([?&;#])([^=&;?#\s'\"<>]+)=([^&#\s'\"<>]*)")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a header or parameter of this name holds a credential, by the look of it."""
+    """Whether the name of a header or parameter suggests a credential."""
     plain = name.lower().replace("-", "_")
     for prefix in _OF_CLOUDS:
         plain = plain.removeprefix(prefix)
@@ -47,34 +47,34 @@ def is_secret_name(name: str) -> bool:
 
 
 def signs(name: str) -> bool:
-    """Whether a parameter of this name is the signature of a URL, by the look of it."""
+    """Whether the name of a parameter suggests the signature of a URL."""
     return name.lower() == "sig" or name.lower().endswith("signature")
 
 
 def may_be_stored(name: str) -> bool:
     """Whether a parameter of this name, in a link that a server sent, may be part of a position.
 
-    Many APIs call a page's token or its last key just so.
+    Many APIs use ``key`` and ``token`` for the token or last key of a page.
     """
     return not is_secret_name(name) or name.lower() in _NAMES_OF_PAGES
 
 
 def without_users(text: str) -> str:
-    """The text, every URL in it without user and password; containers stay."""
+    """The text with user and password removed from its URLs; containers stay."""
     return "://".join([text.partition("://")[0], *(rest[len(user) :] for user, rest in _users(text))])
 
 
 def has_account(url: str) -> bool:
-    """Whether a URL of Azure says in which account its container is: ``abfs://container@account/path``."""
+    """Whether an Azure URL names the account of its container: ``abfs://container@account/path``."""
     protocol, _, rest = without_users(url).partition("://")
     return protocol in _AZURE and "@" in rest.partition("/")[0]
 
 
 def masked(text: str, *, users_of: str = "") -> str:
-    """The text, every URL in it without user and password and without what looks like a credential.
+    """The text with users, passwords and apparent credentials removed from its URLs.
 
     Args:
-        users_of: a URL whose users and passwords are masked wherever they are.
+        users_of: a URL whose users and passwords are masked everywhere in the text.
     """
     first, *others = without_users(text).split("://")
     shown = "://".join([first, *(_PARAMETERS.sub(_without_secrets, rest, count=1) for rest in others)])
@@ -91,7 +91,7 @@ def secret_parameter(url: str) -> str | None:
 
 
 def _users(text: str) -> Iterator[tuple[str, str]]:
-    """The user of each URL, with its @ or empty, and what follows the ``://`` of the URL."""
+    """For each URL, its user with the @, or an empty text, and the text after its ``://``."""
     for before, rest in pairwise(text.split("://")):
         protocol = before[len(before.rstrip(_PROTOCOL_CHARS)) :]
         yield _user(protocol.lower(), rest), rest
@@ -102,7 +102,7 @@ def _user(protocol: str, rest: str) -> str:
     user, at, _ = authority.rpartition("@")
     port = authority.partition(":")[2]
     if not at and port and not port.isdigit() and not authority.startswith("["):
-        # A password with a slash in it, which has no place there.
+        # A password that contains a slash, which is not allowed there.
         user, at, _ = _matched(_WORD, rest).partition("::")[0].rpartition("@")
     is_container = protocol in _WITH_CONTAINERS and not set(":@") & set(user)
     return "" if is_container else user + at

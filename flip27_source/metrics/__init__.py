@@ -1,6 +1,6 @@
 """Metrics of running queries, from Spark's progress events, for Prometheus and OpenTelemetry.
 
-``spark.streams.addListener(listener_for(metrics))`` feeds a ``QueryMetrics``; an exporter shows it.
+``spark.streams.addListener(listener_for(metrics))`` feeds a ``QueryMetrics``; an exporter publishes it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The catalog of metrics: every name that is exported, with its kind, unit, labels and meaning.
+"""The catalog of metrics: every exported name with its kind, unit, labels and meaning.
 
-Names, labels and meanings are a contract: dashboards and alerts are built on them.
+Names, labels and meanings are a contract: dashboards and alerts depend on them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """A gauge goes up and down; a counter only up, until its query is begun anew."""
+    """A gauge goes up and down; a counter only goes up, and starts at 0 for a new query."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -21,9 +21,9 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: in Prometheus a counter is exposed with ``_total`` behind it.
-        unit: UCUM, as in OpenTelemetry: ``s``, ``By``, or what is counted in braces.
-        labels: of each sample, in this order.
+        name: the exported name; Prometheus appends ``_total`` to that of a counter.
+        unit: UCUM, as in OpenTelemetry: ``s``, ``By``, or the counted thing in braces.
+        labels: names of the labels of each sample, in order.
         doc: one sentence.
     """
 
@@ -141,4 +141,4 @@ CATALOG: tuple[Metric, ...] = (
     FILES,
     BYTES,
 )
-"""All metrics, in the order in which they are shown."""
+"""All metrics in display order."""

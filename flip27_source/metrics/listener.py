@@ -1,4 +1,4 @@
-"""The StreamingQueryListener: hands Spark's events to QueryMetrics. Only this module imports pyspark."""
+"""The StreamingQueryListener: passes Spark's events to QueryMetrics. Only this module imports pyspark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .query_metrics import QueryMetrics
 
 
 class MetricsListener(StreamingQueryListener):
-    """Tells ``metrics`` of every query of the session that it is added to."""
+    """Feeds ``metrics`` with every query of the session to which it is added."""
 
     def __init__(self, metrics: QueryMetrics) -> None:
         self._metrics = metrics
@@ -26,11 +26,11 @@ class MetricsListener(StreamingQueryListener):
         self._metrics.started(str(event.id), event.name)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """A batch is done."""
+        """A batch has finished."""
         self._metrics.progressed(json.loads(event.progress.json))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing new: the numbers stay, and lags grow by themselves."""
+        """No new data: the numbers stay, and the lags grow with time."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """A query has ended."""

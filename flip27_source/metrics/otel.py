@@ -1,4 +1,4 @@
-"""OpenTelemetry: each metric as an observable instrument, asked whenever a reader collects."""
+"""OpenTelemetry: each metric as an observable instrument, observed at each collection."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ METER = "flip27_source"
 
 
 def export_to_opentelemetry(metrics: QueryMetrics, provider: MeterProvider | None = None) -> None:
-    """Make one observable instrument for each metric; labels become attributes.
+    """Create one observable instrument for each metric; labels become attributes.
 
     Args:
-        provider: the global one when None. It keeps the instruments until it is shut down.
+        provider: the global one if None. It keeps the instruments until it is shut down.
 
     Raises:
         RegistryError: opentelemetry-api is not installed.

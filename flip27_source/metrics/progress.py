@@ -1,6 +1,6 @@
-"""Reading a progress event of Spark: what its JSON says about the flip27 sources of a query.
+"""Parses a progress event of Spark: the numbers of the flip27 sources of a query.
 
-Pure: no pyspark, no clock, no exporter. Sources of other formats are passed over.
+Pure: no pyspark, no clock, no exporter. Sources of other formats are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STATUSES = {
     "quarantined": "quarantinedSplits",
     "ignored": "ignoredSplits",
 }
-"""Where a split can be, and the number in the offset's summary that counts those."""
+"""The statuses of a split, each with the number in the offset's summary that counts it."""
 
 _OWN = {
     *STATUSES.values(), "checkpoint", "splits", "files", "rows", "bytes", "actionsGivenUp",
@@ -30,7 +30,7 @@ _OWN = {
     "dataLosses", "backlogSplits", "backlogRows", "backlogBytes",
     "lastRows", "lastBytes", "lastSlowestSubtaskMs", "lastRetriedSubtasks",
 }  # fmt: skip
-"""Numbers that have a meaning here; any other is a gauge of the enumerator's author."""
+"""Numbers with a meaning here; any other number is a gauge of the enumerator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +38,19 @@ class SourceProgress:
     """One flip27 source at the end of a batch.
 
     Attributes:
-        uid: of the source, in the characters of file names where it has a state location.
-        is_new: whether the batch took a new checkpoint; False when only other sources had data.
-        rows: that Spark counted in the batch.
+        uid: uid of the source; as in file names if the source has a state location.
+        is_new: whether the batch has a new checkpoint; False if only other sources had data.
+        rows: rows of the batch as counted by Spark.
         splits, files, bytes: planned for the batch; 0 unless ``is_new``.
-        by_status: splits by where they are; the keys are those of ``STATUSES``.
-        late_files, too_old_files, overwritten_files: since the source began; 0 where nobody counts them.
-        backlog_splits: splits that are found and in no batch yet. backlog_rows, backlog_bytes: what they
-            hold, None where that is not known. oldest_event_time: of the oldest record that waits.
-        data_losses: how often data was gone before it was read, since the source began.
+        by_status: number of splits by status; the keys are those of ``STATUSES``.
+        late_files, too_old_files, overwritten_files: since the source began; 0 if they are not counted.
+        backlog_splits: splits found and not yet in a batch.
+        backlog_rows, backlog_bytes: rows and bytes of the backlog; None if unknown.
+        oldest_event_time: event time of the oldest waiting record.
+        data_losses: losses of data before it was read, since the source began.
         slowest_subtask_s, retried_subtasks: of the newest batch whose tasks reported; None without reports.
-        max_event_time: the largest one reported.
-        gauges: what the enumerator publishes beside these.
+        max_event_time: the largest reported event time.
+        gauges: other numbers published by the enumerator.
     """
 
     uid: str
@@ -80,9 +81,9 @@ class QueryProgress:
     """One batch of a query.
 
     Attributes:
-        at: when the batch was triggered.
-        phases: seconds by the name that Spark gives to a part of the batch, ``latestOffset`` say.
-        sources: those of format flip27, in the order of the query.
+        at: time of the batch's trigger.
+        phases: seconds by Spark's name of a phase of the batch, such as ``latestOffset``.
+        sources: the sources of format flip27, in the order of the query.
     """
 
     query_id: str
@@ -95,7 +96,7 @@ class QueryProgress:
 
 
 def read_progress(progress: Mapping[str, Any]) -> QueryProgress:
-    """What a progress event says, from its JSON (``StreamingQueryProgress.json``)."""
+    """Parse a progress event from its JSON (``StreamingQueryProgress.json``)."""
     found = (_source(source) for source in progress["sources"])
     return QueryProgress(
         query_id=progress["id"],
@@ -119,7 +120,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         return None
     report = source.get("latestOffset")
     told = report if isinstance(report, dict) else {}
-    # The report is as new as the summary, and also knows what the tasks said.
+    # The report is as recent as the summary, and includes the numbers reported by tasks.
     numbers = _numbers({**offset.summary, **told})
     is_new = end != source.get("startOffset")
     planned = _numbers(offset.summary) if is_new else {}
@@ -138,7 +139,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         overwritten_files=numbers.get("filesOverwritten", 0),
         actions_given_up=numbers.get("actionsGivenUp", 0),
         data_losses=numbers.get("dataLosses", 0),
-        # Offsets of older releases, and enumerators that do not tell their backlog, have no such number.
+        # Offsets of older releases, and of enumerators that do not report their backlog, lack this number.
         backlog_splits=max(
             numbers.get("backlogSplits", 0), numbers.get("pendingSplits", 0) + numbers.get("waitingSplits", 0)
         ),
@@ -160,7 +161,7 @@ def _uid(offset: Offset) -> str:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers among what an enumerator and its tasks have published."""
+    """The numbers among the values published by an enumerator and its tasks."""
     return {
         name: value
         for name, value in values.items()
@@ -169,7 +170,7 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _time(text: Any) -> dt.datetime | None:
-    """An event time as tasks report it; without a zone it is UTC. None for what is no such time."""
+    """An event time as reported by tasks, in UTC if it has no zone; None if the text is not a time."""
     try:
         time = dt.datetime.fromisoformat(text)
     except (TypeError, ValueError):

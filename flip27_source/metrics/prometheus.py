@@ -1,4 +1,4 @@
-"""Prometheus: the samples as a collector of prometheus_client, taken anew at each scrape."""
+"""Prometheus: a collector for prometheus_client that takes new samples at each scrape."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PrometheusCollector:
         return map(_family, CATALOG)
 
     def collect(self) -> Iterator[Family]:
-        """Every metric with its samples of now."""
+        """Every metric with its current samples."""
         families = {metric.name: _family(metric) for metric in CATALOG}
         for sample in self._metrics.samples():
             families[sample.metric.name].add_metric(sample.labels, sample.value)
@@ -37,14 +37,14 @@ class PrometheusCollector:
 def export_to_prometheus(
     metrics: QueryMetrics, registry: CollectorRegistry | None = None
 ) -> PrometheusCollector:
-    """Register the metrics; ``registry.unregister`` takes them away again.
+    """Register the metrics; ``registry.unregister`` removes the returned collector.
 
     Args:
-        registry: the default one of prometheus_client when None.
+        registry: the default one of prometheus_client if None.
 
     Raises:
         RegistryError: prometheus_client is not installed.
-        ContractError: the registry has such metrics already.
+        ContractError: the metrics are already registered.
     """
     try:
         from prometheus_client import REGISTRY
@@ -58,8 +58,8 @@ def export_to_prometheus(
         (registry or REGISTRY).register(collector)
     except ValueError as error:
         raise ContractError(
-            f"the registry of Prometheus has metrics of flip27 already: {error}",
-            remedy="call export_to_prometheus once for each registry: one QueryMetrics holds all queries",
+            f"the Prometheus registry already has flip27 metrics: {error}",
+            remedy="call export_to_prometheus once for each registry; one QueryMetrics serves all queries",
         ) from error
     return collector
 

@@ -1,6 +1,6 @@
-"""QueryMetrics: what the events of queries have said, as samples of the catalog's metrics.
+"""QueryMetrics: turns the progress events of queries into samples of the catalog's metrics.
 
-Told by a listener, asked by exporters, on threads of their own. Knows neither Spark nor an exporter.
+A listener feeds it and exporters read it, each on its own thread. Knows neither Spark nor an exporter.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .catalog import Metric
 from .progress import QueryProgress, SourceProgress, read_progress
 
 MOST_ENDED = 100
-"""Queries that have ended and are still shown; the one that ended first is forgotten first."""
+"""Maximum number of ended queries that are kept; the one that ended first is dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value of a metric; ``labels`` are the values of its labels, in its order."""
+    """One value of a metric; ``labels`` holds the values of the metric's labels, in order."""
 
     metric: Metric
     labels: tuple[str, ...]
@@ -30,7 +30,7 @@ class Sample:
 
 @dataclass(slots=True)
 class _Source:
-    """One source: the newest that is known of it, and what adds up."""
+    """One source: its newest progress and its totals."""
 
     newest: SourceProgress
     checkpoint_at: dt.datetime | None = None
@@ -55,7 +55,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Query:
-    """One query, from its first event on."""
+    """One query since its first event."""
 
     label: str
     is_active: bool = True
@@ -65,13 +65,13 @@ class _Query:
 
 
 class QueryMetrics:
-    """The numbers of all queries that were told of, by query and source.
+    """The numbers of all reported queries, by query and source.
 
-    A query's label is its name, or its id where it has none; a source's is its uid, with ``#2`` behind
-    it at the second source of one uid in a query. May be used by several threads.
+    The label of a query is its name, or its id if it has no name. The label of a source is its uid; the
+    second source with the same uid in a query has the suffix ``#2``. Safe for use by several threads.
 
     Args:
-        now: the clock that lags are taken by, with a time zone.
+        now: the clock for lags; returns a time with a zone.
     """
 
     def __init__(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> None:
@@ -80,24 +80,24 @@ class QueryMetrics:
         self._queries: dict[str, _Query] = {}
 
     def started(self, query_id: str, name: str | None) -> None:
-        """A query runs; its counters go on where it has run before."""
+        """A query has started; if it has run before, its counters continue."""
         with self._lock:
             self._running(query_id, name)
 
     def progressed(self, progress: Mapping[str, Any]) -> None:
-        """A batch is done. ``progress``: the JSON of Spark's progress event."""
+        """A batch has finished. ``progress`` is the JSON of Spark's progress event."""
         batch = read_progress(progress)
         with self._lock:
-            # A listener that was added late has not heard of the start.
+            # A listener that was added late has missed the start.
             query = self._queries.get(batch.query_id) or self._running(batch.query_id, batch.name)
             query.newest = batch
             for name, source in _named(batch.sources):
                 query.sources.setdefault(name, _Source(source)).add(source, batch.at)
 
     def terminated(self, query_id: str, *, failed: bool = False) -> None:
-        """A query has ended. Its last numbers stay, for whoever has not asked yet."""
+        """A query has ended. Its last numbers stay available."""
         with self._lock:
-            # Put last: those that ended first are forgotten first.
+            # Moved to the end: queries are dropped in the order in which they ended.
             query = self._queries.pop(query_id, None)
             if query is None:
                 return
@@ -108,7 +108,7 @@ class QueryMetrics:
                 del self._queries[other]
 
     def samples(self) -> list[Sample]:
-        """The values as they are now, in the order of the catalog."""
+        """The current values, in the order of the catalog."""
         now = self._now()
         with self._lock:
             found = [sample for query in self._queries.values() for sample in _of_query(query, now)]
@@ -123,7 +123,7 @@ class QueryMetrics:
         return query
 
     def _label(self, query_id: str, name: str | None) -> str:
-        """The name; a query that has ended hands it on, one that runs keeps it."""
+        """The name; the id if a running query has the same name. An ended query gives its name away."""
         for other, query in list(self._queries.items()):
             if query.label == name and not query.is_active:
                 del self._queries[other]
@@ -140,7 +140,7 @@ def _named(sources: tuple[SourceProgress, ...]) -> Iterator[tuple[str, SourcePro
 
 
 def _of_query(query: _Query, now: dt.datetime) -> Iterator[Sample]:
-    """A query without a flip27 source has no samples: it is none of ours."""
+    """The samples of a query; none if it has no flip27 source."""
     batch = query.newest
     if batch is None or not query.sources:
         return

@@ -1,7 +1,7 @@
 """Additions: files that readers add to a savepoint of a running query; each is complete or absent.
 
 Readers write into the savepoint itself. If a write fails, reading continues and the savepoint fails: a file
-in the lineage records what is missing.
+in the lineage records the missing file.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _record_failure(store: Store, place: SavepointPlace, subtask_id: int, file: 
 
 
 def failed_additions(store: Store, lineage: str, name: CheckpointName) -> str | None:
-    """A text about the files that could not be added to a checkpoint's savepoint; None if all were added."""
+    """A description of the files that could not be added to a savepoint; None if all were added."""
     said = []
     for text in store.list(f"{lineage}/{file_names.FAILURES}"):
         found = file_names.parse_failed_addition(text)

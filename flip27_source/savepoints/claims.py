@@ -66,7 +66,7 @@ def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
     """Refuse a savepoint that another query owns.
 
     A lineage of this source that has only its first checkpoint does not count as another query: its driver
-    was killed before Spark knew that checkpoint, or this query is about to replace it.
+    was killed before Spark knew that checkpoint, or this query is about to replace that lineage.
 
     Raises:
         StateLocationError: another query owns the savepoint; the message names it.
@@ -92,7 +92,7 @@ def delete_subsumed(
     retained: int,
     open_at: Callable[[str], Store],
 ) -> bool:
-    """Delete the savepoint that a lineage owns once the lineage has ``retained`` newer checkpoints.
+    """Delete the savepoint that a lineage owns, once the lineage has ``retained`` checkpoints of its own.
 
     The call may be killed at any step and repeated. Other files in the directory are kept.
 
@@ -109,7 +109,7 @@ def delete_subsumed(
     mark = mark_of(store, folder)
     is_mine = mark is not None and mark.lineage == lineage
     if is_mine:
-        # The metadata file goes first: without it the directory is no savepoint. The claim goes last.
+        # Metadata first: without it the directory is not a savepoint. The claim last.
         names = (METADATA, *map(file_names.checked_relative, record.files), CLAIM)
         deletion = Deletion(store)
         for name in names:
@@ -149,5 +149,5 @@ def _decoded(store: Store, name: str, kind: type[StructT]) -> StructT | None:
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
             f"{name} in {store.location} cannot be read: {error}",
-            remedy="delete this file: then no query owns the savepoint, and no query deletes it",
+            remedy="delete this file; no query owns the savepoint then, and no query deletes it",
         ) from error

@@ -31,14 +31,14 @@ def create(
 ) -> CreatedSavepoint:
     """Create a savepoint of a running or stopped query.
 
-    If the query's driver is alive, it turns the next checkpoint into a savepoint: at the next batch boundary,
-    on an idle stream at once, after it has found the request (``requestInterval``). If no driver is alive,
-    the newest complete checkpoint is copied; also if the driver dies meanwhile, or cannot write to ``to``.
+    If the query's driver is alive, it finds the request within ``requestInterval`` and turns the next
+    checkpoint into a savepoint: at the next batch boundary, or at once if the stream is idle. If no driver is
+    alive, or the driver dies or cannot write to ``to``, the newest complete checkpoint is copied.
 
     Args:
         state: the query's ``stateLocation``.
-        to: directory in which the savepoint gets a directory of its own. It must mean the same to a
-            running query, which reaches it with its own ``storage.*`` options.
+        to: directory in which the savepoint gets its own directory. A running query must reach the same
+            directory by this path or URL, with its own ``storage.*`` options.
         checkpoint: the query's Spark checkpoint location, which contains the last committed
             batch. Not needed if ``state`` lies inside it.
         lineage: the directory name of the query's lineage, if several queries share a state location.
@@ -47,7 +47,7 @@ def create(
         copy: copy the newest complete checkpoint at once, whether or not the query runs. If the
             directory already contains a savepoint of this checkpoint, that one is kept and returned.
         timeout_s: how long to wait for a running query, in seconds.
-        progress: called with texts that say what the call is waiting for.
+        progress: called with texts about what the call is waiting for.
         storage_options: for the file systems, as the source's ``storage.*`` options.
 
     Raises:
@@ -70,7 +70,7 @@ def stop_with_savepoint(
     checkpoint: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CreatedSavepoint:
-    """Stop a query and create a savepoint of exactly what it has committed.
+    """Stop a query, and create a savepoint of exactly the batches that it has committed.
 
     Args:
         query: the StreamingQuery.
@@ -95,7 +95,7 @@ def stop_with_savepoint(
     made = _copied(state, target, checkpoint, None, options)
     if failure is not None:
         raise StopError(
-            f"the query could not be stopped: {failure}. A savepoint has been created at {made.directory}",
+            f"the query could not be stopped: {failure}. A savepoint was created at {made.directory}",
             remedy="stop the query by other means; batches that it still runs are not in the savepoint",
         ) from failure
     return made

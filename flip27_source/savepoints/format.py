@@ -1,4 +1,4 @@
-"""Savepoints: a checkpoint in a directory of its own; it is complete, movable and never cleaned up.
+"""Savepoints: a checkpoint in its own directory, which is complete, movable and never cleaned up.
 
 <target>/savepoint-<id>-<digest>/
   segments/<digest>.<kind>.<form>    as in a lineage
@@ -9,9 +9,9 @@
   _metadata                          the document; written last, so its presence is the commit mark
   _claim                             the query that owns the savepoint and will delete it (see claims)
 
-Documents are immutable, so a complete one can be copied into a savepoint at any time, beside a running query
-and without its help. A savepoint commits nothing and is no recovery point of the query that it was taken
-from (FLINK-5777, FLINK-25276; scenarios I12, S85).
+Documents are immutable, so a complete one can be copied into a savepoint at any time, without the help of a
+running query. A savepoint commits nothing, and is not a recovery point of its query (FLINK-5777,
+FLINK-25276; scenarios I12, S85).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Savepoint:
     """A complete savepoint.
 
     Attributes:
-        store, folder: its place: ``folder`` is laid out like a lineage.
+        store, folder: its location; ``folder`` has the layout of a lineage.
         name: the name of its checkpoint.
         metadata: the content of its ``_metadata``.
     """
@@ -139,13 +139,13 @@ def write_savepoint(
     created_ms: int,
     query: StoredQuery | None = None,
 ) -> Savepoint:
-    """Copy a complete checkpoint into a directory of its own.
+    """Copy a complete checkpoint into a new directory.
 
     Args:
         query: the query around it, whose files are already in the directory.
 
     Raises:
-        MissingStateError: the checkpoint is not complete, or was cleaned up meanwhile.
+        MissingStateError: the checkpoint is not complete, or was cleaned up in the meantime.
         CorruptStateError: a file of the checkpoint is damaged.
     """
     data = source.read(file_names.checkpoint_file(lineage, name), MOST_DOCUMENT_BYTES)
@@ -211,7 +211,7 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
     except MissingStateError:
         raise StateLocationError(
             f"there is no savepoint at {location}: the file {METADATA} does not exist",
-            remedy="give the directory that `flip27 savepoint create` printed; a directory without "
+            remedy="give the directory printed by `flip27 savepoint create`; a directory without "
             f"{METADATA} is an unfinished savepoint",
         ) from None
     try:
@@ -222,7 +222,7 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
                 remedy="install the version of flip27-source that wrote the savepoint, or a newer one",
             )
         metadata = decode_json(data, SavepointMetadata)
-        # The stored document is indented for people; its digest was computed without blanks.
+        # The stored document is indented for readability; its digest was computed without whitespace.
         canonical = compact_json(bytes(metadata.document))
     except msgspec.MsgspecError as error:
         raise CorruptStateError(

@@ -43,9 +43,10 @@ class SavepointEntry:
     Attributes:
         directory: its directory; contains no secret.
         status: ``readable``; ``damaged``: its ``_metadata`` cannot be read; ``unfinished``: it has no
-            ``_metadata``, because its creation is running or was interrupted, or its deletion was.
+            ``_metadata``, because its creation is running, or its creation or deletion was interrupted.
         problem: why it is damaged; None if it is not.
-        created_at, checkpoint_id, lineage, uid: when and of what it was created; None if not readable.
+        created_at: when it was created.
+        checkpoint_id, lineage, uid: its checkpoint, lineage and source. All are None if it is not readable.
     """
 
     directory: str
@@ -63,8 +64,10 @@ class SavepointDetails:
 
     Attributes:
         checkpoint_id, digest: the checkpoint in the savepoint.
-        checkpoint_at: when the checkpoint was made; created_at: when the savepoint was created.
-        lineage: the checkpoint's lineage. source: the source that the savepoint belongs to.
+        checkpoint_at: when the checkpoint was created.
+        created_at: when the savepoint was created.
+        lineage: the checkpoint's lineage.
+        source: the source to which the savepoint belongs.
         live, finished, quarantined: numbers of splits.
         segments, reports: numbers of files besides ``_metadata``.
         query_batch: the newest batch of Spark's checkpoint in a savepoint of a whole query; else None.
@@ -92,7 +95,8 @@ class VerifiedFile:
     """One verified file of a savepoint.
 
     Attributes:
-        name: relative to the savepoint. bytes: size of its unpacked content; None if it is not known.
+        name: its path relative to the savepoint.
+        bytes: size of its unpacked content; None if unknown.
         problem: what is wrong with the file; None if the file is correct.
     """
 
@@ -128,7 +132,7 @@ class DeletedSavepoint:
 
 
 def list_savepoints(directory: str, storage_options: Mapping[str, Any] | None = None) -> list[SavepointEntry]:
-    """The savepoints in a directory, ordered by the names of their own directories.
+    """The savepoints in a directory, ordered by name.
 
     Args:
         directory: the ``to`` of :func:`create`.
@@ -197,7 +201,7 @@ def verify(location: str, storage_options: Mapping[str, Any] | None = None) -> V
 def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> DeletedSavepoint:
     """Delete a savepoint; ``_metadata`` first, so a partly deleted savepoint is no longer one.
 
-    Files in its directory that do not belong to it are kept, and so is the directory then.
+    If its directory contains other files, these files and the directory are kept.
 
     Raises:
         StateLocationError, CorruptStateError, IncompatibleStateError: this library cannot read the

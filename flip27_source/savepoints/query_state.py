@@ -79,7 +79,7 @@ def one_source(
 
 
 def surely_complete(store: Store, lineage: str) -> CheckpointName:
-    """The parent of the newest checkpoint, which was complete before its child was made.
+    """The parent of the newest checkpoint; it was complete before its child was created.
 
     Raises:
         MissingStateError: no checkpoint has a parent.
@@ -103,7 +103,7 @@ def checkpoint_names(store: Store, lineage: str) -> list[CheckpointName]:
 
 
 def checkpoint_of(query: Any) -> str:
-    """The checkpoint location of a query; only the query's object in the JVM has it."""
+    """The checkpoint location of a query, which only the query's JVM object has."""
     in_jvm = getattr(query, "_jsq", None)
     if in_jvm is None:
         raise StateLocationError(

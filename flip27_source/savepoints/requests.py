@@ -62,10 +62,10 @@ def withdraw(
 ) -> RequestedSavepoint:
     """Withdraw a request for a savepoint, or delete a failed request.
 
-    A savepoint that the query is already taking is still finished.
+    If the query is already taking the savepoint, the savepoint is still finished.
 
     Args:
-        request_id: the id from :func:`request`, or the beginning of it.
+        request_id: the id from :func:`request`, or its beginning.
 
     Raises:
         StateLocationError: no waiting or failed request has that id, or several have.
@@ -137,7 +137,7 @@ def made_by_driver(
     timeout_s: float,
     progress: Progress | None,
 ) -> CreatedSavepoint | None:
-    """Request a savepoint from the query's driver; None if no driver is alive or it fails: copy one then.
+    """Request a savepoint from the query's driver; None if the caller must copy a checkpoint instead.
 
     Raises:
         StateLocationError: the driver did not take the savepoint in time.
@@ -197,7 +197,7 @@ class _Asking:
         try:
             is_answered = self._is_answered_within(timeout_s)
         except BaseException:
-            # The caller stops waiting and would not learn about the savepoint.
+            # The caller stops waiting and would not learn of the savepoint.
             self._requests.delete(self._asked.request_id)
             raise
         if not is_answered:
@@ -209,7 +209,7 @@ class _Asking:
         return self._made()
 
     def _is_answered_within(self, timeout_s: float) -> bool:
-        """Whether the request is gone: answered by the driver or here, or deleted as the driver has ended."""
+        """Whether the request was answered, by the driver or here, or deleted because the driver ended."""
         begun = said = time.monotonic()
         pause_s = _FIRST_PAUSE_S
         self._progress(f"{self._driver} has the request; waiting for its next batch boundary")
@@ -233,7 +233,7 @@ class _Asking:
     def _is_finished_here(self) -> bool:
         """Whether Spark has committed the batch, so that this process can finish the savepoint.
 
-        The driver learns about the commit at the query's next trigger, which may be hours away.
+        The driver learns of the commit at the query's next trigger, which may be hours away.
         """
         name = self._under_way()
         batch = None if name is None else self._committed()

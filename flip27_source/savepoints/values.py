@@ -16,7 +16,7 @@ class CreatedSavepoint:
         directory: its directory, for ``.option("savepoint", ...)``.
         checkpoint_id: its checkpoint.
         batch_id: Spark's batch that ends with this checkpoint; None if Spark's checkpoint is not
-            known. A copy then contains the newest checkpoint that is surely complete.
+            known. A copy then contains the newest checkpoint that is known to be complete.
         requested: whether the running query took it at a batch boundary and notified its readers; False
             for a copy of an existing checkpoint.
     """
@@ -34,7 +34,7 @@ class RequestedSavepoint:
     Attributes:
         request_id: id of the request, a file that waits in the lineage until it is answered.
         lineage: the directory of the lineage, in the state location.
-        target: the directory in which the savepoint gets a directory of its own.
+        target: the directory in which the savepoint gets its own directory.
     """
 
     request_id: str
@@ -44,11 +44,11 @@ class RequestedSavepoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSavepoint:
-    """A savepoint that was requested and does not exist.
+    """A requested savepoint that does not exist yet.
 
     Attributes:
         request_id, lineage, target: as in RequestedSavepoint.
-        error: why the request failed for good; None while it waits.
+        error: why the request failed; None while it waits.
         failed_at: when it failed; None while it waits.
     """
 

@@ -57,11 +57,11 @@ def copy_query(
 ) -> StoredQuery:
     """Copy Spark's checkpoint after a batch, and the state of the query's other sources, into a savepoint.
 
-    The query may run: files of the batch no longer change. Spark may meanwhile delete files of older
-    batches, which are not needed.
+    The query may run: files of the batch no longer change. Spark may delete files of older batches in the
+    meantime, but they are not needed.
 
     Raises:
-        MissingStateError: Spark has meanwhile deleted the batch itself.
+        MissingStateError: Spark has deleted the batch itself in the meantime.
     """
     target = open_store(directory, storage_options)
     for _ in range(_TRIES):
@@ -89,7 +89,7 @@ def restore_query(
 ) -> RestoredQuery:
     """Create a checkpoint location from which a savepoint's query can be started, as a fork.
 
-    To Spark the fork is another query with an id of its own. The call may be repeated after it was killed.
+    To Spark the fork is a different query with its own id. The call may be repeated after it was killed.
 
     Args:
         savepoint: a savepoint that was created with ``query=True``.
@@ -157,7 +157,7 @@ def _check_free(target: Store, state: Store, sources: Sequence[Savepoint]) -> No
     if taken:
         raise StateLocationError(
             f"{state.location} contains state of the savepoint's own query: {', '.join(taken)}",
-            remedy="give the fork a state location of its own",
+            remedy="give the fork its own state location",
         )
 
 

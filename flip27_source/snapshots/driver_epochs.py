@@ -1,11 +1,10 @@
 """Driver epochs: the highest epoch drives a lineage; a driver that finds a higher epoch stops (R9).
 
 A stale driver's files do no harm, because documents, segments and reports are named by their content or by
-the document that they belong to. The epoch stops a stale driver, and keeps it from cleaning up files that
-others need.
+their document. The epoch stops a stale driver, and keeps it from cleaning up files that others need.
 
-A driver that looks for requests periodically records that it is alive, for whoever sends requests
-(DriverWatch). Correctness does not depend on these records.
+A driver that looks for requests periodically records that it is alive. Senders of requests read these records
+(DriverWatch); correctness does not depend on them.
 """
 
 from __future__ import annotations
@@ -44,7 +43,8 @@ class DriverEpoch:
     """The epoch of one driver in one lineage; the constructor takes it.
 
     Args:
-        started_ms: now. is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
+        started_ms: the current time.
+        is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
     """
 
     def __init__(self, store: Store, lineage: str, started_ms: int, *, is_renewed: bool = False) -> None:
@@ -81,9 +81,9 @@ class DriverEpoch:
             self._say(now_ms)
 
     def end(self) -> None:
-        """Delete this driver's renewal files, so that nobody waits for it.
+        """Delete this driver's renewal files, so that no sender of a request waits for it.
 
-        If that fails, whoever sends it a request waits until it has missed its renewals.
+        If that fails, a sender waits until the driver has missed its renewals.
         """
         with self._changing:
             self._is_renewed = False
@@ -109,8 +109,8 @@ class DriverEpoch:
         with self._changing:
             is_wanted = name in self._said
             self._said -= older
-        # If the driver has ended meanwhile, or a later renewal has dropped this file before it existed, the
-        # file itself must go.
+        # If the driver has ended in the meantime, or a later renewal has dropped this file before it existed,
+        # delete the file itself.
         for gone in older if is_wanted else {name}:
             self._forget(gone)
 
@@ -131,13 +131,14 @@ class DriverEpoch:
 
 
 class DriverWatch:
-    """Tells whether the driver of a lineage is alive and looks for requests; for whoever sends requests.
+    """Detects whether the driver of a lineage is alive and looks for requests; used by senders of requests.
 
-    The first call compares the driver's clock with this clock; from then on the driver counts as alive as
-    long as its renewals change.
+    The first call compares the driver's clock with this clock. After that, the driver counts as alive while
+    its renewals change.
 
     Args:
-        wall_s, steady_s: the time, and a monotonic clock, in seconds.
+        wall_s: returns the time in seconds.
+        steady_s: returns a monotonic time in seconds.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class DriverWatch:
         self._changed_s = 0.0
 
     def living(self) -> DriverRecord | None:
-        """The driver that is alive; None if no driver is alive, or the driver takes no requests."""
+        """The living driver; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
         said_ms = max((ms for epoch, ms in listed.renewals if epoch == listed.newest), default=None)
         if said_ms is None:

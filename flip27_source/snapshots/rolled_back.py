@@ -1,8 +1,8 @@
-"""Detects that Spark's checkpoint was rolled back: Spark committed a later checkpoint than it now knows.
+"""Detects that Spark's checkpoint was rolled back: Spark had committed a later checkpoint than it now knows.
 
-A killed driver leaves at most one checkpoint after Spark's newest offset: one whose offset it had not
-returned to Spark, or Spark had not logged. Two in a row prove that Spark had committed the first of them, so
-its checkpoint location is now an older copy.
+A killed driver leaves at most one checkpoint after Spark's newest offset: one whose offset was not returned
+to Spark, or not logged by Spark. Two in a row prove that Spark had committed the first of them, so the
+checkpoint location is an older copy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Flip27BatchReader: ``spark.read.format("flip27")``, the same source read once to its end."""
+"""Flip27BatchReader: ``spark.read.format("flip27")``, which reads a source once to its end."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Flip27BatchReader(DataSourceReader):
-    """Plans one checkpoint of everything there is; its state is thrown away."""
+    """Plans one checkpoint with all available splits, and discards its state."""
 
     def __init__(self, data_source: Flip27DataSource, schema: StructType) -> None:
         self._data_source = data_source
         self._schema = to_arrow_schema(schema, timezone="UTC")
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The plan of one batch that holds all."""
+        """The plan of the single batch."""
         source = self._data_source.source()
         holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
         try:
@@ -39,5 +39,5 @@ class Flip27BatchReader(DataSourceReader):
             holder.close()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one partition; runs on executors."""
+        """The rows of one partition; called on executors."""
         return read_partition(self._data_source.source(), self._schema, partition)

@@ -1,4 +1,4 @@
-"""Making classes fit to travel by value: those of a notebook, which no other process can import."""
+"""Makes classes picklable by value, such as those of a notebook, which no other process can import."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _CACHE = "__msgspec_cache__"
 
 
 def drop_type_caches() -> None:
-    """Take from all dataclasses what msgspec has cached on them.
+    """Delete msgspec's caches from all dataclasses.
 
-    It does so where a value is first stored, by ``flip27_source.testing`` for one; the cache cannot be
-    pickled, and with it neither can the class. It is made anew when it is needed.
+    msgspec caches type information on a class when a value is first stored, for example by
+    ``flip27_source.testing``. A class with this cache cannot be pickled. msgspec recreates it if needed.
     """
     for cls in gc.get_objects():
-        # type(), as isinstance() would wake up proxies of all kinds.
+        # type() rather than isinstance(), which would evaluate lazy proxies.
         if issubclass(type(cls), type) and _CACHE in vars(cls) and not issubclass(cls, msgspec.Struct):
             delattr(cls, _CACHE)

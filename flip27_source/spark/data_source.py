@@ -1,7 +1,7 @@
-"""Flip27DataSource: what Spark knows us by.
+"""Flip27DataSource: the class that is registered with Spark.
 
-Runs in planning processes and must stay cheap: no threads, no state of a query, and no I/O but to find
-out a schema where the user gave none.
+Runs in planning processes and must stay cheap: no threads, no state of a query, and no I/O except to infer
+a schema if the user gave none.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Flip27DataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name given to ``format``."""
+        """The name for ``format``."""
         return cls.format_name
 
     def schema(self) -> StructType:
-        """The reader's own schema, or one found out; called only when the user gave none."""
+        """The reader's default schema, or an inferred one; called only if the user gave none."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         from flip27_source.schemas.source_schema import evolution_of_inferred, schema_of
@@ -49,7 +49,7 @@ class Flip27DataSource(DataSource):
         return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``: the same source, bounded."""
+        """For ``spark.read``: the source, bounded."""
         from .batch_reader import Flip27BatchReader
 
         self._check_evolution()
@@ -66,13 +66,13 @@ class Flip27DataSource(DataSource):
         mode = self.options.get("schemaevolutionmode", self.options.get("schemaEvolutionMode", ""))
         if self._schema_is_given and mode.lower() == "addnewcolumns":
             raise SchemaError(
-                "schemaEvolutionMode is addNewColumns and a schema is given, which cannot grow",
-                remedy="leave .schema(...) out, and give what is known by schemaHints; or set "
-                "failOnNewColumns, rescue or none",
+                "schemaEvolutionMode is addNewColumns, but a schema is given, which cannot grow",
+                remedy="leave .schema(...) out and give known columns by schemaHints; or set "
+                "schemaEvolutionMode to failOnNewColumns, rescue or none",
             )
 
     def source(self) -> Source:
-        """The checked source; every process that needs it makes its own."""
+        """The checked source; every process that needs the source resolves it."""
         from flip27_source.source import Source
 
         return Source.resolve(self.options, enumerator=self.enumerator, reader=self.reader_type)

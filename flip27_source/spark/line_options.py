@@ -1,7 +1,7 @@
-"""The options of ``parsed``: those of Spark's file readers, name by name, as far as they mean a line.
+"""The options of ``parsed``: the options of Spark's file readers that apply to single lines.
 
-What an option does is Spark's business: it goes to ``from_csv`` or ``from_json`` as it is. Here is which ones
-there are, which ones cannot work on single lines, and what to do instead. Pure: no pyspark.
+Accepted options go to ``from_csv`` or ``from_json`` unchanged. This module lists them, and for each option
+that cannot work on single lines the remedy. Pure: no pyspark.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
         "allowUnquotedFieldNames",
     ),
 }  # fmt: skip
-"""The options of Spark's readers that are handed on, or done here."""
+"""The options of Spark's readers that are passed to Spark or implemented here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refused:
-    """An option of Spark's reader that is not one of ``parsed``.
+    """An option of Spark's reader that ``parsed`` refuses.
 
     Attributes:
-        why: what stands in the way.
+        why: the reason.
         remedy: what to do.
-        default: the only value that is taken: Spark's own default; empty for none.
+        default: the only accepted value, Spark's default; empty if no value is accepted.
     """
 
     why: str
@@ -54,26 +54,26 @@ class _Refused:
     default: str = ""
 
 
-_ON_STREAM = 'set it where the stream is loaded, with .option("{name}", ...)'
+_ON_STREAM = 'set it on the stream, with .option("{name}", ...) before .load'
 _LEAVE_OUT = "leave it out"
 _LINE = "the parser gets one line at a time"
 _INFERS = _Refused(
     why="the schema is given",
-    remedy="leave it out, and name all columns in the schema; reader={format} finds a schema out",
+    remedy="leave it out and name all columns in the schema, or use reader={format}, which infers a schema",
     default="false",
 )
 _SAMPLES = replace(_INFERS, default="1.0")
-_WRITES = _Refused(why="it is for writing", remedy=_LEAVE_OUT)
+_WRITES = _Refused(why="it applies only to writing", remedy=_LEAVE_OUT)
 _PACKS = _Refused(
-    why="the end of a file's name says how it is compressed",
+    why="the suffix of a file name determines its compression",
     remedy="leave it out: .gz, .bz2 and .zst are decompressed",
 )
-_SEPARATES = _Refused(why="the stream has its lines already", remedy=_ON_STREAM)
+_SEPARATES = _Refused(why="the stream is already divided into lines", remedy=_ON_STREAM)
 _REFUSED: Mapping[str, Mapping[str, _Refused]] = {
     "csv": {
         "multiLine": _Refused(why=_LINE, remedy="use reader=csv with multiLine=true", default="false"),
         "enforceSchema": _Refused(
-            why="names in headers are not compared: columns go by position",
+            why="the names in headers are not compared: columns are matched by position",
             remedy="leave it out, or use reader=csv with enforceSchema=false",
             default="true",
         ),
@@ -98,10 +98,10 @@ _REFUSED: Mapping[str, Mapping[str, _Refused]] = {
         ),
         "samplingRatio": _SAMPLES,
         "explodeEmbeddedArray": _Refused(
-            why=_LINE, remedy="give the array a column in the schema, and explode that"
+            why=_LINE, remedy="declare the array as a column of the schema, and explode that column"
         ),
         "lineSep": _SEPARATES,
-        "useUnsafeRow": _Refused(why="Spark sets it by itself", remedy=_LEAVE_OUT),
+        "useUnsafeRow": _Refused(why="only Spark sets it", remedy=_LEAVE_OUT),
         **dict.fromkeys(
             ("ignoreNullFields", "pretty", "sortKeys", "writeNonAsciiCharacterAsCodePoint"), _WRITES
         ),
@@ -118,14 +118,14 @@ class LineOptions:
 
     Attributes:
         format: csv or json.
-        mode: what happens to malformed lines.
-        header: as it was asked for; None where nothing was said.
-        comment: how lines begin that are left out; empty for none.
-        encoding: of the lines.
-        corrupt_column: name of the column of malformed lines; None where Spark's setting names it.
-        variant_column: name of the only column, where all of a line goes there.
-        allows_comments: JSON with comments in it.
-        for_spark: what ``from_csv`` or ``from_json`` is told.
+        mode: the handling of malformed lines.
+        header: the given value; None if not set.
+        comment: prefix of the lines that are left out; empty if none are.
+        encoding: encoding of the lines.
+        corrupt_column: name of the column for malformed lines; None if Spark's setting names it.
+        variant_column: name of the single variant column for whole lines; None if not set.
+        allows_comments: whether JSON may contain comments.
+        for_spark: the options for ``from_csv`` or ``from_json``.
     """
 
     format: str
@@ -143,11 +143,11 @@ def line_options(format_name: str, given: Mapping[str, Any]) -> LineOptions:
     """Check the options of ``parsed``.
 
     Raises:
-        OptionError: an option is unknown, cannot work on lines, or has a value that cannot be used.
+        OptionError: an option is unknown, cannot work on lines, or has an invalid value.
     """
     if format_name not in FORMATS:
         raise OptionError(
-            f"parsed reads csv and json, not {format_name!r}", remedy='give "csv" or "json" as the format'
+            f"format {format_name!r} is invalid", remedy='give "csv" or "json" as the format of parsed'
         )
     texts = dict(_texts(format_name, given))
     mode = _parsed(texts, "mode", one_of(*MODES), "PERMISSIVE")
@@ -166,9 +166,9 @@ def line_options(format_name: str, given: Mapping[str, Any]) -> LineOptions:
     )
     if options.header and options.variant_column is not None:
         raise OptionError(
-            "options header and singleVariantColumn are both set: Spark's file reader would name the fields "
-            "by the header, which is not in a line",
-            remedy="leave header out here to have the fields called _c0, _c1, ...; set it on the stream",
+            "options header and singleVariantColumn are both set, but the field names in the header are not "
+            "part of a line",
+            remedy="leave header out here, which names the fields _c0, _c1, ...; set header on the stream",
         )
     return options
 
@@ -223,14 +223,14 @@ def _unknown(format_name: str, key: str) -> OptionError:
         )
     if key.lower() in _names_on_stream():
         return OptionError(
-            f"option {key} belongs to the stream that parsed is given",
+            f"option {key} belongs to the stream that is passed to parsed",
             remedy=_ON_STREAM.format(name=key),
         )
     names = {name.lower(): name for name in (*TAKEN[format_name], *_REFUSED[format_name])}
     near = difflib.get_close_matches(key.lower(), names, n=3, cutoff=0.6)
     meant = f"; did you mean {', '.join(names[name] for name in near)}?" if near else ""
     return OptionError(
-        f"option {key} is unknown to Spark's {format_name} reader{meant}",
+        f"option {key} is not an option of Spark's {format_name} reader{meant}",
         remedy=f"use one of: {', '.join(sorted(TAKEN[format_name], key=str.lower))}",
     )
 
@@ -254,7 +254,7 @@ def _encoding(format_name: str, encoding: str) -> str:
     if known is None or (format_name == "json" and known != "UTF-8"):
         names = "UTF-8" if format_name == "json" else "UTF-8, ISO-8859-1 or US-ASCII"
         raise OptionError(
-            f"option encoding has the value {encoding!r}: lines of {names} are parsed",
+            f"option encoding has the value {encoding!r}; supported for {format_name}: {names}",
             remedy=f"write the files in {names}",
         )
     return known

@@ -1,7 +1,7 @@
-"""From a column of lines to the columns of a schema, with the results of Spark's file readers.
+"""Parses a column of lines into the columns of a schema, with the results of Spark's file readers.
 
-``from_csv`` and ``from_json`` run the parsers that the file readers run. What the readers do around them is
-done here: blank lines and comments, several rows in one line of JSON, bytes that are not UTF-8, modes.
+``from_csv`` and ``from_json`` use the parsers of the file readers. This module adds what the readers do
+around them: blank lines and comments, several rows in one line of JSON, bytes that are not UTF-8, modes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BOM = "\ufeff"
 _BROKEN = "{"
 _IS_UTF8 = "__flip27_is_utf8"
 _NO_CHARACTER = "\uffff"
-"""What ``from_csv`` takes for the end of a line, wherever it is."""
+"""A character that ``from_csv`` reads as the end of a line, wherever it is."""
 
 _MOST_CHARACTERS = (1 << 31) - 1
 _SHOWN = 200
@@ -36,7 +36,7 @@ def parsed_lines(stream: DataFrame, schema: StructType | str, options: LineOptio
     wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(wanted, StructType):
         raise SchemaError(
-            f"the schema is {schema!r}, which has no columns", remedy='give it as "id long, ..."'
+            f"the schema is {schema!r}, which has no columns", remedy='give columns, such as "id long, ..."'
         )
     corrupt = options.corrupt_column or _setting(stream, "spark.sql.columnNameOfCorruptRecord")
     _check_schema(wanted, corrupt)
@@ -52,7 +52,7 @@ def parsed_lines(stream: DataFrame, schema: StructType | str, options: LineOptio
 
 
 class _Parser:
-    """``from_csv`` or ``from_json``, with a column of our own for malformed lines."""
+    """``from_csv`` or ``from_json``, with an internal column for malformed lines."""
 
     def __init__(self, wanted: StructType, corrupt: str, options: LineOptions) -> None:
         self.options = options
@@ -62,13 +62,13 @@ class _Parser:
         self._spark_options = {**options.for_spark, "columnNameOfCorruptRecord": _MALFORMED, "mode": mode}
 
     def row(self, text: Column) -> Column:
-        """The fields of a line; null where the text is null or, in JSON, holds nothing."""
+        """The fields of a line; null if the text is null or, in JSON, blank."""
         if self.options.format == "csv":
             return fn.from_csv(text, self._schema.toDDL(), self._spark_options)
         return fn.from_json(text, self._schema, self._spark_options)
 
     def good(self, is_good: Column, text: Column, otherwise: Column | None = None) -> Column:
-        """The text of a good line; something else, or an error, for one that the parser would misread."""
+        """The text of a good line; ``otherwise``, or an error, for a line that the parser would misread."""
         line = _named(LINES)
         if self.options.mode == "FAILFAST":
             otherwise = fn.raise_error(
@@ -84,7 +84,7 @@ class _Parser:
     def rows_of_array(self, text: Column) -> Column:
         """The rows of a line of JSON that holds an array.
 
-        ``from_json`` does not tell whether an array is malformed; of an object that holds it, it does.
+        ``from_json`` reports a malformed object but not a malformed array, so the array is put in an object.
         """
         rows = fn.from_json(text, ArrayType(self._schema), self._spark_options)
         permissive = {**self._spark_options, "mode": "PERMISSIVE"}
@@ -97,15 +97,15 @@ class _Parser:
         if self.options.mode != "FAILFAST":
             marked = fn.transform(rows, lambda row: row.withField(_MALFORMED, _named(LINES)))
             found = found.when(~has_null, marked)
-        # As a single row an array is malformed.
+        # Parsed as a single row, an array is malformed.
         return found.otherwise(fn.array(self.row(text)))
 
 
 def _csv_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataFrame:
-    """The fields of each line in ``_ROW``, null where the line would be misread; the line in ``LINES``."""
+    """The fields of each line in ``_ROW``, null if the line would be misread; the line in ``LINES``."""
     line = _named(LINES)
     lines = stream.select(*others, _decoded(parser.options.encoding).alias(LINES))
-    # A comparison tells most lines from blank ones, which hold nothing above a space, as Java trims them.
+    # The comparison is fast for most lines. Blank lines have no character above a space, as Java trims them.
     is_line = (line >= "!") | line.rlike(r"[^\x00-\x20]")
     if parser.options.comment:
         is_line &= ~line.startswith(parser.options.comment)
@@ -114,9 +114,9 @@ def _csv_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataF
 
 
 def _json_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataFrame:
-    """As ``_csv_rows``; a line may have several rows, or none."""
+    """As ``_csv_rows``; a line may have several rows or none."""
     line, is_utf8 = _named(LINES), fn.col(_IS_UTF8)
-    # from_json replaces bytes that are not UTF-8; to Spark's file reader their line is malformed.
+    # from_json replaces bytes that are not UTF-8; Spark's file reader calls the line malformed.
     lines = stream.select(*others, _line().alias(LINES), fn.is_valid_utf8(_line()).alias(_IS_UTF8))
     is_plain = line.startswith("{") & is_utf8
     is_marked = line.startswith(_BOM) & (line != _BOM)
@@ -126,14 +126,14 @@ def _json_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> Data
     if parser.options.variant_column is None:
         blanks = _COMMENTED_BLANKS if parser.options.allows_comments else _BLANKS
         rows = fn.when(text.rlike(rf"\A{blanks}*+\["), parser.rows_of_array(text)).otherwise(rows)
-    # Most lines are plain, and take the short way.
+    # Most lines are plain and take the fast path.
     rows = fn.when(is_plain, fn.array(parser.row(line))).otherwise(rows)
-    # Where a line holds nothing there is no row.
+    # A blank line has no row.
     return lines.select(*others, line, _exploded(rows)).where(fn.col(_ROW).isNotNull())
 
 
 def _exploded(rows: Column) -> Column:
-    """A row for each; also keeps Spark from parsing once more for a condition on what was parsed."""
+    """One row per element. The explode also keeps Spark from parsing twice for a filter on parsed columns."""
     return fn.explode(rows).alias(_ROW)
 
 
@@ -146,7 +146,7 @@ def _decoded(encoding: str) -> Column:
 
 
 def _columns(wanted: StructType, corrupt: str, options: LineOptions) -> list[Column]:
-    # from_csv gives the text of the line, with what replaces bytes that are not UTF-8; JSON has the bytes.
+    # from_csv returns the line with bytes that are not UTF-8 replaced; JSON keeps the bytes.
     told = (
         _row(_MALFORMED) if options.format == "csv" else fn.when(_row(_MALFORMED).isNotNull(), _named(LINES))
     )
@@ -161,7 +161,7 @@ def _columns(wanted: StructType, corrupt: str, options: LineOptions) -> list[Col
 
 
 def _line() -> Column:
-    """A line as bytes are compared: the column may have a collation."""
+    """The line, compared by bytes: the column may have a collation."""
     return _named(LINES).cast(StringType())
 
 
@@ -182,8 +182,8 @@ def _check_schema(wanted: StructType, corrupt: str) -> None:
             )
     if not any(field.name != corrupt for field in wanted.fields):
         raise SchemaError(
-            "the schema has no column that a line could fill",
-            remedy='give the columns of the lines, as in "id long, name string"',
+            "the schema has no column for the fields of a line",
+            remedy='add the columns of the lines, as in "id long, name string"',
         )
 
 
@@ -193,8 +193,8 @@ def _check_stream(stream: DataFrame, wanted: StructType, options: LineOptions) -
     if lines is None or not isinstance(lines.dataType, StringType):
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in stream.schema.fields)
         raise SchemaError(
-            f"parsed needs a column {LINES} of type string, one line in each row; the DataFrame has: {there}",
-            remedy='load it with .option("reader", "text"), or make the column with '
+            f"parsed needs a column {LINES} of type string with one line per row; the DataFrame has: {there}",
+            remedy='load it with .option("reader", "text"), or add the column with '
             'selectExpr("cast(... as string) as value", "*")',
         )
     is_exact = _setting(stream, "spark.sql.caseSensitive") == "true"
@@ -203,9 +203,9 @@ def _check_stream(stream: DataFrame, wanted: StructType, options: LineOptions) -
     twice = [name for name in wanted.names if times[name if is_exact else name.lower()] > 1]
     if twice:
         raise SchemaError(
-            f"the column {twice[0]} would be there twice: the schema of the lines has "
+            f"the result would have two columns {twice[0]}: the schema of the lines has "
             f"{', '.join(wanted.names)}, and the stream has {', '.join(others) or 'no other columns'}",
-            remedy="rename or drop the column of the stream before parsed, or rename the one of the schema",
+            remedy="rename or drop the column of the stream before parsed, or rename it in the schema",
         )
     _check_header(lines, options)
 
@@ -217,27 +217,27 @@ def _setting(stream: DataFrame, name: str) -> str:
 
 
 def _check_header(lines: StructField, options: LineOptions) -> None:
-    """The DataFrame does not tell with which options it was loaded; the comment of its column does."""
+    """Check ``header`` against the stream: the comment of its column records the options of its load."""
     if options.header is None:
         return
     told = (lines.metadata or {}).get("comment", "")
     without_headers = header_in(told)
     if options.header and without_headers is None:
         raise SchemaError(
-            f"header is true, and nothing says that {LINES} comes without the headers of the files",
+            f"header is true, but the stream has no record of header=true: {LINES} may contain headers",
             remedy='load the stream with .option("reader", "text").option("header", "true")'
             + (f'.option("comment", "{options.comment}")' if options.comment else "")
-            + "; where it is given a schema, write its column as "
+            + "; if the stream has a schema, declare its column as "
             f"{LINES} string COMMENT '{header_comment(options.comment)}'",
         )
     if options.header and without_headers != options.comment:
         raise SchemaError(
-            f"the option comment is {options.comment!r} here and {without_headers!r} on the stream, so that "
+            f"the option comment is {options.comment!r} here and {without_headers!r} on the stream, so "
             "another line may be the header",
             remedy="set the same comment on both",
         )
     if not options.header and without_headers is not None:
         raise OptionError(
-            "header is false, and the stream was loaded with header=true: its first lines are left out",
-            remedy="leave header out here, or on the stream",
+            "header is false, but the stream was loaded with header=true, which leaves first lines out",
+            remedy="leave header out here or on the stream",
         )

@@ -1,4 +1,4 @@
-"""``flip27_source.register``: make a format of classes that have no importable name."""
+"""``flip27_source.register``: registers a format for classes that cannot be imported by name."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def register(
 ) -> None:
     """Register ``format(name)`` in a session (classic or Spark Connect).
 
-    The classes may live in a notebook: they travel by value. Classes of an importable module travel
-    by name, so it has to be installed on the driver and on every node, as flip27-source itself.
+    The classes may be defined in a notebook: they are pickled by value. Classes of an importable module are
+    pickled by name, so the module must be installed on the driver and on every node, as flip27-source itself.
 
     Args:
         spark: the session.
         name: the name for ``format``.
-        enumerator, reader: the classes; what is left out is named by the option of that name.
-        by_value: send the packages of the classes along, with all that they define: for code that is here
-            alone, beside the script or in ``--py-files``, which do not reach the coordinator's process.
+        enumerator, reader: the classes; the option of the same name replaces one that is left out.
+        by_value: pickle the packages of the classes by value, with everything that they define. For code
+            beside the script or in ``--py-files``, which does not reach the coordinator's process.
     """
     from .by_value import drop_type_caches
     from .data_source import Flip27DataSource
@@ -55,7 +55,7 @@ def register(
 
 @contextlib.contextmanager
 def _sent_along(*classes: type[Any]) -> Iterator[None]:
-    """What is pickled in here takes the packages of ``classes`` along, other than this one."""
+    """Pickle the packages of ``classes`` by value in this context, except flip27_source."""
     cloudpickle: Any = importlib.import_module("pyspark.cloudpickle")
     names = {cls.__module__.partition(".")[0] for cls in classes} - {"__main__", "flip27_source"}
     modules = [sys.modules[name] for name in names]

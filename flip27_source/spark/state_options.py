@@ -64,14 +64,14 @@ class StateOptions:
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> StateOptions:
-        """Check and take apart what the user gave.
+        """Check and parse the given options.
 
         Raises:
-            OptionError: an option is unknown, missing or malformed.
+            OptionError: an option is unknown, missing or invalid.
         """
         options = Options.parse(raw, STATE_OPTIONS)
         return cls(
-            location=options.require(PATH, why="there is nothing to read the state of"),
+            location=options.require(PATH, why="it locates the state"),
             view=options[VIEW],
             lineage=options[LINEAGE],
             state_location=options[STATE_LOCATION],

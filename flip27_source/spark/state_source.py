@@ -1,7 +1,7 @@
 """StateDataSource: ``spark.read.format("flip27_state")``, the stored state of sources as tables.
 
-Thin: what the views are is in ``snapshots.views``, what a path means in ``snapshots.locations``.
-Reads beside running queries, and writes nothing.
+Thin: ``state_tables.views`` declares the views, ``snapshots.locations`` resolves paths.
+Reads while queries run, and writes nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class StateDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name given to ``format``."""
+        """The name for ``format``."""
         return "flip27_state"
 
     def schema(self) -> StructType:
@@ -66,14 +66,14 @@ class StateDataSource(DataSource):
         return StateReader(self, schema)
 
     def asked(self) -> StateOptions:
-        """The checked options; every process that needs them makes its own."""
+        """The checked options; every process that needs them parses them."""
         from .state_options import StateOptions
 
         return StateOptions.parse(self.options)
 
 
 class LineagePartition(InputPartition):
-    """One lineage, as Spark ships it."""
+    """One lineage, as sent by Spark."""
 
     def __init__(self, lineage: Lineage) -> None:
         self.lineage = lineage
@@ -87,8 +87,8 @@ class StateReader(DataSourceReader):
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self.wanted: Predicate | None = None
         _check_columns(self._schema, data_source.asked())
-        # Spark refuses readers with a pushFilters of their own while the pushing of filters is not
-        # enabled, which it is not by default. It need not refuse this one: Spark filters in any case.
+        # Spark refuses readers that override pushFilters unless filter pushdown is enabled, which is not the
+        # default. This reader works either way: Spark always filters again.
         self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -102,7 +102,7 @@ class StateReader(DataSourceReader):
         return [LineagePartition(lineage) for lineage in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one lineage; runs on executors."""
+        """The rows of one lineage; called on executors."""
         import pyarrow as pa
 
         from flip27_source.state_tables.history import History
@@ -118,7 +118,7 @@ class StateReader(DataSourceReader):
 
 
 class _Pushing:
-    """``pushFilters`` of a reader: takes down what spares reading files, leaves all filters to Spark."""
+    """``pushFilters`` of a reader: notes the filters that avoid reading files, returns all to Spark."""
 
     __func__ = staticmethod(DataSourceReader.pushFilters)  # what Spark looks at
 
@@ -144,7 +144,7 @@ def _compared(item: Any) -> tuple[str, Any]:
 
 
 def _check_columns(schema: pa.Schema, asked: StateOptions) -> None:
-    """A schema that the user gave may leave columns out and order them, and nothing else."""
+    """A user's schema may omit and reorder columns, but not change them."""
     view = asked.view
     known = {field.name: field.type for field in view.schema}
     wrong = [field.name for field in schema if known.get(field.name) != field.type]

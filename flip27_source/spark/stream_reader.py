@@ -1,8 +1,8 @@
-"""Flip27StreamReader: Spark's streaming calls, passed on to the coordinator's holder.
+"""Flip27StreamReader: passes Spark's streaming calls to the coordinator's holder.
 
-Spark makes this object twice for a query: in the coordinator process, which is asked for offsets
-and partitions, and in a planning process, whose pickled copy executors read with. So the holder
-is made at the first call that only the coordinator gets, and never travels.
+Spark creates this object twice for a query: in the coordinator process, which serves offsets and
+partitions, and in a planning process, whose pickled copy reads on executors. The holder is therefore
+created at the first call that only the coordinator receives, and is never pickled.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _source(self) -> Source:
-        """Made where it is needed: the planning process has no use for it, and waits for imports."""
+        """Resolved on demand: the planning process does not need it, and its imports take time."""
         return self._data_source.source()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What exists now is the whole of this run."""
+        """The run reads only the data that exists now."""
         self._boundedness = Boundedness.BOUNDED
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """A limit for Spark to hand back: it tells "as usual" from "all that is available"."""
+        """A limit that Spark passes back: it tells a normal trigger from one for all available data."""
         options = self._source.options
         files, rows = options[MAX_FILES_PER_TRIGGER], options[MAX_ROWS_PER_TRIGGER]
         size = options[MAX_BYTES_PER_TRIGGER]
@@ -80,13 +80,13 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def initialOffset(self) -> dict[str, Any]:
-        """A constant: Spark stores the start of batch 0 nowhere and asks again at a replay."""
+        """A constant: Spark does not store the start of batch 0, and asks for it again at a replay."""
         from flip27_source.snapshots.offsets import INITIAL_OFFSET
 
         return INITIAL_OFFSET.to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The next checkpoint, durable; ``start`` itself when nothing is new."""
+        """The offset of the next checkpoint, which is durable; ``start`` if nothing is new."""
         return self._coordinating().latest_offset(start, _limits(limit))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -98,15 +98,15 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SubtaskPartition(planned) for planned in self._coordinating().plan(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one partition; runs on executors, on a pickled copy of this object."""
+        """The rows of one partition; called on executors, on a pickled copy of this object."""
         return read_partition(self._source, self._schema, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The batch up to ``end`` is in Spark's commit log."""
+        """The batch that ends at ``end`` is in Spark's commit log."""
         self._coordinating().commit(end)
 
     def stop(self) -> None:
-        """The run ends; Spark does not always say so."""
+        """The run ends; Spark does not always call this."""
         if self._holder is not None:
             self._holder.close()
 
@@ -122,12 +122,12 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _limits(limit: ReadLimit) -> Limits | None:
-    """None for "all that is available"; else the limits of the options, which the holder knows by itself."""
+    """None for all available data; otherwise UNLIMITED: the holder applies the limits of the options."""
     return None if isinstance(limit, ReadAllAvailable) else UNLIMITED
 
 
 def _stop_on_sigterm() -> None:
-    """Spark ends the coordinator process by SIGTERM, twice, and without calling ``stop``."""
+    """Exit on SIGTERM: Spark ends the coordinator process by two SIGTERMs, without calling ``stop``."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -23,7 +23,7 @@ _SESSION_TIME_ZONE = "spark.sql.session.timeZone"
 
 
 class SubtaskPartition(InputPartition):
-    """A planned subtask, as Spark ships it."""
+    """A planned subtask, as sent by Spark."""
 
     def __init__(self, planned: PlannedSubtask) -> None:
         self.planned = planned
@@ -32,8 +32,8 @@ class SubtaskPartition(InputPartition):
 def read_partition(
     source: Source, schema: pa.Schema, partition: InputPartition
 ) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
-    """The rows of a partition; none for the empty partition that Spark makes up."""
-    # Imported here, not in the planning process, which hands this module over and never reads.
+    """The rows of a partition; none for the empty partition that Spark adds."""
+    # Imported here because the planning process imports this module and never reads.
     from flip27_source.executor.subtask import read_subtask
 
     _freeze_garbage_collector()
@@ -52,9 +52,9 @@ def read_partition(
 
 
 def _freeze_garbage_collector() -> None:
-    """Spark's daemon collects garbage after every task; what is imported by then never is any.
+    """Exclude imported modules from garbage collection, once per worker process.
 
-    Frozen once per worker process, it is not looked at again: half of a small task's time.
+    Spark's daemon collects garbage after every task. Without this, that is half of a small task's time.
     """
     if gc.get_freeze_count() == 0:
         gc.collect()
@@ -67,7 +67,7 @@ def _session_time_zone(task: TaskContext | None) -> str:
 
 
 def _system_time_zone() -> str:
-    """The IANA name of the machine's zone, which is the session's when none was set."""
+    """The IANA name of the machine's time zone, the session's zone if none is set."""
     if os.environ.get("TZ"):
         return os.environ["TZ"].lstrip(":")
     target = os.path.realpath("/etc/localtime")

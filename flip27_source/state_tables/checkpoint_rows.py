@@ -1,4 +1,4 @@
-"""Rows of the views ``checkpoints``, ``reports``, ``actions`` and ``source``. Only reads."""
+"""Rows of the views ``checkpoints``, ``reports``, ``actions``, ``losses`` and ``source``. Read-only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .split_rows import Row
 
 
 def checkpoint_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each retained checkpoint, those that a query went back from included."""
+    """One row for each retained checkpoint, including those that a restarted query abandoned."""
     line = history.line()
     counts: dict[str, tuple[int, int]] = {}
     for name in sorted(line.status):
@@ -48,7 +48,7 @@ def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
-    """One row for each side effect that the newest checkpoint says is still to be done."""
+    """One row for each pending side effect of the newest checkpoint."""
     line = history.line()
     document = history.document(line.names[-1]) if line.names else None
     if document is None or document.raw.actions is None:
@@ -66,7 +66,7 @@ def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
 
 
 def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each loss of data that the newest checkpoint lists, and those of the reports on it."""
+    """One row for each data loss listed by the newest checkpoint or by the reports on it."""
     line = history.line()
     document = history.document(line.names[-1]) if line.names else None
     if document is None:
@@ -85,7 +85,7 @@ def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
-    """One row: what the lineage belongs to, who drives it, how far it has come."""
+    """One row: the lineage's source, its driver and its newest checkpoint."""
     line = history.line()
     source = history.source()
     if source is None:
@@ -119,7 +119,7 @@ def _checkpoint_row(
             if segment not in counts:
                 splits = history.splits(name, document, segment)
                 if splits is None:
-                    return None  # clean-up was here
+                    return None  # clean-up has removed it
                 files = sum("path" in item.fields and item.fields.get("start", 0) == 0 for item in splits)
                 counts[segment] = (len(splits), files)
         found = [counts[segment] for segment in segments]
@@ -174,7 +174,7 @@ def _metrics(metrics: CheckpointMetrics) -> Row:
 
 
 def _time(text: str | None) -> dt.datetime | None:
-    """A time of a report; one without a zone is taken as UTC."""
+    """A time from a report; UTC if it has no zone."""
     if text is None:
         return None
     found = dt.datetime.fromisoformat(text)

@@ -1,7 +1,7 @@
-"""History: the documents of one lineage and what hangs on them, read while a query may be writing.
+"""History: reads the documents of one lineage and their files while a query may be writing.
 
-Needs no code of authors: their values stay JSON. What clean-up removes meanwhile is passed over;
-what is listed and cannot be read is an error. Writes nothing.
+Needs no code of authors: their values stay JSON. Files that clean-up removes in the meantime are skipped;
+a file that is listed and cannot be read is an error. Writes nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StoredSplit:
     """A split as it is stored.
 
     Attributes:
-        text: canonical JSON. fields: the same, decoded; {} where it is no object.
+        text: canonical JSON. fields: the decoded JSON; {} if it is not an object.
     """
 
     split_id: str
@@ -53,7 +53,7 @@ class StoredSplit:
 
     @classmethod
     def of(cls, raw: msgspec.Raw) -> StoredSplit:
-        """From its JSON."""
+        """Decode a split from its JSON."""
         value = decode_json(raw)
         fields = value if isinstance(value, dict) else {}
         text = canonical(value)
@@ -62,11 +62,11 @@ class StoredSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ancestry:
-    """The way to the newest checkpoint.
+    """The checkpoints that lead to the newest one.
 
     Attributes:
-        names: the checkpoints on it, oldest first; later ones that Spark does not know are not on it.
-        status: of every document that is there.
+        names: their names, oldest first, without later ones that Spark does not know.
+        status: the status of every existing document.
     """
 
     names: tuple[CheckpointName, ...]
@@ -77,7 +77,7 @@ class History:
     """Reads one lineage.
 
     Args:
-        store: holds the lineage's folder; None where all documents live in Spark's offset log.
+        store: holds the lineage's folder; None if all documents are in Spark's offset log.
     """
 
     def __init__(self, store: Store | None, lineage: Lineage) -> None:
@@ -89,7 +89,7 @@ class History:
         self._heads: dict[CheckpointName, CheckpointDocument] = {}
 
     def line(self) -> Ancestry:
-        """Which checkpoints are there now, and what is known of each."""
+        """The existing checkpoints and the status of each."""
         while True:
             names = self._names()
             head = self._head(names)
@@ -106,10 +106,10 @@ class History:
         return Ancestry(names=tuple(reversed(line)), status=status)
 
     def document(self, name: CheckpointName) -> CheckpointDocument | None:
-        """A document; None when clean-up has removed it.
+        """A document; None if clean-up has removed it.
 
         Raises:
-            CorruptStateError: it is damaged, or gone for another reason.
+            CorruptStateError: the document is damaged, or missing for another reason.
         """
         if name in self._heads:
             return self._heads[name]
@@ -129,14 +129,14 @@ class History:
     def splits(
         self, name: CheckpointName, document: CheckpointDocument, segment: str
     ) -> list[StoredSplit] | None:
-        """The splits in a segment of a document; None when clean-up has removed both."""
+        """The splits in a segment of a document; None if clean-up has removed both."""
         raws = self.values(name, document, segment, msgspec.Raw)
         return None if raws is None else [StoredSplit.of(raw) for raw in raws]
 
     def values(
         self, name: CheckpointName, document: CheckpointDocument, segment: str, kind: Any
     ) -> list[Any] | None:
-        """The values of a segment; None when clean-up has removed it with its document."""
+        """The values of a segment; None if clean-up has removed it with its document."""
         sizes = document.segment_bytes
         find = SegmentFinder(document.raw.segments, lambda text: self._load_segment(text, sizes.get(text)))
         try:
@@ -151,7 +151,7 @@ class History:
         return name in self._names()
 
     def batch_id(self, name: CheckpointName) -> int | None:
-        """Spark's number of the batch of a checkpoint, where Spark's checkpoint was given."""
+        """Spark's batch id of a checkpoint; None unless Spark's checkpoint was given."""
         return self._batches.get(name)
 
     def summary(self, name: CheckpointName) -> Mapping[str, Any]:
@@ -169,19 +169,19 @@ class History:
         return {name: tuple(sorted(subtasks)) for name, subtasks in found.items()}
 
     def report(self, name: CheckpointName, subtask: int) -> StoredReport | None:
-        """The report of a subtask; None when there is none."""
+        """The report of a subtask; None if it has not reported."""
         if subtask not in self.reports.get(name, ()):
             return None
         file = file_names.report_file(self.lineage.folder, name, subtask)
         try:
             data = self._required_store.read(file)
         except MissingStateError:
-            return None  # cleaned up meanwhile
+            return None  # cleaned up in the meantime
         return decode_stored_report(file, data)
 
     @cached_property
     def failures(self) -> Mapping[str, tuple[CheckpointName, int]]:
-        """The newest failure of each split, by the split's digest: its document, and how many there were."""
+        """By the digest of a split: the document of its newest failure, and the number of failures there."""
         found: dict[str, tuple[CheckpointName, int]] = {}
         for file in self._list(file_names.FAILURES):
             if (parsed := file_names.parse_failure(file)) is not None:
@@ -190,7 +190,7 @@ class History:
         return found
 
     def failure(self, split_id: str) -> tuple[int, str | None]:
-        """How often reading a split has failed in the newest batch of which that is known, and how last."""
+        """The number of failures of a split in the newest batch with a record of it, and the last error."""
         name, count = self.failures.get(file_names.split_digest(split_id), (None, 0))
         if name is None:
             return 0, None
@@ -198,13 +198,13 @@ class History:
         try:
             record = decode_json(self._required_store.read(file), FailureRecord)
         except MissingStateError:
-            return count, None  # cleaned up meanwhile
+            return count, None  # cleaned up in the meantime
         except msgspec.MsgspecError as error:
             raise _unreadable(file, error) from error
         return count, record.error
 
     def source(self) -> SourceIdentity | None:
-        """What the lineage belongs to: as it was made, or as its newest document says."""
+        """The source of the lineage, from its source file or else from its newest document."""
         if not (self._held or self.lineage.is_savepoint):
             file = file_names.source_file(self.lineage.folder)
             try:
@@ -215,7 +215,7 @@ class History:
         return None if document is None else document.source
 
     def driver(self) -> tuple[int, DriverRecord | None] | None:
-        """The newest epoch and who drives it; None when no driver has said so."""
+        """The newest epoch and its driver; None if no driver has registered."""
         found = (file_names.parse_driver(file) for file in self._list(file_names.DRIVERS))
         epochs = [epoch for epoch in found if epoch is not None]
         if not epochs:
@@ -232,7 +232,7 @@ class History:
     @property
     def _required_store(self) -> Store:
         if self._store is None:
-            raise MissingStateError("the state is inside Spark's offset log: there are no files of it")
+            raise MissingStateError("the state is in Spark's offset log, not in files")
         return self._store
 
     @cached_property
@@ -261,13 +261,13 @@ class History:
         return any(batch.committed and batch.name == head for batch in self.lineage.batches or ())
 
     def _head(self, names: Collection[CheckpointName]) -> CheckpointName | None:
-        """The newest checkpoint: the one that Spark's log names last, or else the one made last."""
+        """The newest checkpoint: the last one in Spark's log, or else the one created last."""
         if self.lineage.batches:
             return self.lineage.batches[-1].name
         twice = _ids_with_several(names)
         if not twice:
             return max(names, default=None)
-        # A query went back to an earlier checkpoint: ids do not tell any more what came last.
+        # A query restarted from an earlier checkpoint: ids no longer tell which document is newest.
         made = []
         for name in names:
             if name.checkpoint_id >= min(twice):
@@ -278,17 +278,17 @@ class History:
     def _line_to(
         self, head: CheckpointName, names: Collection[CheckpointName]
     ) -> list[CheckpointName] | None:
-        """From ``head`` to the oldest; None when ``head`` was removed meanwhile.
+        """From ``head`` to the oldest; None if ``head`` was removed in the meantime.
 
-        Ids on a line follow each other, so a document is opened only where two have the id before it.
+        Ids on a line are consecutive, so a document is opened only if two documents have the previous id.
         """
         document = self.document(head)
         if document is None:
             if self.lineage.batches:
                 file = file_names.checkpoint_file(self.lineage.folder, head)
                 raise MissingStateError(
-                    f"Spark's checkpoint names {file}, and it is not there",
-                    remedy="give the state location alone, or restore both from one backup",
+                    f"Spark's checkpoint names {file}, which does not exist",
+                    remedy="give only the state location, or restore both from the same backup",
                 )
             return None
         self._heads = {head: document}
@@ -317,7 +317,7 @@ def canonical(value: Any) -> str:
 
 
 def canonical_text(raw: msgspec.Raw) -> str:
-    """The same, from JSON."""
+    """JSON with sorted keys, from JSON."""
     return canonical(decode_json(raw))
 
 
@@ -348,7 +348,7 @@ def _unreadable(file: str, error: Exception) -> Flip27Error:
 
 
 class HeldPage(msgspec.Struct):
-    """The stored form of a PendingPage: all splits of a segment but the first ``taken``."""
+    """The stored form of a PendingPage: the splits of a segment after the first ``taken``."""
 
     splits: str
     taken: int
@@ -360,7 +360,7 @@ class _State(msgspec.Struct):
 
 
 def held_pages(document: CheckpointDocument) -> list[HeldPage]:
-    """The pages that wait to be assigned; none where the state has another form."""
+    """The pages that wait to be assigned; empty if the state has another form."""
     try:
         return decode_json(document.raw.enumerator.state, _State).pages
     except msgspec.MsgspecError:

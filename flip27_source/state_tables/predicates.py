@@ -1,4 +1,4 @@
-"""Predicate: which rows of a view are wanted, as far as that spares reading files. Pure."""
+"""Predicate: the wanted rows of a view, used to avoid reading files. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ SPLIT_COLUMN = "split_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicate:
-    """Rows outside of it may be left out; whoever asks filters again.
+    """Rows that do not match may be left out; the caller filters again.
 
     Attributes:
-        lowest, highest: bounds of ``checkpoint_id``. checkpoint_ids, split_ids: the only ones wanted.
+        lowest, highest: inclusive bounds of ``checkpoint_id``.
+        checkpoint_ids, split_ids: the wanted ids; None for all.
     """
 
     lowest: int | None = None
@@ -25,7 +26,7 @@ class Predicate:
 
     @property
     def bounds_checkpoints(self) -> bool:
-        """Whether rows without a checkpoint are not wanted either."""
+        """Whether rows without a checkpoint are excluded."""
         return not (self.lowest is None and self.highest is None and self.checkpoint_ids is None)
 
     def checkpoint(self, checkpoint_id: int) -> bool:
@@ -41,7 +42,7 @@ class Predicate:
         return self.split_ids is None or split_id in self.split_ids
 
     def narrowed(self, column: str, comparison: str, values: Collection[Any]) -> Predicate:
-        """With ``column comparison value`` too; what spares no reading changes nothing.
+        """This predicate and ``column comparison value``; unchanged if that avoids no reading.
 
         Args:
             comparison: ``=`` (to one of the values), ``>=``, ``>``, ``<=`` or ``<``.

@@ -1,7 +1,7 @@
-"""Rows of the views ``splits``, ``files`` and ``quarantine``: what became of splits.
+"""Rows of the views ``splits``, ``files`` and ``quarantine``: the status of splits.
 
-A split's last word is in the newest checkpoint, in the reports on it, or in the last batch that read
-it. Only reads, through a History.
+The status of a split comes from the newest checkpoint, from the reports on it, or from the last batch that
+read the split. Read-only, through a History.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one subtask had to read in one batch.
+    """The splits of one subtask in one batch.
 
     Attributes:
-        splits: those that are wanted. alone: there was one split, so the report's numbers are its own.
+        splits: the wanted ones.
+        alone: whether the subtask had one split, to which the report's numbers belong.
     """
 
     name: CheckpointName
@@ -47,14 +48,14 @@ class Share:
     report: StoredReport | None
 
     def result(self, split_id: str) -> StoredResult | None:
-        """What the report says of a split that did not simply finish."""
+        """The reported result of a split; None if the split simply finished."""
         results = () if self.report is None else self.report.results
         return next((item for item in results if item.split == split_id), None)
 
     def outcome(self, result: StoredResult | None, *, is_complete: bool) -> str:
-        """What became of a split of this share, as far as it is known.
+        """The status of a split of this share.
 
-        What a report says stands even while the batch is under way: each later attempt repeats it.
+        A report is final even while the batch is running: each later attempt repeats its result.
         """
         if result is not None and result.status in _OUTCOMES:
             return _OUTCOMES[result.status]
@@ -66,7 +67,7 @@ class Share:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one split while the documents are read, oldest first."""
+    """The state of one split while the documents are read, oldest first."""
 
     split: StoredSplit
     status: str
@@ -80,7 +81,7 @@ class _Known:
     bytes: int | None = 0
 
     def read_in(self, share: Share, split: StoredSplit, *, is_complete: bool) -> None:
-        """A further batch had it."""
+        """Add a further batch that had the split."""
         result = share.result(split.split_id)
         self.split = split
         self.status = share.outcome(result, is_complete=is_complete)
@@ -97,7 +98,7 @@ class _Known:
 
 
 def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each split that a retained checkpoint has planned or that is under way."""
+    """One row for each split that a retained checkpoint has planned, or that waits, is live or set aside."""
     line = history.line()
     head = _head(history, line)
     if head is None:
@@ -129,7 +130,7 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each batch that had a file or a range of one, and for each that waits."""
+    """One row for each file or range in a batch, and one for each waiting file."""
     line = history.line()
     for share in shares(history, line, asked):
         is_complete = line.status[share.name] == COMPLETE
@@ -184,7 +185,7 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share]:
-    """What the batches on the line had to read, as far as it is wanted; oldest first."""
+    """The wanted shares of the batches on the line, oldest first."""
     for name in line.names:
         if asked.checkpoint(name.checkpoint_id):
             document = history.document(name)
@@ -199,7 +200,7 @@ def _shares_of(
     for assignment in document.raw.plan:
         splits = history.splits(name, document, assignment.splits)
         if splits is None:
-            return []  # clean-up was here
+            return []  # clean-up has removed them
         wanted = [split for split in splits if asked.split(split.split_id)]
         if wanted:
             report = history.report(name, assignment.subtask)
@@ -226,7 +227,7 @@ def _look_at_head(
     asked: Predicate,
     known: dict[str, _Known],
 ) -> None:
-    """What the newest checkpoint says goes over what older ones say, and its own reports over it."""
+    """The newest checkpoint overrides older ones, and the reports on it override the newest checkpoint."""
     ledger = head.raw.ledger
     live = {split.split_id: split for split in map(StoredSplit.of, ledger.live)}
     for split_id, entry in known.items():
@@ -256,12 +257,12 @@ def _set_aside(entry: _Known, item: StoredQuarantined, head: CheckpointName, sta
 
 
 def _goes_on(entry: _Known, split: StoredSplit, pin: int | None, head: CheckpointName) -> None:
-    """A split that the newest checkpoint calls live: where it stands now."""
+    """Set the current position of a split that is live in the newest checkpoint."""
     if entry.last == head.checkpoint_id:
         if entry.status == LIVE and entry.position is not None:
-            return  # its report says how far the batch has come
-        # The reader ends the split's share, so its plan is the split itself, and the report's word is the
-        # last one. Where the enumerator has cut a range off, the live split is what follows the range.
+            return  # its report has the position that the batch reached
+        # If the reader ends the share, the plan holds the split itself, and the report decides. If the
+        # enumerator has cut off a range, the live split is the rest after the range.
         if entry.status in (RETURNED, QUARANTINED, IGNORED) and entry.split.text == split.text:
             return
         if entry.status == FINISHED and entry.split.text == split.text:

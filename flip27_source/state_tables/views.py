@@ -21,12 +21,12 @@ _TIME = pa.timestamp("us", "UTC")
 _TEXTS = pa.map_(pa.string(), pa.string())
 
 SPARK_NAMES = {_LONG: "long", _STRING: "string", _TIME: "timestamp", _TEXTS: "map<string,string>"}
-"""What Spark calls the types of columns."""
+"""Spark's names of the column types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its name, its type, and what it says; nullable where that may be unknown."""
+    """One column: its name, type and meaning; nullable if the value may be unknown."""
 
     name: str
     type: pa.DataType

@@ -7,7 +7,7 @@
     assert engine.rows == [(1,), (2,), (3,), (4,)]
     check_source({"path": "/landing"}, enumerator=MyEnumerator, reader=MyReader)
 
-A source is given as to ``format("flip27")``: options, and classes where they have no importable name.
+A source is given as for ``format("flip27")``: options, and classes that cannot be imported by name.
 Needs neither pytest nor pyspark; every check is a plain function that raises LawBroken.
 """
 
@@ -66,7 +66,7 @@ __all__ = [
 
 
 def laws() -> dict[str, tuple[str, ...]]:
-    """The laws in words, by what they are the laws of: stores, enumerators, readers and sources."""
+    """The texts of the laws of stores, enumerators, readers and sources."""
     return {
         "store": tuple(law.text for law in (*STORE_LAWS, *WHOLE_LAWS, *EXCLUSIVE_LAWS)),
         "enumerator": tuple(law.text for law in ENUMERATOR_LAWS),

@@ -1,8 +1,8 @@
 """MicroBatchEngine: a streaming query without Spark.
 
 Makes Spark's calls in Spark's order (``MicroBatchExecution``), runs tasks as Spark runs them, and
-can be killed at every step; what is left then is what Spark would leave: the store, two logs and the
-sink. Everything happens on the caller's thread, and the same calls give the same run.
+can be killed at every step. A kill leaves what it leaves in Spark: the store, two logs and the sink.
+Everything runs on the caller's thread, and the same calls give the same run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _lineages = itertools.count(1)
 
 
 class _Driver:
-    """The driver-side process of one run: dies and leaves nothing."""
+    """The driver-side process of one run; its death leaves nothing."""
 
     def __init__(self, holder: CoordinatorHolder, view: WatchedStore | None) -> None:
         self.holder = holder
@@ -58,20 +58,20 @@ class MicroBatchEngine:
     """One query on one source, batch by batch.
 
     Args:
-        source: options, or a SourceUnderTest such as ``literal_source`` makes.
-        enumerator, reader, schema: as in SourceUnderTest; they go before what ``source`` says.
-        store: where the state lives; in memory when None, or at option ``stateLocation`` if that is set.
+        source: options, or a SourceUnderTest such as one from ``literal_source``.
+        enumerator, reader, schema: as in SourceUnderTest; they override ``source``.
+        store: the store of the state. If None: the option ``stateLocation`` if set, otherwise memory.
         inline_state: keep the state inside the offsets, as without ``stateLocation``.
-        available_now: as Trigger.AvailableNow: what exists now is the whole of this run.
+        available_now: as Trigger.AvailableNow: the run reads only the data that exists now.
         parallelism: cores of the executors.
         max_failures: ``spark.task.maxFailures``.
-        one_process: driver and executors are one process, as with ``local[n]``: a task that is killed
-            from within takes the driver with it.
-        performs_actions: False: actions (archive, delete, acknowledge) are asked for, stored and taken to
-            be done, and ``perform`` is not called: the data stays as it is.
+        one_process: driver and executors are one process, as with ``local[n]``: a ``CRASH`` in the data
+            also kills the driver.
+        performs_actions: if False, actions (archive, delete, acknowledge) are requested, stored and counted
+            as done, but ``perform`` is not called, so the data does not change.
 
     Raises:
-        Flip27Error: the source is not what it should be, with what to do.
+        Flip27Error: the source is invalid.
     """
 
     def __init__(
@@ -105,28 +105,28 @@ class MicroBatchEngine:
         self.sink = OnceSink()
         self.itinerary = Itinerary()
         self.now_ms = 0
-        """The clock of the driver, milliseconds; stands still unless it is set."""
+        """The clock of the driver in milliseconds; it changes only when it is set."""
         self._is_replay = False
         self._driver = self._new_driver()
 
     def __repr__(self) -> str:
-        state = "alive" if self.is_alive else "dead: restart() goes on"
+        state = "alive" if self.is_alive else "dead: call restart() to continue"
         done = f"{len(self.batches)} batches, {len(self.rows)} rows"
         return f"MicroBatchEngine({self.source.uid}, {done}, {state})"
 
     @property
     def batches(self) -> list[Batch]:
-        """What the sink has, batch by batch; the last one may not be committed yet."""
+        """The batches in the sink; the last one may not be committed yet."""
         return self.sink.batches
 
     @property
     def rows(self) -> list[Row]:
-        """All rows that the sink has."""
+        """All rows in the sink."""
         return [row for batch in self.batches for row in batch.rows]
 
     @property
     def passed(self) -> list[Passing]:
-        """Every step that was come by, in order."""
+        """Every passed step, in order."""
         return self.itinerary.passed
 
     @property
@@ -142,15 +142,15 @@ class MicroBatchEngine:
     def crash_at(
         self, step: Step, *, batch_id: int | None = None, nth: int = 1, victim: Victim = Victim.DRIVER
     ) -> None:
-        """Kill a process when it next comes by a step.
+        """Kill a process when it next reaches a step.
 
         Args:
-            batch_id: only in that batch.
-            nth: at the so-manieth time in the batch, from 1: files and rows come more than once.
-            victim: the executor only dies at steps of tasks.
+            batch_id: the batch; None for the first batch that reaches the step.
+            nth: the occurrence of the step in the batch, from 1; steps of files and rows occur repeatedly.
+            victim: the process to kill; an executor can only be killed at steps of tasks.
         """
         if victim is Victim.EXECUTOR and not step.is_of_a_task:
-            raise ValueError(f"{step.name} is a step of the driver: no executor is there to be killed")
+            raise ValueError(f"{step.name} is a step of the driver, where no executor can be killed")
         self.itinerary.crash_points.append(CrashPoint(step, batch_id, nth, victim))
 
     def run_batch(
@@ -160,17 +160,17 @@ class MicroBatchEngine:
         speculation: Speculation | None = None,
         actions: int = 1,
     ) -> Batch | None:
-        """Run the next batch, or the one that is not committed once more; None when nothing is new.
+        """Run the next batch, or repeat the one that is not committed; None if nothing is new.
 
         Args:
-            crash_at: kill the driver when it comes by this step.
-            speculation: two attempts of each task at once.
-            actions: how often the stage runs, as in a foreachBatch with so many actions; the rows of
-                the last one count.
+            crash_at: kill the driver when it reaches this step.
+            speculation: run two attempts of each task at once.
+            actions: number of runs of the stage, as in a foreachBatch with that many actions; the rows of
+                the last run count.
 
         Raises:
-            Crashed: the driver was killed; ``restart`` goes on.
-            Exception: what the source or its tasks fail with; the query has ended, ``restart`` tries again.
+            Crashed: the driver was killed; call ``restart`` to continue.
+            Exception: the error of the source or of a task; the query has ended, ``restart`` tries again.
         """
         if crash_at is not None:
             self.crash_at(crash_at)
@@ -195,15 +195,15 @@ class MicroBatchEngine:
         return batch
 
     def process_all_available(self, *, through_crashes: bool = False, max_batches: int = 1000) -> list[Batch]:
-        """Run batches until nothing is new; those that this call ran.
+        """Run batches until nothing is new; returns the batches of this call.
 
         Args:
             through_crashes: restart when the driver is killed.
-            max_batches: more than so many are taken for a source that never ends.
+            max_batches: maximum number of batches; a source with more is assumed to be endless.
 
         Raises:
             Crashed: as ``run_batch``, unless ``through_crashes``.
-            RuntimeError: there is more after ``max_batches``.
+            RuntimeError: there is more data after ``max_batches``.
         """
         found: list[Batch] = []
         while len(found) <= max_batches:
@@ -218,15 +218,15 @@ class MicroBatchEngine:
                 return found
             found.append(batch)
         raise RuntimeError(
-            f"after {max_batches} batches there is still more to read: give the source an end, or "
-            "call run_batch as often as wanted"
+            f"after {max_batches} batches there is still more to read: use a source that ends, or call "
+            "run_batch as often as needed"
         )
 
     def trigger(self) -> bool:
         """Plan and log the next batch: latestOffset, reportLatestOffset, offset log, commit(previous).
 
         Returns:
-            False when nothing is new; the first batch is run even so, as Spark does.
+            False if nothing is new; the first batch runs even then, as in Spark.
         """
         with self._in_driver():
             batch_id = self.logs.next_batch_id
@@ -241,7 +241,7 @@ class MicroBatchEngine:
         return True
 
     def run_no_data_batch(self) -> None:
-        """A batch without new data, as stateful operators ask for: no partitions, no tasks."""
+        """Run a batch without new data, as requested by stateful operators: no partitions, no tasks."""
         with self._in_driver():
             batch_id = self.logs.next_batch_id
             self._log(self.logs.start_of(batch_id), batch_id)
@@ -257,14 +257,14 @@ class MicroBatchEngine:
         return [pickle.loads(pickle.dumps(task)) for task in planned]  # noqa: S301 - our own bytes
 
     def attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Row]:
-        """Begin an attempt of a task; it reads as far as its rows are asked for.
+        """Start an attempt of a task; it reads only the rows that are consumed.
 
-        It may be held across a ``restart``: then it is a task of a driver that is gone.
+        It may be kept across a ``restart``: then it is a task of a dead driver.
         """
         return (row for item in self.read(task, number) for row in rows_of(item))
 
     def read(self, task: PlannedSubtask, number: int = 0) -> Iterator[Item]:
-        """As ``attempt``, in the batches that the reader gives."""
+        """As ``attempt``, with the record batches of the reader."""
         driver, batch_id = self._driver, self.logs.next_batch_id
 
         def come_by(step: Step) -> None:
@@ -296,7 +296,7 @@ class MicroBatchEngine:
                     raise Killed(killed.where, Victim.DRIVER) from killed
                 raise
             finally:
-                # Not left to the garbage collector: every run is to be the same.
+                # Not left to the garbage collector, so that every run is the same.
                 read.close()  # type: ignore[attr-defined]
 
         return items()
@@ -312,10 +312,10 @@ class MicroBatchEngine:
             self.itinerary.passing(Step.COMMIT_LOGGED, batch.batch_id)
 
     def restart(self, *, parallelism: int | None = None, available_now: bool | None = None) -> None:
-        """A new driver from the store and the logs alone; the old one, if it lives, is killed first.
+        """Start a new driver from the store and the logs; kills the old driver if it is alive.
 
         Args:
-            parallelism, available_now: of the new run, where they change.
+            parallelism, available_now: new values for the run; None keeps the old ones.
         """
         self._driver.kill()
         if parallelism is not None:
@@ -327,7 +327,7 @@ class MicroBatchEngine:
         self._driver = self._new_driver()
 
     def stop(self) -> None:
-        """End the run as Spark does after an error: the source is told."""
+        """End the run as Spark does after an error, and stop the source."""
         if self._driver.is_alive:
             self.holder.close()
             self._driver.kill()
@@ -365,7 +365,7 @@ class MicroBatchEngine:
 
     @contextmanager
     def _in_driver(self) -> Iterator[None]:
-        """What happens in the driver process: a kill leaves nothing, an error ends the query."""
+        """Code of the driver process: a kill leaves nothing, an error ends the query."""
         if not self._driver.is_alive:
             raise Crashed("the query has ended or was killed: call restart()")
         try:

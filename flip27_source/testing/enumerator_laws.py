@@ -15,26 +15,26 @@ from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enf
 from .under_test import GivenSource, under_test
 
 MOST_CUTS = 12
-"""At so many points of a run a snapshot is taken and restored."""
+"""Maximum number of points of a run at which a snapshot is taken and restored."""
 
 
 @dataclass(slots=True, kw_only=True)
 class EnumeratorUnderTest:
-    """An enumerator, and what it hands out when nothing disturbs it."""
+    """An enumerator, and the splits of an undisturbed run."""
 
     source: Source
     grow: Callable[[], object] | None
     splits: list[Any] = field(default_factory=list)
 
     def run(self, stored: bytes | None = None, **more: Any) -> EnumeratorRun:
-        """A run that has found what there is."""
+        """A run after its first round of discovery."""
         run = EnumeratorRun(self.source, stored, **more)
         run.discover()
         return run
 
     @property
     def cuts(self) -> list[int]:
-        """Numbers of requests after which to stop: all, or some of many."""
+        """Numbers of requests after which to stop: all, or a sample if there are many."""
         most = len(self.splits)
         step = max(1, most // MOST_CUTS)
         return sorted({*range(0, most + 1, step), 1, most})
@@ -50,9 +50,8 @@ def _comes_to_an_end(subject: EnumeratorUnderTest) -> None:
     subject.splits = run.assigned
     if len(subject.splits) < 2:
         raise TrivialInput(
-            f"the enumerator hands out {len(subject.splits)} splits: give it data in which there are at "
-            "least two, so that a snapshot can be taken between them; a source that never has more is held "
-            "to the laws by check_source alone"
+            f"the enumerator hands out {len(subject.splits)} splits: give it data with at least two, so that "
+            "a snapshot can be taken between them; check a source that never has more with check_source only"
         )
 
 
@@ -60,20 +59,20 @@ def _ids_are_unique(subject: EnumeratorUnderTest) -> None:
     ids = _ids(subject.splits)
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
-        raise Disagreement(f"handed out more than once: {twice[:5]}")
+        raise Disagreement(f"split ids handed out more than once: {twice[:5]}")
     wrong = [name for name in ids if not name]
     if wrong:
-        raise Disagreement(f"an empty text is no split id: {wrong[:5]}")
+        raise Disagreement(f"a split id must not be empty: {wrong[:5]}")
 
 
 def _another_finds_the_same(subject: EnumeratorUnderTest) -> None:
-    agree_in_any_order("handed out by another run", _ids(subject.run().drain()), _ids(subject.splits))
+    agree_in_any_order("splits of another run", _ids(subject.run().drain()), _ids(subject.splits))
 
 
 def _splits_can_be_stored(subject: EnumeratorUnderTest) -> None:
     run = subject.run()
     for split in subject.splits:
-        agree("a split that was stored and read again", run.split_through_json(split), split)
+        agree("a split that was stored and restored", run.split_through_json(split), split)
 
 
 def _construction_does_nothing(subject: EnumeratorUnderTest) -> None:
@@ -81,13 +80,17 @@ def _construction_does_nothing(subject: EnumeratorUnderTest) -> None:
     for stored in states:
         run = EnumeratorRun(subject.source, stored, start=False)
         if run.context.uses:
-            raise Disagreement(f"__init__ calls context.{run.context.uses[0]}: that belongs in start()")
+            raise Disagreement(f"__init__ calls context.{run.context.uses[0]}: move the call to start()")
     first = subject.run()
     first.ask()
     for stored in states:
         EnumeratorRun(subject.source, stored, start=False)
     first.drain()
-    agree("what a run hands out beside which others are made", _ids(first.assigned), _ids(subject.splits))
+    agree(
+        "splits of a run during which other enumerators are created",
+        _ids(first.assigned),
+        _ids(subject.splits),
+    )
 
 
 def _nothing_is_found_twice(subject: EnumeratorUnderTest) -> None:
@@ -95,9 +98,9 @@ def _nothing_is_found_twice(subject: EnumeratorUnderTest) -> None:
     run.drain()
     for _ in range(2):
         run.discover()
-        agree("handed out after further rounds of discovery", _ids(run.drain()), [])
+        agree("splits after further rounds of discovery", _ids(run.drain()), [])
     restored = subject.run(run.snapshot())
-    agree("handed out by a run restored after the last split", _ids(restored.drain()), [])
+    agree("splits of a run restored after the last split", _ids(restored.drain()), [])
 
 
 def _who_asks_does_not_matter(subject: EnumeratorUnderTest) -> None:
@@ -121,7 +124,7 @@ def _a_snapshot_is_a_value(subject: EnumeratorUnderTest) -> None:
     before = run.stored(state)
     run.drain()
     run.discover()
-    agree("the state that was given, after more splits were handed out", run.stored(state), before)
+    agree("the state of a snapshot, after more splits were handed out", run.stored(state), before)
 
 
 def _restored_hands_out_the_rest(subject: EnumeratorUnderTest) -> None:
@@ -209,7 +212,7 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
     try:
         run = subject.run(boundedness=Boundedness.BOUNDED)
     except OptionError:
-        return  # it has no end, and says so
+        return  # it has no end, and the error says so
     found = run.drain()
     agree_in_any_order("splits of a bounded run", _ids(found), _ids(subject.splits))
     early = EnumeratorRun(subject.source, boundedness=Boundedness.BOUNDED)
@@ -217,7 +220,7 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
     early.discover()
     early.drain()
     agree_in_any_order(
-        "splits of a bounded run that was asked before its first round was over",
+        "splits of a bounded run that was asked before its first round ended",
         _ids(early.assigned),
         _ids(subject.splits),
     )
@@ -234,7 +237,7 @@ def _completion_may_be_told_again(subject: EnumeratorUnderTest) -> None:
     run.enumerator.notify_checkpoint_complete(1)
     once = run.snapshot(2)
     run.enumerator.notify_checkpoint_complete(1)
-    agree("the state after the second telling", run.snapshot(2), once)
+    agree("the state after the second report", run.snapshot(2), once)
     restored = subject.run(once)
     restored.enumerator.notify_checkpoint_complete(1)
     rest = restored.drain()
@@ -251,9 +254,9 @@ def _cutting_is_repeatable_and_moves(subject: EnumeratorUnderTest) -> None:
             agree("the same split cut again", run.enumerator.bound_split(split, budget), cut)
             if cut is None or cut.rest is None:
                 continue
-            agree("split_id of what is left of a split", cut.rest.split_id, split.split_id)
+            agree("split_id of the rest of a split", cut.rest.split_id, split.split_id)
             if cut.rest == split:
-                raise Disagreement(f"a range was cut from {split!r:.200} and as much is left")
+                raise Disagreement(f"a range was cut from {split!r:.200}, but the rest is as large as before")
 
 
 def _what_is_added_is_found_once(subject: EnumeratorUnderTest) -> None:
@@ -266,40 +269,42 @@ def _what_is_added_is_found_once(subject: EnumeratorUnderTest) -> None:
     run.discover()
     new = run.drain()
     if not new:
-        raise TrivialInput("grow has added nothing that is found as a split: add at least one")
+        raise TrivialInput("grow has added no split that is found: add at least one")
     known = set(_ids(subject.splits))
-    agree("splits that were found before and again", [name for name in _ids(new) if name in known], [])
+    agree(
+        "splits that were found before and are found again", [name for name in _ids(new) if name in known], []
+    )
     run.discover()
     agree("splits in a further round", _ids(run.drain()), [])
-    agree("what a restored run finds of it", _ids(subject.run(stored).drain()), _ids(new))
+    agree("added splits that a restored run finds", _ids(subject.run(stored).drain()), _ids(new))
 
 
 ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
-    Law("what there is to hand out comes to an end", _comes_to_an_end),
-    Law("every split has an id of its own", _ids_are_unique),
-    Law("another enumerator finds the same splits, by the same ids", _another_finds_the_same),
-    Law("a split that was stored is the same split", _splits_can_be_stored),
+    Law("the enumerator runs out of splits", _comes_to_an_end),
+    Law("split ids are unique", _ids_are_unique),
+    Law("another enumerator finds the same splits with the same ids", _another_finds_the_same),
+    Law("a stored split equals the original", _splits_can_be_stored),
     Law("nothing is done before start()", _construction_does_nothing),
-    Law("nothing is found twice", _nothing_is_found_twice),
-    Law("which splits there are does not depend on who asks", _who_asks_does_not_matter),
+    Law("no split is found twice", _nothing_is_found_twice),
+    Law("the splits do not depend on which subtask asks", _who_asks_does_not_matter),
     Law("taking a snapshot changes nothing", _a_snapshot_disturbs_nothing),
-    Law("a snapshot that was taken does not change", _a_snapshot_is_a_value),
+    Law("a snapshot does not change after it was taken", _a_snapshot_is_a_value),
     Law("a restored enumerator hands out the rest, once and in order", _restored_hands_out_the_rest),
     Law(
-        "a snapshot between restore and the first assignment holds all (S91)",
+        "a snapshot between restore and the first assignment is complete (S91)",
         _a_snapshot_before_the_first_assignment_holds_all,
     ),
     Law(
-        "the snapshot of what was restored has the same bytes (S100)", _a_snapshot_of_the_restored_is_the_same
+        "a snapshot right after a restore has the same bytes (S100)", _a_snapshot_of_the_restored_is_the_same
     ),
-    Law("what a round has found is not lost before it is told", _found_and_not_told_is_not_lost),
+    Law("splits found by a round are not lost before its handler runs", _found_and_not_told_is_not_lost),
     Law(
         "splits that come back are handed out again, once (S58)", _splits_that_come_back_are_handed_out_again
     ),
-    Law("a bounded run hands out all that there is, and nothing after it", _a_bounded_run_ends),
-    Law("a completion may be told twice (R7)", _completion_may_be_told_again),
-    Law("cutting a split is repeatable, and leaves less of it", _cutting_is_repeatable_and_moves),
-    Law("what is added is found once", _what_is_added_is_found_once),
+    Law("a bounded run hands out all splits and then ends", _a_bounded_run_ends),
+    Law("a completion may be reported twice (R7)", _completion_may_be_told_again),
+    Law("cutting a split is repeatable and leaves less of it", _cutting_is_repeatable_and_moves),
+    Law("added splits are found once", _what_is_added_is_found_once),
 )
 
 
@@ -313,14 +318,14 @@ def check_enumerator(
     """Check that an enumerator keeps the laws of enumerators.
 
     Args:
-        source: options, or a SourceUnderTest; it has to find two splits or more, and has to find them again.
-        enumerator, reader: classes that are given rather than named by an option.
+        source: options, or a SourceUnderTest. It must find at least two splits, and the same ones each time.
+        enumerator, reader: classes in place of the options with these names.
         grow: adds data in which at least one new split is found; called once, at the end.
 
     Raises:
-        LawBroken: naming the law, with what was found.
-        TrivialInput: there are too few splits to tell.
-        Flip27Error: the options cannot be used, with what to do.
+        LawBroken: a law is broken; names the law and the finding.
+        TrivialInput: there are too few splits for a check.
+        Flip27Error: the options are invalid.
     """
     given = under_test(source, enumerator=enumerator, reader=reader)
     enforce(ENUMERATOR_LAWS, EnumeratorUnderTest(source=given.resolve(), grow=grow))

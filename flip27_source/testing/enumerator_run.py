@@ -1,7 +1,6 @@
-"""EnumeratorRun: one enumerator, asked split by split, without a coordinator.
+"""EnumeratorRun: runs one enumerator split by split, without a coordinator.
 
-Its state and its splits go through the very JSON that checkpoints hold. No threads, no I/O but the
-enumerator's own.
+State and splits are encoded as in checkpoints. No threads, and no I/O except the enumerator's own.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ class RecordingContext(SplitEnumeratorContext[Any]):
     """Records what an enumerator does, and refuses events and actions that cannot be stored.
 
     Attributes:
-        assigned: splits in the order in which they were handed out.
-        calls: asynchronous calls that are still to be run.
-        uses: names of the methods that were called.
+        assigned: the assigned splits, in order.
+        calls: the remaining asynchronous calls.
+        uses: the names of the called methods.
     """
 
     def __init__(
@@ -128,12 +127,12 @@ class RecordingContext(SplitEnumeratorContext[Any]):
 
 
 class EnumeratorRun:
-    """One enumerator from its construction on.
+    """One enumerator since its construction.
 
     Args:
-        stored: a state as ``snapshot`` gave it; None for the very first start.
-        start: whether it is started, and the subtasks are registered.
-        asks: how many requests went before: the next subtask in turn is the next one to ask.
+        stored: a state returned by ``snapshot``; None for the first start.
+        start: whether to start the enumerator and register the subtasks.
+        asks: number of earlier requests; determines which subtask asks next.
     """
 
     def __init__(
@@ -159,18 +158,18 @@ class EnumeratorRun:
             self.start()
 
     def start(self) -> None:
-        """Start it and register the subtasks."""
+        """Start the enumerator and register the subtasks."""
         self.enumerator.start()
         for number in range(self._parallelism):
             self.enumerator.add_reader(number)
 
     @property
     def assigned(self) -> list[Any]:
-        """All splits that it has handed out."""
+        """All assigned splits."""
         return self.context.assigned
 
     def discover(self) -> None:
-        """One round of all asynchronous work, and of what that begins for the first time."""
+        """Run one round of all asynchronous calls, and the first round of calls that they start."""
         for call in list(self.context.calls):
             self._round(call)
         while fresh := [call for call in self.context.calls if call.rounds == 0]:
@@ -178,28 +177,28 @@ class EnumeratorRun:
                 self._round(call)
 
     def ask(self) -> bool:
-        """The next subtask in turn has room; whether it got something."""
+        """Request a split for the next subtask; returns whether it received one."""
         before = len(self.assigned)
         self.enumerator.handle_split_request(self._asks % self._parallelism)
         self._asks += 1
         return len(self.assigned) > before
 
     def drain(self) -> list[Any]:
-        """Ask until a whole round of subtasks gets nothing; what was handed out in here."""
+        """Ask until no subtask receives a split; returns the splits assigned by this call."""
         before = len(self.assigned)
         idle = 0
         while idle < self._parallelism:
             idle = 0 if self.ask() else idle + 1
             if len(self.assigned) - before > MOST_ASKS:
-                raise Disagreement(f"there are still splits to hand out after {MOST_ASKS} requests")
+                raise Disagreement(f"the enumerator still hands out splits after {MOST_ASKS} requests")
         return self.assigned[before:]
 
     def snapshot(self, checkpoint_id: int = 1) -> bytes:
-        """The state as a checkpoint holds it."""
+        """The current state, encoded as in a checkpoint."""
         return self.stored(self.enumerator.snapshot_state(checkpoint_id), checkpoint_id)
 
     def stored(self, state: Any, checkpoint_id: int = 1) -> bytes:
-        """A state as a checkpoint holds it."""
+        """A state, encoded as in a checkpoint."""
         metadata = CheckpointMetadata(checkpoint_id=checkpoint_id, timestamp_ms=0)
         snapshot: Snapshot[Any] = Snapshot(
             metadata=metadata, enumerator_state=state, ledger=LedgerState(), plan=Plan()
@@ -208,7 +207,7 @@ class EnumeratorRun:
         return encoded.data
 
     def split_through_json(self, split: Any) -> Any:
-        """A split as it comes out of a checkpoint."""
+        """A split, encoded as in a checkpoint and decoded."""
         raw = self._codec.encode_split(split)
         return self._codec.decode_split(self._source.enumerator_type.split_version, raw)
 

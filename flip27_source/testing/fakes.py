@@ -1,6 +1,6 @@
-"""Fakes: whole sources made of literal data, with markers where reading is to go wrong.
+"""Fakes: whole sources made of literal data, with markers where reading fails.
 
-What they read is handed in and kept in memory; it can grow while a query runs.
+Their data is passed in and kept in memory; it can grow while a query runs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .spark_side import Row
 from .under_test import SourceUnderTest
 
 TASK_BYTES = 4 * 1024 * 1024
-"""Splits of fakes say that they are so large, and so each is a task of its own, up to ``parallelism``."""
+"""The declared size of fake splits: large enough for one task per split, up to ``parallelism``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """In the data of a ``linked_source``: the split of this name is found here."""
+    """In the data of a ``linked_source``: the reader finds the split with this name here."""
 
     name: str
 
@@ -38,7 +38,7 @@ class End:
 
 
 END = End()
-"""In the data of a ``paged_source``, as the last page: the split is finished for good."""
+"""In the data of a ``paged_source``, as the last page: the split is finished."""
 
 Item: TypeAlias = Any
 """A value, which is a row of one column; a tuple, which is a row; or a marker."""
@@ -46,11 +46,12 @@ Item: TypeAlias = Any
 
 @dataclass(slots=True, kw_only=True)
 class FakeData:
-    """The world that a fake source reads. Lives as long as the source, whatever crashes.
+    """The data of a fake source. Survives every crash of its query.
 
     Attributes:
-        splits: what each split holds.
-        heard: events that the enumerator was told, in order, each as often as it was told.
+        splits: the items of each split.
+        markers: the markers that have taken effect.
+        heard: the events handled by the enumerator, in order, with repetitions.
     """
 
     splits: dict[str, list[Any]]
@@ -68,13 +69,13 @@ class FakeData:
 
 @dataclass(frozen=True, kw_only=True)
 class FakeSource(SourceUnderTest):
-    """A fake, to be given to the engine and to the checks like any other source."""
+    """A fake source for the engine and the checks."""
 
     data: FakeData
 
     @property
     def rows(self) -> list[Row]:
-        """All rows that it holds now, split by split, markers left out."""
+        """All current rows, split by split, without markers."""
         items = (item for held in self.data.splits.values() for item in _flat(held))
         skipped = Marker | Link | End
         return [
@@ -83,11 +84,11 @@ class FakeSource(SourceUnderTest):
 
     @property
     def markers(self) -> Markers:
-        """Which markers have taken effect."""
+        """The markers that have taken effect."""
         return self.data.markers
 
     def add(self, name: str, *items: Item) -> None:
-        """A new split, or more at the end of one that is there: rows, or pages of a paged source."""
+        """Add a split, or append to an existing one: rows, or pages of a paged source."""
         self.data.splits.setdefault(name, []).extend(items)
 
 
@@ -97,8 +98,8 @@ def literal_source(
     """A source of splits that are read whole: ``literal_source({"a": [1, 2, CRASH, 3], "b": [4]})``.
 
     Args:
-        splits: what each split holds: values, or tuples with a ``schema``, and markers.
-        schema: the columns; one named ``value``, of the type that the values have, when None.
+        splits: the items of each split: values, or tuples with a ``schema``, and markers.
+        schema: the columns; if None, one column ``value`` of the type of the values.
         options: options of the source.
     """
     return _fake(LiteralEnumerator, LiteralReader, splits, schema, options)
@@ -110,10 +111,10 @@ def paged_source(
     schema: pa.Schema | None = None,
     **options: str,
 ) -> FakeSource:
-    """A source whose reader tells how far it came: ``paged_source({"orders": [[1, 2], [3, CRASH], [4]]})``.
+    """A source whose reader yields Progress: ``paged_source({"orders": [[1, 2], [3, CRASH], [4]]})``.
 
-    Each list is a page, with a Progress after it. ``END`` after the last page finishes the split;
-    otherwise it is read on when pages are added. Needs a store, as every such source.
+    Each list is a page, followed by a Progress. ``END`` after the last page finishes the split; without it,
+    reading continues when pages are added. Needs a store, like every source with Progress.
     """
     return _fake(PagedEnumerator, PagedReader, splits, schema, options)
 
@@ -123,14 +124,14 @@ def linked_source(
 ) -> FakeSource:
     """A source whose splits are found by reading: ``linked_source({"a": [1, Link("b")], "b": [2]})``.
 
-    Only the first split is known at the start. The reader sends an event for every Link that it
-    comes by; the enumerator hands out what is linked, once. Needs a store.
+    Only the first split is known at the start. The reader sends an event for every Link; the enumerator
+    hands out each linked split once. Needs a store.
     """
     return _fake(LinkedEnumerator, LinkedReader, splits, schema, options)
 
 
 class _ReadsFakeData:
-    """What fake enumerators and readers share: the data, as an attribute of a class of their own."""
+    """The base of fake enumerators and readers; each fake is a subclass with its own data."""
 
     data: ClassVar[FakeData]
 
@@ -144,12 +145,12 @@ class LiteralSplit:
 
     @property
     def size(self) -> SplitSize:
-        """Large enough for a task of its own."""
+        """Large enough for a separate task."""
         return SplitSize(rows=self.rows, bytes=TASK_BYTES)
 
 
 class LiteralEnumerator(_ReadsFakeData, DiscoveringEnumerator[LiteralSplit]):
-    """Finds the entries in order; its position is how many it has found."""
+    """Finds the entries in order; its position is the number of found entries."""
 
     def discover(self, position: int | None) -> Discovery[LiteralSplit, int]:
         """Entries that were added since."""
@@ -174,14 +175,14 @@ class LiteralReader(_ReadsFakeData, SplitReader[LiteralSplit]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagedSplit:
-    """One entry, from a page on."""
+    """One entry, starting at a page."""
 
     split_id: str
     page: int = 0
 
     @property
     def size(self) -> SplitSize:
-        """Large enough for a task of its own."""
+        """Large enough for a separate task."""
         return SplitSize(bytes=TASK_BYTES)
 
 
@@ -195,7 +196,7 @@ class PagedEnumerator(_ReadsFakeData, DiscoveringEnumerator[PagedSplit]):
 
 
 class PagedReader(_ReadsFakeData, YieldsProgress, SplitReader[PagedSplit]):
-    """Gives page after page, with a Progress behind each."""
+    """Yields page after page, with a Progress after each."""
 
     schema: ClassVar[pa.Schema]
 
@@ -205,7 +206,7 @@ class PagedReader(_ReadsFakeData, YieldsProgress, SplitReader[PagedSplit]):
         return cls.schema
 
     def read(self, split: PagedSplit) -> Iterator[Row | Progress[PagedSplit]]:
-        """The pages from the split's own on; those that are added meanwhile too."""
+        """The pages from the split's page to the last one, including pages added in the meantime."""
         pages = self.data.splits[split.split_id]
         number = split.page
         while number < len(pages):
@@ -219,21 +220,21 @@ class PagedReader(_ReadsFakeData, YieldsProgress, SplitReader[PagedSplit]):
 
 @dataclass(frozen=True, slots=True)
 class Linked(SourceEvent):
-    """The reader came by a link."""
+    """The reader has found a link."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedState:
-    """Names that were ever linked, and those of them that nobody has."""
+    """The names of all linked splits, and the splits that are not assigned yet."""
 
     known: tuple[str, ...]
     waiting: tuple[LiteralSplit, ...]
 
 
 class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
-    """Hands out what readers have found, once."""
+    """Hands out each split that readers have found, once."""
 
     def __init__(self, context: Any, options: Options, state: LinkedState | None = None) -> None:
         super().__init__(context, options, state)
@@ -247,7 +248,7 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
         """Nothing to do: readers find the splits."""
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Hand out what was found first."""
+        """Hand out the split that was found first."""
         if self._waiting:
             self.context.assign_split(self._waiting.pop(0))
 
@@ -263,15 +264,15 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
         self._waiting = [*splits, *self._waiting]
 
     def snapshot_state(self, checkpoint_id: int) -> LinkedState:
-        """What was found, and what of it nobody has."""
+        """The found names, and the splits that are not assigned yet."""
         return LinkedState(known=tuple(self._known), waiting=tuple(self._waiting))
 
 
 class LinkedReader(LiteralReader):
-    """Gives the rows of an entry and tells of its links."""
+    """Yields the rows of an entry, and sends an event for each of its links."""
 
     def read(self, split: LiteralSplit) -> Iterator[Row]:
-        """Row by row; links are told as they are come by."""
+        """Row by row; sends an event at each link."""
         for index, item in enumerate(self.data.splits[split.split_id]):
             if isinstance(item, Link):
                 self.context.send_event_to_coordinator(Linked(item.name))
@@ -289,7 +290,7 @@ def _fake(
     schema: pa.Schema | None,
     options: Mapping[str, str],
 ) -> FakeSource:
-    """Classes of their own, so that they find this data and no other."""
+    """Create subclasses that hold this data."""
     data = FakeData(splits={name: list(items) for name, items in splits.items()})
     made = FakeSource(data=data, options=dict(options))
     columns = _inferred(made.rows) if schema is None else schema
@@ -306,7 +307,7 @@ def _inferred(rows: Sequence[Row]) -> pa.Schema:
     if any(len(row) != 1 for row in rows):
         raise ContractError(
             "rows of several columns need a schema",
-            remedy='give one: schema=pa.schema({"id": pa.int64(), "name": pa.string()})',
+            remedy='pass one: schema=pa.schema({"id": pa.int64(), "name": pa.string()})',
         )
     kind = pa.array([row[0] for row in rows]).type if rows else pa.int64()
     return pa.schema([pa.field("value", kind)])

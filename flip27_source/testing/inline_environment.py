@@ -1,8 +1,8 @@
-"""An environment without threads, so that every run of a test is the same.
+"""An environment without threads, which makes every run of a test the same.
 
-Asynchronous work runs on the caller's thread: one round of each call whenever the holder looks at
-its mailbox, that is at every ``latestOffset``. Retries follow at once; actions are performed when
-they are due.
+Asynchronous work runs on the caller's thread: one round of each call whenever the holder drains its
+mailbox, which it does at every ``latestOffset``. Retries follow at once; actions are performed when they
+are due.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..errors import is_final, kept_text
 
 @dataclass(slots=True, eq=False)
 class AsyncCall:
-    """Work that was submitted; ``rounds`` of it have been run."""
+    """Submitted work; ``rounds`` is the number of finished rounds."""
 
     work: Callable[[], Any]
     handler: Handler
@@ -30,12 +30,12 @@ class AsyncCall:
     rounds: int = 0
 
     def run(self) -> tuple[Any, BaseException | None]:
-        """One round: its result, or its last error. What kills the process is not caught."""
+        """Run one round; returns its result or its last error. Catches no error that kills the process."""
         self.rounds += 1
         for failures in range(self.retry.retries + 1):
             try:
                 return self.work(), None
-            except Exception as error:  # noqa: BLE001 - handed on to the handler
+            except Exception as error:  # noqa: BLE001 - passed to the handler
                 if failures == self.retry.retries or is_final(error):
                     return None, error
         raise AssertionError("unreachable: the last failure returns")
@@ -47,7 +47,7 @@ class AsyncCall:
 
 
 class InlineRunner(BackgroundRunner):
-    """Runs asynchronous work on the thread that looks for its results."""
+    """Runs asynchronous work on the thread that drains the results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class InlineRunner(BackgroundRunner):
         self._calls.append(AsyncCall(work, handler, period_s, retry))
 
     def repeat(self, work: Callable[[], object], period_s: float) -> None:
-        """Never: what is done as time passes is not, for none does."""
+        """Does nothing: time does not pass in this environment."""
 
     def drain(self, deliver: Deliver) -> None:
         for call in list(self._calls):
@@ -73,7 +73,7 @@ class InlineRunner(BackgroundRunner):
         return any(call.rounds == 0 for call in self._calls)
 
     def wait_for_first_rounds(self) -> None:
-        """They are run when the mailbox is looked at, which comes next."""
+        """Nothing to wait for: the next drain runs them."""
 
     def close(self) -> None:
         self._calls.clear()
@@ -99,10 +99,10 @@ def inline_environment(
     cores: int = 2,
     performs_actions: bool = True,
 ) -> Environment:
-    """An environment without threads: a holder in it does everything inside the calls that it answers.
+    """An environment without threads: a holder in it does all work inside its calls.
 
     Args:
-        performs_actions: False: actions are taken to be done, and none is performed.
+        performs_actions: if False, actions count as done without being performed.
     """
     given = Environment(
         now_ms=now_ms,
@@ -119,7 +119,7 @@ def _at_once(work: Callable[[], None]) -> None:
 
 
 def _without_performing(_perform: Callable[[Any], None]) -> ActionRunner:
-    """For who only looks: performing an action would change what is looked at."""
+    """For read-only runs: performing an action would change the data."""
     return InlineActions(_leave_undone)
 
 

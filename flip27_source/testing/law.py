@@ -1,4 +1,4 @@
-"""Laws: what must hold of every source or store, each with a name in words and a check of it."""
+"""Laws: statements that must hold for every source or store, each with a check."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Generic, TypeVar
 SubjectT = TypeVar("SubjectT")
 
 SHOWN = 5
-"""So many values of a kind are shown in a message."""
+"""Maximum number of values of a kind in a message."""
 
 
-class LawBroken(AssertionError):  # noqa: N818 - says what happened, as the issue names it
-    """Something that was checked breaks a law.
+class LawBroken(AssertionError):  # noqa: N818 - the name says what happened
+    """The checked object breaks a law.
 
     Attributes:
-        law: the law, in words; one of those in ``laws``.
-        found: how it is broken, with the values.
+        law: the text of the law; one of those in ``laws``.
+        found: the finding, with the values.
     """
 
     def __init__(self, law: str, found: str) -> None:
@@ -28,11 +28,11 @@ class LawBroken(AssertionError):  # noqa: N818 - says what happened, as the issu
 
 
 class TrivialInput(ValueError):  # noqa: N818
-    """What was given is too little for the laws to say anything; the message says what to give."""
+    """The input is too small for the check; the message says what to provide."""
 
 
 class Disagreement(Exception):  # noqa: N818
-    """Raised by a check: what was found is not what the law says."""
+    """Raised by a check whose finding contradicts the law."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Law(Generic[SubjectT]):
     """A law and its check.
 
     Attributes:
-        text: the law, in words.
-        check: raises Disagreement, or whatever the subject raises, where the law is broken.
+        text: the law as a sentence.
+        check: raises Disagreement, or any error of the subject, if the law is broken.
     """
 
     text: str
@@ -52,7 +52,7 @@ class Law(Generic[SubjectT]):
 
         Raises:
             LawBroken: the law is broken.
-            TrivialInput: the subject is too little to tell.
+            TrivialInput: the subject is too small for the check.
         """
         try:
             self.check(subject)
@@ -65,7 +65,7 @@ class Law(Generic[SubjectT]):
 
 
 def enforce(laws: Iterable[Law[SubjectT]], subject: SubjectT) -> None:
-    """Check laws in order; the first that is broken is raised."""
+    """Check laws in order; raises LawBroken for the first that is broken."""
     for law in laws:
         law.enforce(subject)
 
@@ -78,7 +78,7 @@ def agree(what: str, found: object, expected: object) -> None:
 
 def agree_in_any_order(what: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
     """Raise Disagreement unless both hold the same values equally often."""
-    # By their text: rows may hold lists, which have no hash, and NaN, which equals nothing.
+    # Compared by repr: rows may hold lists, which have no hash, and NaN, which equals nothing.
     have, want = Counter(map(repr, found)), Counter(map(repr, expected))
     if have != want:
         raise Disagreement(
@@ -94,7 +94,7 @@ def same_in_order(found: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value for a message, not too long."""
+    """A value for a message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 300 else f"{text[:300]}... ({len(text)} characters)"
 

@@ -1,6 +1,6 @@
-"""Markers: what test data can hold beside rows, to have reading fail there: ``[1, 2, CRASH, 3]``.
+"""Markers: entries of test data that make reading fail at their place: ``[1, 2, CRASH, 3]``.
 
-What has taken effect is remembered outside of sources and readers, so that a restart sees it.
+The effects are counted outside of sources and readers, so they survive a restart.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from .steps import Killed
 
 
 class DataError(Exception):
-    """What reading fails with where the data says so."""
+    """The error of reading at a ``Fail`` marker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The process that reads dies here, without any clean-up: an executor, or all in ``one_process``.
+    """The reading process dies here, without clean-up: an executor, or everything in ``one_process``.
 
     Attributes:
         times: how often; None for every time.
@@ -32,7 +32,7 @@ class Fail:
     """Reading fails here with a DataError.
 
     Attributes:
-        message: what the error says.
+        message: text of the error.
         times: how often; None for every time.
     """
 
@@ -62,17 +62,17 @@ class Markers:
         return self._effects.total()
 
     def reset(self) -> None:
-        """From now on every marker is new."""
+        """Forget all effects: every marker is new."""
         self._effects.clear()
 
     def come_by(self, marker: Marker, place: Any) -> None:
-        """Let a marker take effect, if it still does.
+        """Let a marker take effect, unless it has done so ``times`` times.
 
         Args:
-            place: what tells it from other markers in the same data.
+            place: identifies the marker in its data.
 
         Raises:
-            Killed, DataError: as it says.
+            Killed, DataError: the effect of the marker.
         """
         if marker.times is not None and self._effects[place] >= marker.times:
             return

@@ -21,9 +21,9 @@ from .reader_run import ReaderUnderTest, Share, stored
 from .under_test import GivenSource, SourceUnderTest, under_test
 
 MOST_MARKS = 12
-"""From so many positions of a split reading goes on."""
+"""Maximum number of positions of a split from which reading continues."""
 RANGES = 3
-"""Into so many ranges a file is cut."""
+"""Number of ranges into which a file is cut."""
 
 
 def _same_shares(what: str, found: dict[str, Share], expected: dict[str, Share]) -> None:
@@ -44,8 +44,8 @@ def _rows_fit_the_schema(subject: ReaderUnderTest) -> None:
     with_rows = [name for name, share in subject.shares.items() if share.rows]
     if len(with_rows) < 2:
         raise TrivialInput(
-            f"of {len(subject.splits)} splits {len(with_rows)} have rows: give at least two that have some, "
-            "by splits=[...] where the enumerator hands out a single one"
+            f"of {len(subject.splits)} splits {len(with_rows)} have rows: give at least two with rows, "
+            "by splits=[...] if the enumerator hands out a single one"
         )
 
 
@@ -72,19 +72,19 @@ def _other_splits_do_not_matter(subject: ReaderUnderTest) -> None:
 def _stored_splits_are_read_alike(subject: ReaderUnderTest) -> None:
     arrived = [stored(split) for split in subject.splits]
     agree("splits that have gone through JSON", arrived, subject.splits)
-    _same_shares("read from what was stored", subject.read_all(arrived), subject.shares)
+    _same_shares("read after being stored", subject.read_all(arrived), subject.shares)
 
 
 def _giving_up_is_harmless(subject: ReaderUnderTest) -> None:
     with subject.run():
-        pass  # opened and closed, and nothing read
+        pass  # opened and closed without reading
     for split in subject.splits[:MOST_MARKS]:
         with subject.run() as run:
             run.read_a_little(split)
         with subject.run() as killed:
             killed.read_a_little(split)
-            _same_shares("read after a half-read", {split.split_id: killed.read(split)}, subject.shares)
-    _same_shares("read after readers that gave up", subject.read_all(), subject.shares)
+            _same_shares("read after an abandoned read", {split.split_id: killed.read(split)}, subject.shares)
+    _same_shares("read after abandoned readers", subject.read_all(), subject.shares)
 
 
 def _no_progress_without_declaring_it(subject: ReaderUnderTest) -> None:
@@ -104,7 +104,7 @@ def _together_is_one_by_one(subject: ReaderUnderTest) -> None:
         expected = [row for split in splits for row in subject.shares[split.split_id].rows]
         _same_rows(f"{len(splits)} splits together", found.rows, expected)
         if found.marks:
-            raise Disagreement("Progress while splits are read together: nobody knows of which")
+            raise Disagreement("a Progress from read_together, which does not belong to a single split")
 
 
 def _ranges_make_up_the_file(subject: ReaderUnderTest) -> None:
@@ -132,15 +132,15 @@ def _ranges_make_up_the_file(subject: ReaderUnderTest) -> None:
 
 
 READER_LAWS: tuple[Law[ReaderUnderTest], ...] = (
-    Law("reading a split comes to an end, and its rows fit the schema", _rows_fit_the_schema),
+    Law("reading a split ends, and its rows fit the schema", _rows_fit_the_schema),
     Law("reading a split again gives the same rows (S70)", _reading_again_gives_the_same),
     Law("every attempt gives the same rows", _attempts_give_the_same),
-    Law("what else is read does not change the rows of a split", _other_splits_do_not_matter),
-    Law("a split that was stored is read like the split itself", _stored_splits_are_read_alike),
-    Law("a reader may be given up half-way", _giving_up_is_harmless),
-    Law("who yields Progress says so in the class", _no_progress_without_declaring_it),
-    Law("reading together gives what reading one by one gives", _together_is_one_by_one),
-    Law("the ranges of a file make up the file", _ranges_make_up_the_file),
+    Law("other splits do not change the rows of a split", _other_splits_do_not_matter),
+    Law("a stored split is read like the original", _stored_splits_are_read_alike),
+    Law("a reader may be abandoned halfway", _giving_up_is_harmless),
+    Law("a reader that yields Progress declares it in its class", _no_progress_without_declaring_it),
+    Law("splits read together give the same rows as one by one", _together_is_one_by_one),
+    Law("the ranges of a file give the rows of the file", _ranges_make_up_the_file),
 )
 
 
@@ -163,7 +163,7 @@ def _progress_moves(subject: ReaderUnderTest) -> None:
                 agree("split_id in a Progress", position.split_id, split.split_id)
             if rows > rows_before and position == before:
                 raise Disagreement(
-                    f"{rows - rows_before} rows and then the position before them, {before!r:.200}"
+                    f"after {rows - rows_before} rows a Progress repeats the former position {before!r:.200}"
                 )
             before, rows_before = position, rows
 
@@ -172,7 +172,7 @@ def _positions_can_be_stored(subject: ReaderUnderTest) -> None:
     for share in subject.shares.values():
         for position, _ in share.marks:
             if position is not None:
-                agree("a position that was stored and read again", stored(position), position)
+                agree("a position that was stored and restored", stored(position), position)
 
 
 def _reading_goes_on_from_every_progress(subject: ReaderUnderTest) -> None:
@@ -205,21 +205,22 @@ def _a_replay_ends_where_the_first_attempt_did(subject: ReaderUnderTest) -> None
             with subject.run(end_positions=ends, attempt_number=1) as run:
                 found = run.read(stored(split), until=position)
             if not found.marks or found.marks[-1][0] != position:
-                raise Disagreement(f"a replay of {split!r:.200} does not come by {position!r:.200}")
+                raise Disagreement(f"a replay of {split!r:.200} does not reach {position!r:.200}")
             _same_rows(f"rows of a replay up to {position!r:.200}", found.rows, share.rows[:rows])
 
 
 PROGRESS_LAWS: tuple[Law[ReaderUnderTest], ...] = (
     Law("every row is covered by a Progress", _progress_covers_all_rows),
-    Law("a Progress keeps the split_id and moves when there were rows", _progress_moves),
-    Law("a position that was stored is the same position", _positions_can_be_stored),
+    Law("a Progress keeps the split_id and advances after rows", _progress_moves),
+    Law("a stored position equals the original", _positions_can_be_stored),
     Law(
-        "reading goes on from every Progress, without loss or duplicate", _reading_goes_on_from_every_progress
+        "reading continues from every Progress without loss or duplicates",
+        _reading_goes_on_from_every_progress,
     ),
-    Law("page by page is all at once", _page_by_page_is_all_at_once),
+    Law("reading page by page gives the same rows as reading at once", _page_by_page_is_all_at_once),
     Law("a replay ends where the first attempt ended (R5)", _a_replay_ends_where_the_first_attempt_did),
 )
-"""Of readers that tell where a split's share of a batch ends."""
+"""Laws of readers that bound a split's share of a batch."""
 
 
 def check_reader(
@@ -233,15 +234,15 @@ def check_reader(
     """Check that a reader keeps the laws of readers.
 
     Args:
-        source: options, or a SourceUnderTest; what it reads must not change meanwhile.
-        enumerator, reader: classes that are given rather than named by an option.
-        splits: what to read: two splits with rows or more; those that the enumerator finds when None.
-        schema: the columns; the reader's own when None.
+        source: options, or a SourceUnderTest. Its data must not change during the check.
+        enumerator, reader: classes in place of the options with these names.
+        splits: the splits to read, at least two with rows; those of the enumerator if None.
+        schema: the columns; the reader's default if None.
 
     Raises:
-        LawBroken: naming the law, with what was found.
-        TrivialInput: there is too little to read to tell.
-        Flip27Error: the options cannot be used, with what to do.
+        LawBroken: a law is broken; names the law and the finding.
+        TrivialInput: there is too little data for a check.
+        Flip27Error: the options are invalid.
     """
     subject = _subject(under_test(source, enumerator=enumerator, reader=reader, schema=schema), splits)
     enforce(READER_LAWS, subject)
@@ -261,14 +262,14 @@ def _subject(given: SourceUnderTest, splits: Sequence[Any] | None) -> ReaderUnde
     schema = given.schema if given.schema is not None else kind.default_schema(options)
     if schema is None:
         raise SchemaError(
-            f"reader {kind.__name__} needs a schema and none was given",
+            f"reader {kind.__name__} needs a schema, and no schema is set",
             remedy='give one: schema=pa.schema({"id": pa.int64(), "name": pa.string()})',
         )
     return ReaderUnderTest(reader_type=kind, options=options, schema=schema, splits=list(splits))
 
 
 def _ranges(run: EnumeratorRun) -> Iterator[Any]:
-    """What tasks would read: the splits, or the first range of each that is cut."""
+    """The splits that tasks would read; the first range of a split that is cut."""
     run.discover()
     for split in run.drain():
         cut = run.enumerator.bound_split(split, Budget())
@@ -284,5 +285,5 @@ def _some_marks(share: Share) -> list[tuple[Any, int]]:
 def _reader_name(given: SourceUnderTest) -> str:
     names = {name.lower(): value for name, value in given.options.items()}
     if "reader" not in names:
-        raise OptionError("no reader is given", remedy="give reader=YourReader, or the option reader")
+        raise OptionError("no reader is given", remedy="pass reader=YourReader, or set the option reader")
     return names["reader"]

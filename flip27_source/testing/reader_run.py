@@ -1,6 +1,6 @@
-"""ReaderRun: one reader and what it gives for each split, without Spark and without a coordinator.
+"""ReaderRun: runs one reader split by split, without Spark and without a coordinator.
 
-Also what a reader is checked with: its class, its options, its splits and its schema.
+ReaderUnderTest holds the input of a check: the reader's class, options, splits and schema.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .law import Disagreement, shown
 from .spark_side import Row, rows_of
 
 MOST_ROWS = 1_000_000
-"""A split of a test that gives more of them is taken to have no end."""
+"""A split with more rows is assumed to be endless."""
 
 
 @dataclass(slots=True)
 class Share:
-    """What reading a split gave.
+    """The result of reading a split.
 
     Attributes:
-        marks: the position behind each Progress, and how many rows came before it.
-        events: what was sent to the enumerator.
-        is_returned: whether the reader gave the split back.
+        marks: the position in each Progress, and the number of rows before it.
+        events: the events sent to the enumerator.
+        is_returned: whether the reader returned the split.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -80,16 +80,16 @@ class ReaderRun:
         self.reader.close()
 
     def read(self, split: Any, *, until: Any = None, pages: int | None = None) -> Share:
-        """Read a split to its end, up to the Progress that says ``until``, or up to so many of them."""
+        """Read a split to its end, to the Progress at position ``until``, or to ``pages`` Progress marks."""
         return self._share(self.reader.read(split), until, pages)
 
     def read_together(self, splits: Sequence[Any]) -> Share:
-        """Read splits in one go."""
+        """Read splits together."""
         assert isinstance(self.reader, ReadsTogether)
         return self._share(self.reader.read_together(splits))
 
     def read_a_little(self, split: Any) -> None:
-        """Read the first item and give up."""
+        """Read the first item, then stop."""
         items = self.reader.read(split)
         next(iter(items), None)
         if hasattr(items, "close"):
@@ -107,7 +107,7 @@ class ReaderRun:
                 else:
                     share.rows.extend(self._checked(item))
                     if len(share.rows) > MOST_ROWS:
-                        raise Disagreement(f"more than {MOST_ROWS:,} rows of one split, and no end")
+                        raise Disagreement(f"one split gives more than {MOST_ROWS:,} rows")
         except ReturnSplit:
             share.is_returned = True
         share.events = self._events[before:]
@@ -117,14 +117,14 @@ class ReaderRun:
         kind = "Arrow batches" if isinstance(item, pa.RecordBatch) else "tuples"
         self._kind = self._kind or kind
         if kind != self._kind:
-            raise Disagreement(f"the reader gives {self._kind} and then {kind}: only one kind is taken")
+            raise Disagreement(f"the reader yields {self._kind} and then {kind}: yield only one kind")
         if isinstance(item, pa.RecordBatch):
             try:
                 return rows_of(conform(item, self._schema))
             except SchemaError as error:
                 raise Disagreement(str(error)) from None
         if not isinstance(item, tuple):
-            raise Disagreement(f"the reader gives {shown(item)}, which is no tuple, batch or Progress")
+            raise Disagreement(f"the reader yields {shown(item)}, which is not a tuple, batch or Progress")
         check_row(item, self._schema)
         return [item]
 
@@ -137,22 +137,22 @@ def check_row(row: Row, schema: pa.Schema) -> None:
         )
     for value, column in zip(row, schema, strict=True):
         if value is None and not column.nullable:
-            raise Disagreement(f"row {shown(row)} has no {column.name!r}, which is NOT NULL")
+            raise Disagreement(f"row {shown(row)} has null in column {column.name!r}, which is NOT NULL")
         if isinstance(value, float) and pa.types.is_integer(column.type):
             raise Disagreement(
-                f"{shown(value)} is no {column.type}, which column {column.name!r} is: it is cut"
+                f"{shown(value)} does not fit column {column.name!r} of type {column.type}: it is truncated"
             )
         try:
             pa.array([value], column.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise Disagreement(
-                f"{shown(value)} is no {column.type}, which column {column.name!r} is: {error}"
+                f"{shown(value)} does not fit column {column.name!r} of type {column.type}: {error}"
             ) from None
 
 
 @dataclass(slots=True, kw_only=True)
 class ReaderUnderTest:
-    """A reader, what it reads, and what it gives when nothing disturbs it."""
+    """A reader, its input, and the result of an undisturbed run."""
 
     reader_type: type[SplitReader[Any]]
     options: Options
@@ -161,11 +161,11 @@ class ReaderUnderTest:
     shares: dict[str, Share] = field(default_factory=dict)
 
     def run(self, **more: Any) -> ReaderRun:
-        """A reader of its own."""
+        """A run with a new reader."""
         return ReaderRun(self.reader_type, self.options, self.schema, **more)
 
     def read_all(self, splits: Sequence[Any] | None = None, **more: Any) -> dict[str, Share]:
-        """What one reader gives for each split, in the order given."""
+        """The result of one reader for each split, in the given order."""
         with self.run(**more) as run:
             return {split.split_id: run.read(split) for split in (self.splits if splits is None else splits)}
 
@@ -176,5 +176,5 @@ class ReaderUnderTest:
 
 
 def stored(split: Any) -> Any:
-    """A split as it arrives on an executor: through JSON and back."""
+    """A split as it arrives on an executor: encoded as JSON and decoded."""
     return msgspec.json.decode(msgspec.json.encode(split), type=type(split))

@@ -1,8 +1,8 @@
-"""Looking at a source without Spark: its rows, its next batch, its first rows.
+"""Running a source without Spark: its rows, its first batch, its first rows.
 
-For notebooks and for the first minutes of a new source. All state is in memory, whatever
-``stateLocation`` says, and no action is performed (nothing is archived, deleted or acknowledged):
-looking changes nothing, and begins where a new query would begin.
+For notebooks and for the first minutes of a new source. All state is in memory; ``stateLocation`` is ignored.
+No action is performed (nothing is archived, deleted or acknowledged), so nothing changes. Each call begins
+where a new query would begin.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PLAN_SCHEMA = pa.schema(
         "bytes": pa.int64(),
     }
 )
-"""Of what ``plan`` gives: sizes are null where the split does not say them."""
+"""The columns of ``plan``; a size is null if the split does not state it."""
 
 
 def run(
@@ -47,18 +47,19 @@ def run(
     schema: pa.Schema | None = None,
     parallelism: int = 2,
 ) -> Iterator[pa.RecordBatch]:
-    """Run a source from its beginning, and give its rows as they are read.
+    """Run a source from its beginning and return its rows as they are read.
 
     Args:
         source: options, or a SourceUnderTest.
-        until: None reads what there is now, as Trigger.AvailableNow does: without end where the source
-            has none. A number of rows ends the run behind the batch of rows that reaches it, a
-            function behind the first one that it says True of; either way it ends when nothing is new.
+        until: when the run ends. None: after all data that exists now, as with Trigger.AvailableNow; never
+            if the source has no end. A number: after the record batch that reaches this number of rows. A
+            function: after the first record batch for which it returns True. With a number or a function,
+            the run also ends when nothing is new.
         enumerator, reader, schema: as in SourceUnderTest.
-        parallelism: subtasks of a batch; they are read one after the other.
+        parallelism: number of subtasks of a batch; they are read one after the other.
 
     Raises:
-        Flip27Error: the source is not what it should be, or cannot be read, with what to do.
+        Flip27Error: the source is invalid or cannot be read.
     """
     given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
     engine = _engine(given, available_now=until is None, parallelism=parallelism)
@@ -73,12 +74,12 @@ def plan(
     schema: pa.Schema | None = None,
     parallelism: int = 2,
 ) -> pa.Table:
-    """What the first batch of a new query would read; nothing is read.
+    """The plan of the first batch of a new query; no split is read.
 
     Args and errors as for ``run``.
 
     Returns:
-        One row per split, in the order in which the subtasks read them: PLAN_SCHEMA.
+        One row per split, in the order in which the subtasks read them; its schema is PLAN_SCHEMA.
     """
     given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
     engine = _engine(given, available_now=True, parallelism=parallelism)
@@ -102,7 +103,7 @@ def peek(
     reader: type[SplitReader[Any]] | None = None,
     schema: pa.Schema | None = None,
 ) -> pa.Table:
-    """The first ``n`` rows that a new query would get, or fewer where there are no more.
+    """The first ``n`` rows of a new query, or fewer if there are no more.
 
     Args and errors otherwise as for ``run``.
     """
@@ -112,12 +113,12 @@ def peek(
 
 
 def _looked_at(given: SourceUnderTest) -> SourceUnderTest:
-    """Whatever is found out on the way is not recorded where a query would record it."""
+    """The source without its state location, so that nothing is recorded there."""
     return given.without_option(STATE_LOCATION.name)
 
 
 def _engine(given: SourceUnderTest, *, available_now: bool, parallelism: int) -> MicroBatchEngine:
-    """One that leaves nothing behind and changes nothing."""
+    """An engine that leaves nothing behind and changes nothing."""
     return MicroBatchEngine(
         given,
         store=MemoryStore(),
@@ -146,12 +147,12 @@ def _trigger(engine: MicroBatchEngine) -> bool:
     """Plan the next batch; False when nothing is new."""
     engine.now_ms = time.time_ns() // 1_000_000
     number = engine.logs.next_batch_id
-    # Spark runs its first batch in any case; here nothing new is nothing new.
+    # Spark runs its first batch even if it is empty; this function does not.
     return engine.trigger() and engine.logs.offsets[number] != engine.logs.start_of(number)
 
 
 def _batches(items: Iterator[Item], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches as they are, and single rows put together."""
+    """Record batches unchanged, and single rows combined into record batches."""
     for is_batch, group in itertools.groupby(items, lambda item: isinstance(item, pa.RecordBatch)):
         if is_batch:
             yield from group

@@ -1,4 +1,4 @@
-"""The laws of sources, and ``check_source``: every row exactly once, whatever happens."""
+"""The laws of sources, and ``check_source``: every row exactly once, despite all failures."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .tasks import Speculation
 from .under_test import GivenSource, under_test
 
 LARGEST_OFFSET = 4096
-"""Bytes of an offset whose state is in a store."""
+"""Maximum bytes of an offset whose state is in a store."""
 
 IDLE_CALLS = 20
 REST_MS = 3_600_000
-"""After so long whoever rests between two looks looks again."""
+"""After this time, every source that waits between two rounds of discovery runs another round."""
 
 
 def _comes_to_rest(check: SourceCheck) -> None:
@@ -39,7 +39,7 @@ def _comes_to_rest(check: SourceCheck) -> None:
     if len(engine.rows) < 2 or len(batches) < 2:
         raise TrivialInput(
             f"the source gives {len(engine.rows)} rows in {len(batches)} batches: give it a few splits (or "
-            "pages) with a few rows each, so that there is something between which it can crash"
+            "pages) with a few rows each, so that it can crash between them"
         )
     if check.promised is not None:
         check.rows = list(check.promised)
@@ -62,7 +62,7 @@ def _undisturbed(check: SourceCheck) -> None:
 def _a_batch_read(check: SourceCheck) -> None:
     source = check.given.resolve()
     if check.takes_events or source.options[ON_SPLIT_ERROR] == "quarantine":
-        return  # a batch read has one batch and no reports: nothing can be told, nothing set aside
+        return  # a batch read has one batch and no reports: no events, and no quarantine
     store = MemoryStore()
     holder = CoordinatorHolder(
         source, Boundedness.BOUNDED, store=store, environment=inline_environment(), one_batch=True
@@ -80,7 +80,7 @@ def _a_batch_read(check: SourceCheck) -> None:
             rows.extend(row for item in read_subtask(source, task, context, store) for row in rows_of(item))
         except ContractError as error:
             if isinstance(error.__context__, ReturnSplit):
-                return  # splits that are given back are for streams, and the error says so
+                return  # only streams can return splits, and the error says so
             raise
     agree_in_any_order("rows of a batch read", rows, check.rows)
 
@@ -165,12 +165,12 @@ def _rest(check: SourceCheck) -> None:
     for _ in range(IDLE_CALLS):
         if engine.trigger():
             raise Disagreement(
-                f"another offset while nothing is new: {engine.logs.offsets[-1]}, was {offset}"
+                f"a new offset although nothing is new: {engine.logs.offsets[-1]}, was {offset}"
             )
     if store.files != files:
         changed = sorted(name for name, data in store.files.items() if files.get(name) != data)
-        raise Disagreement(f"files written while nothing is new: {changed}")
-    agree("reportLatestOffset asked again", engine.holder.report(), engine.holder.report())
+        raise Disagreement(f"files written although nothing is new: {changed}")
+    agree("reportLatestOffset called again", engine.holder.report(), engine.holder.report())
 
 
 def _last_commit_lost(check: SourceCheck) -> None:
@@ -189,10 +189,10 @@ def _plans(check: SourceCheck) -> None:
         if not engine.trigger():
             break
         planned = engine.partitions()
-        agree("partitions asked again", engine.partitions(), planned)
+        agree("partitions called again", engine.partitions(), planned)
         engine.restart()
-        agree("partitions asked in a new process before anything else", engine.partitions(), planned)
-        agree("and once more", engine.partitions(), planned)
+        agree("partitions called first in a new process", engine.partitions(), planned)
+        agree("partitions called once more", engine.partitions(), planned)
         engine.run_batch()
     engine.process_all_available()
     check.agree("with a restart in every batch", engine)
@@ -210,7 +210,7 @@ def _offsets(check: SourceCheck) -> None:
     engine.process_all_available()
     for text in engine.logs.offsets:
         value = json.loads(text)
-        agree("an offset, written anew with sorted keys", json.dumps(value, sort_keys=True), text)
+        agree("an offset, serialised again with sorted keys", json.dumps(value, sort_keys=True), text)
         if len(text) > LARGEST_OFFSET:
             raise Disagreement(f"an offset of {len(text)} bytes, more than {LARGEST_OFFSET}: {text[:300]}")
 
@@ -248,7 +248,7 @@ def _zombies(check: SourceCheck) -> None:
 
 
 def _ends(zombie: Any) -> None:
-    # It may end well or fail; nobody listens any more.
+    # It may succeed or fail; its result no longer counts.
     try:
         for _ in zombie:
             pass
@@ -260,8 +260,8 @@ def _growth(check: SourceCheck) -> None:
     if check.grow is None:
         return
     steady = check.engine()
-    # In one task what was added is in the batch that is run again; limits may put it behind that. That
-    # engine comes first: it finds what one call has added, the other one also what is added meanwhile.
+    # With one task, added data is in the batch that is run again; with limits, it may come later. The
+    # first engine finds the data of one call; the second also finds data added in the meantime.
     crashing = (check.engine(check.given, parallelism=1), check.engine())
     for step in (Step.OFFSET_TOLD, Step.TASK_ENDED, Step.SINK_WRITTEN):
         for engine in (steady, *crashing):
@@ -273,7 +273,7 @@ def _growth(check: SourceCheck) -> None:
             try:
                 engine.process_all_available()
             except Crashed:
-                check.grow()  # what is run again is run beside what is new
+                check.grow()  # the batch is run again while new data exists
                 engine.restart()
     for engine in (steady, *crashing):
         engine.now_ms += REST_MS
@@ -292,8 +292,8 @@ def _updates(check: SourceCheck) -> None:
         return
     if check.given.resolve().is_repeatable:
         raise TrivialInput(
-            "update changes rows, and the source says that its rows repeat: write repeatable = False in the "
-            "class of its reader or enumerator, or leave update out"
+            "update changes rows, but the source declares its rows repeatable: write repeatable = False in "
+            "the class of its reader or enumerator, or leave update out"
         )
     before = _fresh_rows(check)
     for step in (Step.OFFSET_TOLD, Step.TASK_ENDED, Step.SINK_WRITTEN):
@@ -314,7 +314,7 @@ def _updates(check: SourceCheck) -> None:
         known = {repr(row) for row in (*before, *after)}
         stray = [row for row in engine.rows if repr(row) not in known]
         if stray:
-            raise Disagreement(f"rows {what} that the source has never had: {stray[:3]}")
+            raise Disagreement(f"rows {what} that the source never had: {stray[:3]}")
         before = after
 
 
@@ -325,25 +325,25 @@ def _fresh_rows(check: SourceCheck) -> list[Row]:
 
 
 SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
-    Law("an undisturbed run comes to rest and delivers what there is", _comes_to_rest),
+    Law("an undisturbed run ends and delivers every row", _comes_to_rest),
     Law("every row exactly once, at any parallelism", _undisturbed),
     Law("a batch read gives the same rows", _a_batch_read),
-    Law("limits divide the rows and change none (S78)", _limits),
+    Law("limits divide the rows without changing them (S78)", _limits),
     Law("when nothing is new the offset stays and nothing is written (R2)", _rest),
     Law("offsets are small and canonical", _offsets),
     Law("batches without data change nothing", _no_data),
     Law("a stage that runs again gives the same rows", _stages_again),
-    Law("what was read is not read again when the last commit is lost (S97)", _last_commit_lost),
+    Law("no row is read again when the last commit is lost (S97)", _last_commit_lost),
     Law("every row exactly once, after a crash at any step", _crashes),
     Law("every row exactly once, after crash upon crash", _crashes_again),
-    Law("a plan is a function of what is stored (S95)", _plans),
-    Law("every row exactly once, when tasks are killed and tried again", _killed_tasks),
+    Law("a plan depends only on stored state (S95)", _plans),
+    Law("every row exactly once, when tasks are killed and retried", _killed_tasks),
     Law("every row exactly once, with speculative copies (S96)", _speculation),
     Law("tasks of a dead driver change nothing (R9)", _zombies),
     Law("every row exactly once, when parallelism changes at restarts (S76)", _other_parallelism),
-    Law("state inside the offsets does as well", _inline),
-    Law("what is added is read exactly once", _growth),
-    Law("rows that change keep their keys, each once, when a batch is run again (R16)", _updates),
+    Law("state inside the offsets works as well", _inline),
+    Law("added rows are read exactly once", _growth),
+    Law("changed rows appear once per key when a batch is run again (R16)", _updates),
 )
 
 
@@ -359,28 +359,28 @@ def check_source(
     key: Callable[[Row], Any] | None = None,
     fast: bool = False,
 ) -> None:
-    """Check that a source delivers every row exactly once, whatever happens to it.
+    """Check that a source delivers every row exactly once, despite all failures.
 
     Runs it more than a hundred times on engines of their own, with their state in memory; a few splits
     with a few rows each are enough, and take about a second. Each run begins with the same data: actions
-    are asked for and stored, but ``perform`` is not called. Try that with a MicroBatchEngine.
+    are requested and stored, but ``perform`` is not called. Test ``perform`` with a MicroBatchEngine.
 
     Args:
-        source: options, or a SourceUnderTest; what it reads must not change but by ``grow``.
-        enumerator, reader: classes that are given rather than named by an option.
-        schema: the columns; the reader's own when None.
-        rows: what it has to deliver, in any order; what its splits hold when None.
-        grow: adds rows; called some times, at the end.
-        update: changes rows that are there, and neither adds nor removes one; called some times, after that.
+        source: options, or a SourceUnderTest. Only ``grow`` and ``update`` may change its data.
+        enumerator, reader: classes in place of the options with these names.
+        schema: the columns; the reader's default if None.
+        rows: the expected rows, in any order; the rows of its splits if None.
+        grow: adds rows; called several times, at the end.
+        update: changes existing rows without adding or removing any; called several times, after ``grow``.
             For a source with ``repeatable = False``.
         key: what no update changes of a row, and tells it from all others; its first column by default.
         fast: for a source with a server, where each run opens connections: every law is checked, in some
             thirty runs, because crashes share a run and each step of a batch is crashed at once or twice.
 
     Raises:
-        LawBroken: naming the law, with what was found.
-        TrivialInput: there is too little to read to tell.
-        Flip27Error: the options cannot be used, with what to do.
+        LawBroken: a law is broken; names the law and the finding.
+        TrivialInput: there is too little data for a check.
+        Flip27Error: the options are invalid.
     """
     given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
     enforce(

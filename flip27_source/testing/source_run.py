@@ -1,6 +1,6 @@
-"""SourceCheck: a source, what it holds, and runs of it on engines of their own.
+"""SourceCheck: a source, its rows, and runs of it, each on a new engine.
 
-What it holds is read off its splits directly, where they do not depend on what readers tell.
+The rows are read directly from the splits, unless the splits depend on events of readers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .steps import CrashPoint, Passing, Step, Victim
 from .under_test import SourceUnderTest
 
 PARTS = 3
-"""Into about so many batches a source is divided."""
+"""Approximate number of batches into which a source is divided."""
 
 LIMITS = (
     "maxFilesPerTrigger",
@@ -34,13 +34,13 @@ LIMITS = (
 
 
 def first_column(row: Row) -> Any:
-    """What tells a row from others, where nothing else is said."""
+    """The default key of a row."""
     return row[0]
 
 
 @dataclass(slots=True, kw_only=True)
 class SourceCheck:
-    """What the laws of sources are checked on.
+    """The subject of the laws of sources.
 
     Attributes:
         given: the source, whole.
@@ -48,8 +48,8 @@ class SourceCheck:
         grow: adds data. update: changes rows that are there, ``key`` what no update changes of a row.
         fast: whether crashes share runs; each run opens the source's connections again.
         engine_type: what it is run on.
-        parted: the same with limits that make several batches of it.
-        rows: what it holds.
+        parted: the source with limits that divide it into several batches.
+        rows: the rows of the source.
         rehearsal: the steps of an undisturbed run of ``parted``.
     """
 
@@ -68,11 +68,11 @@ class SourceCheck:
         self.parted = self.given
 
     def engine(self, given: SourceUnderTest | None = None, **more: Any) -> MicroBatchEngine:
-        """A query of its own, from the very beginning; what is done on completion would end the next one."""
+        """A new query from the beginning. Performed actions would change the data of later runs."""
         return self.engine_type(given or self.parted, performs_actions=False, **more)
 
     def with_options(self, **options: str) -> SourceCheck:
-        """The same, rehearsed as it is, with further options."""
+        """This check with further options and the same rehearsal."""
         changed = replace(self)
         changed.rows, changed.rehearsal = self.rows, self.rehearsal
         changed.parted = self.parted.with_options(**options)
@@ -99,7 +99,7 @@ class SourceCheck:
         return engine
 
     def crash_points(self, victim: Victim = Victim.DRIVER, nth_up_to: int = 3) -> list[CrashPoint]:
-        """Where to kill: every step of the first two and the last two batches."""
+        """Where to kill: the steps of the first and last batches."""
         batch_ids = sorted({passing.batch_id for passing in self.rehearsal})
         chosen = {*batch_ids[:2], *batch_ids[-3:]}
         last = {(passing.step, passing.batch_id): passing.nth for passing in self.rehearsal}
@@ -123,7 +123,7 @@ class SourceCheck:
         return [[found[turn % len(found)] for turn, found in enumerate(of_step.values())]]
 
     def some_batches(self) -> range:
-        """As many as the rehearsal had, and some more: a source may look once more after every restart."""
+        """The batches of the rehearsal and two more: a source may discover once more after a restart."""
         return range(len({passing.batch_id for passing in self.rehearsal}) + 2)
 
     def run_through(self, points: Iterable[CrashPoint], **more: Any) -> MicroBatchEngine:
@@ -148,19 +148,19 @@ class SourceCheck:
 
     @property
     def takes_events(self) -> bool:
-        """Whether its splits may depend on what readers tell."""
+        """Whether its splits may depend on events of readers."""
         return bool(self.given.resolve().enumerator_type.resolve_event_types())
 
 
 def rows_of_splits(given: SourceUnderTest) -> list[Row]:
-    """What the splits of a source hold, read one by one without engine or coordinator."""
+    """The rows of a source's splits, read one by one without engine or coordinator."""
     source = given.resolve()
     with ReaderRun(source.reader_type, source.options, given.arrow_schema()) as run:
         return [row for split in _parts(source) for row in run.read(split).rows]
 
 
 def _parts(source: Source) -> Iterator[Any]:
-    """Every split, in the ranges that the enumerator cuts it into."""
+    """Every split, in the ranges cut by the enumerator."""
     run = EnumeratorRun(source)
     run.discover()
     for split in run.drain():

@@ -1,6 +1,6 @@
-"""What outlives a driver: Spark's offset log, its commit log, and a sink that writes each batch once.
+"""The things that survive a driver: Spark's offset log, its commit log, and a sink with each batch once.
 
-Offsets are kept as JSON text, as Spark keeps and compares them. No I/O: all of it is in memory.
+Offsets are kept as JSON text, as Spark keeps and compares them. No I/O: everything is in memory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Attempt:
     Attributes:
         task: number of the task in its stage, from 0.
         number: Spark's number of the attempt, from 0.
-        stage: from 0; more than one where a foreachBatch has several actions.
-        rows: what it gave, up to its failure if it failed.
-        error: why it failed; None when it ended well.
+        stage: number of the stage, from 0; a foreachBatch with several actions has several stages.
+        rows: the rows of the attempt; if it failed, those before the failure.
+        error: why it failed; None if it succeeded.
         accepted: whether its rows count.
     """
 
@@ -42,13 +42,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch, as the sink has it.
+    """One batch in the sink.
 
     Attributes:
         start, end: its offsets.
         rows: in the order of the tasks.
-        attempts: everything that was tried, in the order in which it ended.
-        is_replay: whether it was run once more after a restart.
+        attempts: all attempts, in the order in which they ended.
+        is_replay: whether the batch was run again after a restart.
     """
 
     batch_id: int
@@ -74,12 +74,12 @@ class SparkLogs:
 
     def __init__(self) -> None:
         self.offsets: list[str] = []
-        """JSON texts; the place in the list is the batch id."""
+        """JSON texts; the index in the list is the batch id."""
         self.commits: set[int] = set()
 
     @property
     def next_batch_id(self) -> int:
-        """The batch that is to be run: the one that is not committed, or a new one."""
+        """The batch to run: the one that is not committed, or a new one."""
         last = len(self.offsets) - 1
         return len(self.offsets) if last in self.commits or last < 0 else last
 
@@ -89,7 +89,7 @@ class SparkLogs:
         return self.next_batch_id < len(self.offsets)
 
     def start_of(self, batch_id: int) -> str:
-        """The text of the offset that a batch begins at; the initial one is constant and stored nowhere."""
+        """The start offset of a batch, as text; the initial offset is a constant and is not stored."""
         return as_text(INITIAL_OFFSET.to_json()) if batch_id == 0 else self.offsets[batch_id - 1]
 
     def write_offset(self, text: str) -> None:
@@ -97,17 +97,17 @@ class SparkLogs:
         self.offsets.append(text)
 
     def write_commit(self, batch_id: int) -> None:
-        """A batch is done."""
+        """A batch has finished."""
         self.commits.add(batch_id)
 
 
 class OnceSink:
-    """A sink that keeps what was written last for each batch id: a batch that is repeated is there once."""
+    """A sink that keeps the last write for each batch id, so a repeated batch is there once."""
 
     def __init__(self) -> None:
         self._batches: dict[int, Batch] = {}
         self.overwritten: list[tuple[Batch, Batch]] = []
-        """What was there before, and what it was replaced with, for batches that were repeated."""
+        """For each repeated batch, the former batch and its replacement."""
 
     @property
     def batches(self) -> list[Batch]:
@@ -123,19 +123,19 @@ class OnceSink:
 
 
 def as_text(offset: Any) -> str:
-    """An offset as Spark's Python worker hands it over."""
+    """An offset as Spark's Python worker serialises it."""
     return json.dumps(offset)
 
 
 def as_value(text: str) -> dict[str, Any]:
-    """An offset as Spark's Python worker hands it to the source."""
+    """An offset as Spark's Python worker passes it to the source."""
     value = json.loads(text)
     assert isinstance(value, dict)
     return value
 
 
 def rows_of(item: pa.RecordBatch | Row) -> Sequence[Row]:
-    """What a reader gave, row by row."""
+    """The rows of an item of a reader."""
     if not isinstance(item, pa.RecordBatch):
         return (item,)
     if item.num_columns == 0:

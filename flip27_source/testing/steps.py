@@ -1,6 +1,6 @@
-"""Steps: the points of a batch at which a process can die, and the plan of where it does.
+"""Steps: the points of a batch at which a process can die, and the plan of the crashes.
 
-The order of the steps is the order in which Spark comes by them in one batch. No I/O.
+The steps are in the order in which Spark reaches them in one batch. No I/O.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ class Step(Enum):
     TRIGGER = "latestOffset is about to be called"
     STATE_WRITE = "in latestOffset, a file of the state is about to be written"
     STATE_WRITTEN = "in latestOffset, a file of the state was written"
-    OFFSET_TOLD = "latestOffset has answered, the offset log does not know it"
+    OFFSET_TOLD = "latestOffset has returned, the offset log is not written"
     OFFSET_LOGGED = "the offset log is written"
-    COMMIT_TOLD = "the source was told that the batch before is committed"
-    PLANNED = "partitions has answered, no task has started"
-    TASK_STARTED = "a task has started and read nothing"
-    ROWS_READ = "a task has given a row or an Arrow batch"
+    COMMIT_TOLD = "the commit of the previous batch was passed to the source"
+    PLANNED = "partitions has returned, no task has started"
+    TASK_STARTED = "a task has started and has read nothing"
+    ROWS_READ = "a task has returned a row or an Arrow batch"
     REPORT_WRITE = "a task is about to write its report (or a record of a failure)"
     REPORT_WRITTEN = "a task has written its report (or a record of a failure)"
     TASK_ENDED = "a task has ended and the driver does not know it"
-    TASKS_ENDED = "all tasks have ended, the sink has nothing"
-    SINK_WRITTEN = "the sink has the rows, the commit log does not know it"
+    TASKS_ENDED = "all tasks have ended, the sink has not written"
+    SINK_WRITTEN = "the sink has written, the commit log is not written"
     COMMIT_LOGGED = "the commit log is written"
 
     @property
     def is_of_a_task(self) -> bool:
-        """Whether it happens on an executor, which can die alone."""
+        """Whether the step happens on an executor, which can die alone."""
         return self in _OF_A_TASK
 
 
@@ -44,17 +44,17 @@ class Victim(Enum):
     """Which process is killed."""
 
     DRIVER = "driver"
-    """And with it all tasks; the query can be restarted."""
+    """The driver and all tasks; the query can be restarted."""
     EXECUTOR = "executor"
-    """The task alone; Spark tries it again."""
+    """The task alone; Spark retries it."""
 
 
 class Killed(BaseException):
     """A process is killed here. Raised by the engine, and by data that holds ``CRASH``.
 
     Args:
-        where: for people.
-        victim: None for the process that it is raised in.
+        where: a description of the place.
+        victim: the killed process; None for the process that raises this.
     """
 
     def __init__(self, where: str = "", victim: Victim | None = None) -> None:
@@ -64,7 +64,7 @@ class Killed(BaseException):
 
 
 class Crashed(Exception):  # noqa: N818 - a state of the engine that a caller asked for
-    """The driver was killed: nothing is left but the store, the logs and the sink. Call ``restart()``."""
+    """The driver was killed: only the store, the logs and the sink are left. Call ``restart()``."""
 
 
 class ExecutorLost(Exception):  # noqa: N818 - Spark's word
@@ -73,10 +73,10 @@ class ExecutorLost(Exception):  # noqa: N818 - Spark's word
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """One coming by of a step.
+    """One occurrence of a step.
 
     Attributes:
-        nth: from 1, within the batch and the life of the driver.
+        nth: number of the occurrence within the batch and the life of the driver, from 1.
     """
 
     step: Step
@@ -93,7 +93,7 @@ class CrashPoint:
     """Where a process is killed, once.
 
     Attributes:
-        batch_id: None for whichever batch comes by first.
+        batch_id: the batch; None for the first batch that reaches the step.
     """
 
     step: Step
@@ -102,13 +102,13 @@ class CrashPoint:
     victim: Victim = Victim.DRIVER
 
     def is_at(self, passing: Passing) -> bool:
-        """Whether it strikes there."""
+        """Whether the process is killed there."""
         batch_fits = self.batch_id is None or self.batch_id == passing.batch_id
         return self.step is passing.step and batch_fits and self.nth == passing.nth
 
 
 class Itinerary:
-    """Every step that was come by, and where processes are still to be killed."""
+    """The steps passed so far, and the remaining crash points."""
 
     def __init__(self) -> None:
         self.passed: list[Passing] = []
@@ -116,14 +116,14 @@ class Itinerary:
         self._counts: Counter[tuple[Step, int]] = Counter()
 
     def begin(self) -> None:
-        """A new driver counts anew."""
+        """A new driver starts: its steps are counted from 1."""
         self._counts.clear()
 
     def passing(self, step: Step, batch_id: int) -> None:
-        """Come by a step.
+        """Pass a step.
 
         Raises:
-            Killed: a crash point is there; it is used up.
+            Killed: the step is a crash point, which is then removed.
         """
         self._counts[step, batch_id] += 1
         here = Passing(step, batch_id, self._counts[step, batch_id])

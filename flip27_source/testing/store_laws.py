@@ -1,4 +1,4 @@
-"""The laws of stores, and ``check_store``. What the five calls promise, whatever is under them."""
+"""The laws of stores, and ``check_store``: the guarantees of the five calls."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ..snapshots.store import Store
 from .law import Disagreement, Law, TrivialInput, agree, enforce
 
 RACERS = 8
-"""Threads that create one name at once."""
+"""Number of threads that create the same name at the same time."""
 RACES = 5
 LARGE = bytes(range(256)) * 4096
-"""A megabyte of every byte there is."""
+"""A megabyte that contains every byte value."""
 
 ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUnderTest:
-    """Makes stores on empty places."""
+    """Creates stores at empty locations."""
 
     make_store: Callable[[], Store]
     reopen: Callable[[Store], Store] | None
 
     def empty(self) -> Store:
-        """A store on an empty place of its own."""
+        """A store at a new empty location."""
         store = self.make_store()
         for folder in ("folder", "other", "folder-2"):
             if found := store.list(folder):
                 raise TrivialInput(
-                    f"make_store gave a store that holds {found[:3]} in {folder!r}: nothing can be told of "
-                    "what is there already; give an empty place at every call"
+                    f"make_store returned a store that holds {found[:3]} in {folder!r}: return a store at "
+                    "an empty location at every call"
                 )
         return store
 
@@ -51,7 +51,7 @@ def _what_is_created_is_read_back(subject: StoreUnderTest) -> None:
         agree(f"create({name!r}) of a new name", store.create(name, data), True)
     for name, data in contents.items():
         if store.read(name) != data:
-            raise Disagreement(f"read({name!r}) gives {store.read(name)[:50]!r}..., not what was created")
+            raise Disagreement(f"read({name!r}) returns {store.read(name)[:50]!r}..., not the created data")
 
 
 def _a_missing_name_is_missing(subject: StoreUnderTest) -> None:
@@ -67,7 +67,7 @@ def _a_missing_name_is_missing(subject: StoreUnderTest) -> None:
 def _create_keeps_what_is_there(subject: StoreUnderTest) -> None:
     store = subject.empty()
     store.create("folder/a", b"first")
-    agree("create of a name that is there", store.create("folder/a", b"second"), False)
+    agree("create of an existing name", store.create("folder/a", b"second"), False)
     agree("its content", store.read("folder/a"), b"first")
 
 
@@ -91,9 +91,9 @@ def _exactly_one_creates(subject: StoreUnderTest) -> None:
         told = _at_once(create)
         winners = [racer for racer, was_first in enumerate(told) if was_first]
         if len(winners) != 1:
-            raise Disagreement(f"{len(winners)} of {RACERS} were told that they had created {name!r}")
+            raise Disagreement(f"{len(winners)} of {RACERS} creators of {name!r} got True")
         if store.read(name) != _data_of(winners[0]):
-            raise Disagreement(f"{name!r} does not hold what the one who created it wrote")
+            raise Disagreement(f"{name!r} does not hold the data of its creator")
 
 
 def _replace_writes_in_any_case(subject: StoreUnderTest) -> None:
@@ -107,7 +107,7 @@ def _replace_writes_in_any_case(subject: StoreUnderTest) -> None:
 
 def _list_gives_the_names_in_a_folder(subject: StoreUnderTest) -> None:
     store = subject.empty()
-    agree("list of a folder that is not there", store.list("folder"), [])
+    agree("list of a missing folder", store.list("folder"), [])
     for name in ("folder/b", "folder/a", "folder/10-c.json", "folder/sub/d", "folder-2/e", "other/folder/f"):
         store.create(name, b"x")
         folder, _, last = name.rpartition("/")
@@ -128,7 +128,7 @@ def _delete_is_idempotent(subject: StoreUnderTest) -> None:
     store.delete("folder/never")
     store.delete("other/never")
     agree("create after delete", store.create("folder/a", b"anew"), True)
-    agree("what it holds then", store.read("folder/a"), b"anew")
+    agree("its content after that", store.read("folder/a"), b"anew")
 
 
 def _nothing_half_written_is_seen(subject: StoreUnderTest) -> None:
@@ -153,10 +153,8 @@ def _nothing_half_written_is_seen(subject: StoreUnderTest) -> None:
     _at_once(lambda number: write() if number == 0 else read(), 3)
     for data in seen:
         if data not in versions:
-            raise Disagreement(f"a reader saw {len(data)} bytes of which nobody had written just these")
-    agree(
-        "what is left in the folder", store.list("folder"), ["a", *(f"new-{number}" for number in range(8))]
-    )
+            raise Disagreement(f"a reader saw {len(data)} bytes that no write contained")
+    agree("the names in the folder", store.list("folder"), ["a", *(f"new-{number}" for number in range(8))])
 
 
 def _others_see_it_at_once(subject: StoreUnderTest) -> None:
@@ -164,7 +162,7 @@ def _others_see_it_at_once(subject: StoreUnderTest) -> None:
         return
     store = subject.empty()
     other = subject.reopen(store)
-    agree("list of a second store at the same place, before", other.list("folder"), [])
+    agree("list of a second store at the same location, before", other.list("folder"), [])
     store.create("folder/a", b"1")
     agree("its list after create", other.list("folder"), ["a"])
     agree("its read after create", other.read("folder/a"), b"1")
@@ -177,26 +175,26 @@ def _others_see_it_at_once(subject: StoreUnderTest) -> None:
 
 
 STORE_LAWS: tuple[Law[StoreUnderTest], ...] = (
-    Law("what is created is read back byte for byte", _what_is_created_is_read_back),
-    Law("a name that is not there is a MissingStateError that names it", _a_missing_name_is_missing),
-    Law("create keeps what is there and says False", _create_keeps_what_is_there),
-    Law("replace writes whether the name is there or not", _replace_writes_in_any_case),
-    Law("list gives the names directly in a folder, sorted", _list_gives_the_names_in_a_folder),
+    Law("created data is read back byte for byte", _what_is_created_is_read_back),
+    Law("reading a missing name raises a MissingStateError that names it", _a_missing_name_is_missing),
+    Law("create keeps existing data and returns False", _create_keeps_what_is_there),
+    Law("replace writes whether or not the name exists", _replace_writes_in_any_case),
+    Law("list returns the names directly in a folder, sorted", _list_gives_the_names_in_a_folder),
     Law("deleting is idempotent and leaves nothing", _delete_is_idempotent),
-    Law("a second store at the same place sees it at once", _others_see_it_at_once),
+    Law("a second store at the same location sees every change at once", _others_see_it_at_once),
 )
-"""What holds of every store."""
+"""Laws of every store."""
 
 WHOLE_LAWS: tuple[Law[StoreUnderTest], ...] = (
     Law("a reader sees all of a file or nothing", _nothing_half_written_is_seen),
 )
-"""What holds of every store that is used by more than one thread or process."""
+"""Laws of every store that is used by more than one thread or process."""
 
 EXCLUSIVE_LAWS: tuple[Law[StoreUnderTest], ...] = (
-    Law("exclusive create keeps what is there and says False", _exclusive_create_keeps_what_is_there),
-    Law("of all who create a name at once exactly one is told True", _exactly_one_creates),
+    Law("exclusive create keeps existing data and returns False", _exclusive_create_keeps_what_is_there),
+    Law("of several concurrent creators of a name exactly one gets True", _exactly_one_creates),
 )
-"""What reports need (rule R5)."""
+"""Laws of stores that hold reports (rule R5)."""
 
 
 def check_store(
@@ -208,13 +206,13 @@ def check_store(
     """Check that a store keeps the laws of stores.
 
     Args:
-        make_store: a store on an empty place of its own, a new one at every call.
-        reopen: a second store object at the place of a given one, as another process would have it.
-        shared: whether it is made for more than one thread or process; reports of tasks need that.
+        make_store: returns a store at an empty location, a new one at every call.
+        reopen: returns a second store object at the location of a given one, as in another process.
+        shared: whether the store supports more than one thread or process; reports of tasks need that.
 
     Raises:
-        LawBroken: naming the law, with what was found.
-        TrivialInput: the place is not empty.
+        LawBroken: a law is broken; names the law and the finding.
+        TrivialInput: the location is not empty.
     """
     laws = (*STORE_LAWS, *WHOLE_LAWS, *EXCLUSIVE_LAWS) if shared else STORE_LAWS
     enforce(laws, StoreUnderTest(make_store=make_store, reopen=reopen))
@@ -227,7 +225,7 @@ def _expect_missing(store: Store, name: str) -> None:
         if name not in str(error):
             raise Disagreement(f"the error does not name {name!r}: {error}") from None
         return
-    raise Disagreement(f"read({name!r}) of a name that is not there gives {found[:50]!r}")
+    raise Disagreement(f"read({name!r}) of a missing name returns {found[:50]!r}")
 
 
 def _data_of(racer: int) -> bytes:
@@ -235,7 +233,7 @@ def _data_of(racer: int) -> bytes:
 
 
 def _at_once(work: Callable[[int], ResultT], threads: int = RACERS) -> list[ResultT]:
-    """What ``work(0)``, ``work(1)``, ... return, all begun together."""
+    """The results of ``work(0)``, ``work(1)``, ..., all started together."""
     together = threading.Barrier(threads)
     results: dict[int, ResultT] = {}
     errors: list[BaseException] = []

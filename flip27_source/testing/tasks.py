@@ -1,6 +1,6 @@
 """TaskRunner: runs the tasks of a stage as Spark does: attempts, retries, speculative copies.
 
-One task after the other, on one thread; what attempts do to each other is in their order alone.
+One task after the other, on one thread; attempts interact only through their order.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from .steps import ExecutorLost, Killed, Victim
 
 
 class Speculation(Enum):
-    """Two attempts of every task are under way at once; which of them ends first, and which counts.
+    """Two attempts of every task run at once: which of them ends first, and which counts.
 
-    The slower one has started, and has given a row, before the faster one ends.
+    The slower one has started and returned a row before the faster one ends.
     """
 
     ORIGINAL_WINS = "the first attempt ends first and counts"
     COPY_WINS = "the copy ends first and counts"
-    RESULT_LOST = "the copy ends first, its result is lost on the way, and the first attempt counts"
+    RESULT_LOST = "the copy ends first, its result is lost, and the first attempt counts"
 
 
 @dataclass(slots=True)
 class _Running:
-    """An attempt under way: its rows so far."""
+    """A running attempt: its rows so far."""
 
     number: int
     rows: Iterator[Row]
@@ -36,13 +36,13 @@ class _Running:
     ended: bool = False
 
     def read(self, most: int | None = None) -> None:
-        """Read so many rows, or to the end."""
+        """Read at most ``most`` rows, or to the end."""
         while not self.ended and (most is None or most > 0):
             try:
                 self.given.append(next(self.rows))
             except StopIteration:
                 self.ended = True
-            except (Exception, Killed) as error:  # noqa: BLE001 - the attempt fails with it, and it is kept
+            except (Exception, Killed) as error:  # noqa: BLE001 - stored as the attempt's failure
                 self.ended, self.error = True, error
             most = None if most is None else most - 1
 
@@ -55,8 +55,8 @@ class TaskRunner:
     """Runs stages.
 
     Args:
-        start: begins an attempt of a task: (task, number of the attempt) -> its rows.
-        max_failures: Spark's ``spark.task.maxFailures``: so many failed attempts fail the query.
+        start: starts an attempt of a task: (task, number of the attempt) -> its rows.
+        max_failures: Spark's ``spark.task.maxFailures``: number of failed attempts that fail the query.
     """
 
     def __init__(self, start: Callable[[PlannedSubtask, int], Iterator[Row]], max_failures: int) -> None:
@@ -67,11 +67,11 @@ class TaskRunner:
     def run(
         self, tasks: Sequence[PlannedSubtask], *, stage: int = 0, speculation: Speculation | None = None
     ) -> list[Row]:
-        """The rows of all tasks; what was tried is in ``attempts``.
+        """The rows of all tasks; records every attempt in ``attempts``.
 
         Raises:
             Killed: the driver was killed.
-            Exception: what the last attempt of a task failed with.
+            Exception: the error of the last attempt of a task.
             ExecutorLost: the last attempt of a task was killed.
         """
         rows: list[Row] = []
@@ -122,7 +122,7 @@ class TaskRunner:
 
 
 def _finished(attempts: list[_Running], speculation: Speculation | None) -> _Running | None:
-    """Run the attempts; the one whose rows count, None when all failed."""
+    """Run the attempts; returns the one whose rows count, None if all failed."""
     if speculation is None:
         attempts[0].read()
         return None if attempts[0].error is not None else attempts[0]

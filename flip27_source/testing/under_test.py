@@ -1,6 +1,6 @@
-"""SourceUnderTest: what is to be run or checked, before it is a checked source.
+"""SourceUnderTest: the source for a run or a check, before its options are checked.
 
-The same that ``format("flip27")`` is given: options, classes and a schema. No I/O.
+Holds what ``format("flip27")`` receives: options, classes and a schema. No I/O.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..source import Source
 
 @dataclass(frozen=True, kw_only=True)
 class SourceUnderTest:
-    """A source as its author gives it.
+    """A source as given by its author.
 
     Attributes:
         options: as for ``.option(name, text)``.
-        enumerator, reader: classes that are given rather than named by an option.
-        schema: the Arrow schema of the DataFrame; None for the reader's own, or one that is found out.
+        enumerator, reader: classes in place of the options with these names.
+        schema: the Arrow schema of the DataFrame; None for the reader's default, or an inferred one.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -36,46 +36,47 @@ class SourceUnderTest:
     def __post_init__(self) -> None:
         if not isinstance(self.schema, pa.Schema | None):
             raise SchemaError(
-                f"the schema is {self.schema!r}, a {type(self.schema).__name__}: an Arrow schema is needed",
-                remedy='give schema=pa.schema([("id", pa.int64()), ("name", pa.string())]), as in '
+                f"the schema is {self.schema!r}, a {type(self.schema).__name__}, not an Arrow schema",
+                remedy='pass schema=pa.schema([("id", pa.int64()), ("name", pa.string())]) after '
                 "import pyarrow as pa",
             )
 
     def resolve(self) -> Source:
-        """The classes found and the options checked.
+        """The source with its classes resolved and its options checked.
 
         Raises:
-            OptionError, RegistryError: with what to do.
+            OptionError: an option is invalid.
+            RegistryError: a class is not found.
         """
         return Source.resolve(self.options, enumerator=self.enumerator, reader=self.reader)
 
     def arrow_schema(self) -> pa.Schema:
-        """The schema that is given, the reader's own, or one that is found out as in Spark.
+        """The given schema, the reader's default, or one that is inferred as in Spark.
 
         Raises:
-            SchemaError: there is none of them.
+            SchemaError: no schema is given, and none can be determined.
         """
         return schema_of(self.resolve()) if self.schema is None else self.schema
 
     def with_options(self, **more: str) -> Self:
-        """The same with further options; what is set already, in whatever spelling, is replaced."""
+        """This source with further options; they replace options of the same name, ignoring case."""
         names = {name.lower() for name in more}
         kept = {name: value for name, value in self.options.items() if name.lower() not in names}
         return replace(self, options={**kept, **more})
 
     def without_option(self, name: str) -> Self:
-        """The same without an option, in whatever spelling."""
+        """This source without an option, ignoring case."""
         kept = {other: value for other, value in self.options.items() if other.lower() != name.lower()}
         return replace(self, options=kept)
 
     def with_defaults(self, **more: str) -> Self:
-        """The same with further options, where they are not set already."""
+        """This source with further options, unless they are already set."""
         names = {name.lower() for name in self.options}
         return self.with_options(**{name: value for name, value in more.items() if name.lower() not in names})
 
 
 GivenSource: TypeAlias = SourceUnderTest | Mapping[str, str] | None
-"""What functions of this package take as a source: options alone, or a whole SourceUnderTest."""
+"""A source for the functions of this package: options only, or a SourceUnderTest."""
 
 
 def under_test(
@@ -85,7 +86,7 @@ def under_test(
     reader: type[SplitReader[Any]] | None = None,
     schema: pa.Schema | None = None,
 ) -> SourceUnderTest:
-    """``source`` with what is given beside it."""
+    """``source`` as a SourceUnderTest, with the other arguments."""
     base = source if isinstance(source, SourceUnderTest) else SourceUnderTest(options=dict(source or {}))
     return SourceUnderTest(
         options=base.options,

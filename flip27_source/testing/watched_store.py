@@ -1,4 +1,4 @@
-"""WatchedStore: a store as one process sees it. Writes are steps; a dead process does nothing any more."""
+"""WatchedStore: a store as seen by one process. Writes are steps; calls of a dead process have no effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .steps import Killed
 
 
 class WatchedStore(Store):
-    """Passes calls on to ``store`` and tells of writes, before and after each.
+    """Passes calls to ``store``, and calls back before and after every write.
 
     Args:
         before, after: called around every write; may raise Killed.
@@ -24,7 +24,7 @@ class WatchedStore(Store):
         self._dead = False
 
     def kill(self) -> None:
-        """The process is dead: whatever its clean-up code still does has no effect."""
+        """The process is dead: its clean-up code has no effect any more."""
         self._dead = True
 
     def read(self, name: str, limit: int | None = None) -> bytes:

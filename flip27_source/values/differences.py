@@ -1,7 +1,7 @@
-"""Values side by side: what differs between a value and what came back of it, and what has no form in JSON.
+"""Compares a value with its restored form, and finds values that JSON cannot represent.
 
-All sorts of values that msgspec stores are walked through; every finding names its place, ``$`` being the
-whole value. Pure.
+Walks through all kinds of values that msgspec stores. Every finding names its place; ``$`` is the whole
+value. Pure.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import msgspec
 from ..segment import Segment
 
 DEEPEST = 100
-"""Values nested deeper than this are refused: a restart may have less of the stack left to decode them."""
+"""Deeper nesting is refused: after a restart, less of the stack may be left to decode the value."""
 
 SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def difference(given: Any, back: Any) -> str | None:
-    """What a value has lost on its way through JSON, with the place; None where it came back equal."""
+    """The first difference between a value and its restored form, with its place; None if they are equal."""
     return _difference(given, back, "$", 0)
 
 
 def non_finite(value: Any) -> str | None:
-    """Where NaN or infinity is in a value, and which of them; None where neither is."""
+    """The first NaN or infinity in a value, with its place; None if there is none."""
     found = (
         f"{at} is {item}"
         for at, item in _all_in(value, "$", 0)
@@ -59,7 +59,7 @@ def _difference(given: Any, back: Any, at: str, depth: int) -> str | None:
 
 
 def _sequence_difference(given: Any, back: Any, at: str, depth: int) -> str | None:
-    # A named tuple comes back as one where the declared type is one.
+    # A named tuple is restored as one if the declared type is one.
     kind = type(back) if hasattr(back, "_fields") else list if isinstance(back, list) else tuple
     if not isinstance(given, kind) or len(given) != len(back):
         return _changed(given, back, at)
@@ -72,7 +72,7 @@ def _dict_difference(given: Any, back: dict[Any, Any], at: str, depth: int) -> s
     keys = {key: key for key in back}
     for key, value in given.items():
         if key not in keys:
-            return f"{at} has the key {key!r:.100}, which does not come back"
+            return f"{at} has the key {key!r:.100}, which is not restored"
         problem = _difference(key, keys[key], f"{at}, a key", depth + 1)
         problem = problem or _difference(value, back[key], f"{at}[{key!r:.100}]", depth + 1)
         if problem is not None:
@@ -87,7 +87,7 @@ def _set_difference(given: Any, back: set[Any] | frozenset[Any], at: str, depth:
     items = {item: item for item in back}
     for item in given:
         if item not in items:
-            return f"{at} has {item!r:.100}, which does not come back"
+            return f"{at} has {item!r:.100}, which is not restored"
         problem = _difference(item, items[item], f"{at}, an item", depth + 1)
         if problem is not None:
             return problem
@@ -107,7 +107,8 @@ def _first(problems: Iterable[str | None]) -> str | None:
 
 def _same(given: Any, back: Any) -> bool:
     if isinstance(back, dt.datetime | dt.time):
-        # The offset is kept, the name of the zone is not; a time that comes twice equals nothing else.
+        # The offset is kept, the name of the zone is not. An ambiguous time (fold) never equals a time in
+        # another zone, so both parts are compared.
         plain = given.replace(tzinfo=None, fold=0) == back.replace(tzinfo=None, fold=0)
         return bool(plain and given.utcoffset() == back.utcoffset())
     return bool(given == back)
@@ -117,12 +118,12 @@ def _changed(given: Any, back: Any, at: str) -> str:
     kinds = type(given).__name__, type(back).__name__
     mine, theirs = shown(given), shown(back)
     if kinds[0] != kinds[1]:
-        return f"{at} is {mine}, a {kinds[0]}, and comes back as {theirs}, a {kinds[1]}"
-    return f"{at} is {mine} and comes back as {theirs}"
+        return f"{at} is {mine}, a {kinds[0]}, and would be restored as {theirs}, a {kinds[1]}"
+    return f"{at} is {mine} and would be restored as {theirs}"
 
 
 def unstorable(value: Any) -> str | None:
-    """The innermost value inside that has no form in JSON, with its place; None where there is none."""
+    """The innermost value that JSON cannot represent, with its place; None if there is none."""
     try:
         inside = list(_all_in(value, "$", 0))
     except RecursionError as error:
@@ -133,18 +134,18 @@ def unstorable(value: Any) -> str | None:
         if isinstance(item, dict):
             wrong = [key for key in item if not isinstance(key, str)]
             if wrong:
-                return f"{at} has the key {shown(wrong[0])}, and keys in JSON are texts"
+                return f"{at} has the key {shown(wrong[0])}, but keys in JSON are texts"
         if isinstance(item, Segment) or next(iter(_items(item, at)), None) is not None:
             continue
         try:
             msgspec.json.encode(item)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the value cannot be stored
+        except Exception as error:  # noqa: BLE001 - any error means that the value cannot be stored
             return f"{at} is {shown(item)}: {error}"
     return None
 
 
 def _all_in(value: Any, at: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """All values inside a value, with their places, the innermost first."""
+    """All values inside a value, with their places, innermost first."""
     if depth > DEEPEST:
         raise RecursionError(f"it is nested deeper than {DEEPEST} levels")
     for place, item in _items(value, at):
@@ -176,5 +177,5 @@ def _field_names(value: Any) -> tuple[str, ...] | None:
 def shown(value: Any) -> str:
     try:
         return f"{value!r:.200}"
-    except Exception as error:  # noqa: BLE001 - the message is about something else
+    except Exception as error:  # noqa: BLE001 - the message is not about this error
         return f"a {type(value).__name__} whose repr fails with {type(error).__name__}"

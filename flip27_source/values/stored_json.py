@@ -31,7 +31,7 @@ def decode_json(data: Stored, kind: Any = Any, dec_hook: Hook | None = None) -> 
 
 
 def compact_json(data: bytes) -> bytes:
-    """The JSON without blanks.
+    """The JSON without insignificant whitespace.
 
     Raises:
         msgspec.MsgspecError: as for :func:`decode_json`.

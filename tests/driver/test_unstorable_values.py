@@ -146,9 +146,9 @@ class LikeAPart:
         (Part(split_id="a", next=NAN), r"\$\.next is nan"),  # type: ignore[arg-type]
         (Part(split_id="a", next=True), r"got `bool` - at `\$\.next`"),
         (Part(split_id="a", next=10**5000), r"\$\.next"),
-        (Longer(split_id="a"), r"a Longer, and comes back as .*, a Part"),
-        (LikeAPart(split_id="a"), r"a LikeAPart, and comes back as .*, a Part"),
-        ({"split_id": "a"}, "a dict, and comes back as .*, a Part"),
+        (Longer(split_id="a"), r"a Longer, and would be restored as .*, a Part"),
+        (LikeAPart(split_id="a"), r"a LikeAPart, and would be restored as .*, a Part"),
+        ({"split_id": "a"}, "a dict, and would be restored as .*, a Part"),
         ("a", "Expected `object`, got `str`"),
         (None, "Expected `object`, got `null`"),
     ],
@@ -320,7 +320,7 @@ def test_an_action_of_an_enumerator_that_performs_none_is_refused_by_the_call() 
     ("position", "named"),
     [
         (Part(split_id="a", next=NAN), r"\$\.next is nan"),  # type: ignore[arg-type]
-        (Longer(split_id="a", next=1), "a Longer, and comes back as"),
+        (Longer(split_id="a", next=1), "a Longer, and would be restored as"),
         (Part(split_id="a", next="1"), r"at `\$\.next`"),  # type: ignore[arg-type]
         ("a", "Expected `object`, got `str`"),
     ],

@@ -229,7 +229,7 @@ def test_a_copy_has_all_bytes_times_and_permissions_or_is_not_there(tmp_path: Pa
     os.utime(source, ns=(1_000, 2_000))
     source.chmod(0o640)
     files = DurableFiles(str(tmp_path / "archive"))
-    with pytest.raises(OSError, match=f"{len(NEW)} bytes could be copied, not 7"):
+    with pytest.raises(OSError, match=f"{len(NEW)} bytes were copied, 7 were expected"):
         files.copy_from(str(source), str(target), length=7)
     assert list(target.parent.iterdir()) == []
     files.copy_from(str(source), str(target), length=len(NEW))

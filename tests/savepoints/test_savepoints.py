@@ -272,9 +272,7 @@ def test_a_stop_that_fails_names_the_savepoint_which_is_whole_S87(tmp_path: Path
     batches = paged(tmp_path / "state")
     batches.batch()
     log_as_spark(batches, tmp_path, 0)
-    with pytest.raises(
-        StopError, match=r"A savepoint has been created at .*/savepoint-1-[0-9a-f]+"
-    ) as caught:
+    with pytest.raises(StopError, match=r"A savepoint was created at .*/savepoint-1-[0-9a-f]+") as caught:
         savepoints.stop_with_savepoint(Stuck(), str(tmp_path / "saved"), state=str(tmp_path / "state"))
     directory = str(caught.value).partition("created at ")[2].partition("\n")[0]
     assert paged(tmp_path / "fork", savepoint=directory).batch() == list("cd")

@@ -156,15 +156,15 @@ class CutsLines(SplitReader[FileSplit], ReadsRanges):
 
 
 BROKEN: dict[str, type[SplitReader[Any]]] = {
-    "reading a split comes to an end, and its rows fit the schema": GivesTwoColumns,
+    "reading a split ends, and its rows fit the schema": GivesTwoColumns,
     "reading a split again gives the same rows (S70)": TakesWhatItReads,
     "every attempt gives the same rows": GivesLessToLaterAttempts,
-    "what else is read does not change the rows of a split": LooksAtTheSplitBefore,
-    "a split that was stored is read like the split itself": LooksAtTheTypeOfATuple,
-    "a reader may be given up half-way": LeavesItsDoorOpen,
-    "who yields Progress says so in the class": MarksUnasked,
-    "reading together gives what reading one by one gives": LosesTheLastTogether,
-    "the ranges of a file make up the file": CutsLines,
+    "other splits do not change the rows of a split": LooksAtTheSplitBefore,
+    "a stored split is read like the original": LooksAtTheTypeOfATuple,
+    "a reader may be abandoned halfway": LeavesItsDoorOpen,
+    "a reader that yields Progress declares it in its class": MarksUnasked,
+    "splits read together give the same rows as one by one": LosesTheLastTogether,
+    "the ranges of a file give the rows of the file": CutsLines,
 }
 
 PAGES = {"a": [[1, 2], [3], [4, 5]], "b": [[6], [7, 8]], "c": [[9]]}
@@ -257,9 +257,9 @@ class EndsReplaysEarly(PageReader):
 
 BROKEN_PAGES: dict[str, type[SplitReader[Any]]] = {
     "every row is covered by a Progress": ForgetsTheLastMark,
-    "a Progress keeps the split_id and moves when there were rows": StaysWhereItIs,
-    "a position that was stored is the same position": SaysTuples,
-    "reading goes on from every Progress, without loss or duplicate": IsOnePageBehind,
-    "page by page is all at once": JumpsAfterAResume,
+    "a Progress keeps the split_id and advances after rows": StaysWhereItIs,
+    "a stored position equals the original": SaysTuples,
+    "reading continues from every Progress without loss or duplicates": IsOnePageBehind,
+    "reading page by page gives the same rows as reading at once": JumpsAfterAResume,
     "a replay ends where the first attempt ended (R5)": EndsReplaysEarly,
 }

@@ -208,33 +208,33 @@ class NeedsAStore(MicroBatchEngine):
 
 
 BROKEN: dict[str, Broken] = {
-    "an undisturbed run comes to rest and delivers what there is": Broken(promised=[(1,), (2,)]),
+    "an undisturbed run ends and delivers every row": Broken(promised=[(1,), (2,)]),
     "every row exactly once, at any parallelism": Broken(enumerator=NeedsTwoSubtasks),
     "a batch read gives the same rows": Broken(enumerator=HandsOutTwoAtATime, promised=EVERYTHING),
-    "limits divide the rows and change none (S78)": Broken(enumerator=LosesTheRestOfACut, reader=ReadsHalves),
+    "limits divide the rows without changing them (S78)": Broken(
+        enumerator=LosesTheRestOfACut, reader=ReadsHalves
+    ),
     "when nothing is new the offset stays and nothing is written (R2)": Broken(
         enumerator=FindsGhosts, reader=SeesNoGhosts
     ),
     "offsets are small and canonical": Broken(enumerator=PublishesTooMuch),
     "batches without data change nothing": Broken(engine=LosesABatchWithoutData),
     "a stage that runs again gives the same rows": Broken(engine=ReadsLessTheSecondTime),
-    "what was read is not read again when the last commit is lost (S97)": Broken(
-        enumerator=BeginsAnewWhenNothingWaits
-    ),
+    "no row is read again when the last commit is lost (S97)": Broken(enumerator=BeginsAnewWhenNothingWaits),
     "every row exactly once, after a crash at any step": Broken(enumerator=ForgetsWhatWaits),
     "every row exactly once, after crash upon crash": Broken(enumerator=BearsOneRestart),
-    "a plan is a function of what is stored (S95)": Broken(engine=PlansLessTheSecondTime),
-    "every row exactly once, when tasks are killed and tried again": Broken(reader=GivesLessToLaterAttempts),
+    "a plan depends only on stored state (S95)": Broken(engine=PlansLessTheSecondTime),
+    "every row exactly once, when tasks are killed and retried": Broken(reader=GivesLessToLaterAttempts),
     "every row exactly once, with speculative copies (S96)": Broken(reader=IsAloneAmongAttempts),
     "tasks of a dead driver change nothing (R9)": Broken(reader=IsAloneAmongDrivers),
     "every row exactly once, when parallelism changes at restarts (S76)": Broken(
         enumerator=KeepsAQueueForEachSubtask
     ),
-    "state inside the offsets does as well": Broken(engine=NeedsAStore),
-    "what is added is read exactly once": Broken(
+    "state inside the offsets works as well": Broken(engine=NeedsAStore),
+    "added rows are read exactly once": Broken(
         enumerator=FindsByCount, grow=lambda: FOUND.append(f"0{len(FOUND)}")
     ),
-    "rows that change keep their keys, each once, when a batch is run again (R16)": Broken(
+    "changed rows appear once per key when a batch is run again (R16)": Broken(
         enumerator=NotesTheVersion, reader=LosesRowsThatHaveChanged, update=lambda: VERSIONS.append(1)
     ),
 }

@@ -99,7 +99,7 @@ def test_a_crash_at_any_step_loses_nothing(step: Step) -> None:
     with pytest.raises(Crashed, match=step.name):
         engine.run_batch(crash_at=step)
     assert not engine.is_alive
-    assert "dead: restart() goes on" in repr(engine)
+    assert "dead: call restart() to continue" in repr(engine)
     with pytest.raises(Crashed, match="restart"):
         engine.run_batch()
     engine.restart()
@@ -299,7 +299,7 @@ def test_available_now_ends_and_can_be_started_again() -> None:
 
 def test_a_source_without_end_is_noticed() -> None:
     engine = MicroBatchEngine({"enumerator": "sequence", "rowsPerSplit": "1"})
-    with pytest.raises(RuntimeError, match="give the source an end"):
+    with pytest.raises(RuntimeError, match="use a source that ends"):
         engine.process_all_available(max_batches=5)
 
 

@@ -113,16 +113,16 @@ def with_its_own_lists(store: Store) -> Store:
 
 
 BROKEN: dict[str, tuple[Callable[[], Store], Callable[[Store], Store]]] = {
-    "what is created is read back byte for byte": (CutsOff, same),
-    "a name that is not there is a MissingStateError that names it": (GivesNothingForMissing, same),
-    "create keeps what is there and says False": (CreatesOver, same),
-    "replace writes whether the name is there or not": (ReplacesOnlyWhatIsThere, same),
-    "list gives the names directly in a folder, sorted": (ListsLikeNames, same),
+    "created data is read back byte for byte": (CutsOff, same),
+    "reading a missing name raises a MissingStateError that names it": (GivesNothingForMissing, same),
+    "create keeps existing data and returns False": (CreatesOver, same),
+    "replace writes whether or not the name exists": (ReplacesOnlyWhatIsThere, same),
+    "list returns the names directly in a folder, sorted": (ListsLikeNames, same),
     "deleting is idempotent and leaves nothing": (DeletesOnce, same),
-    "a second store at the same place sees it at once": (MemoryStore, lambda _: MemoryStore()),
+    "a second store at the same location sees every change at once": (MemoryStore, lambda _: MemoryStore()),
     "a reader sees all of a file or nothing": (WritesInTwoParts, same),
-    "exclusive create keeps what is there and says False": (IsExclusiveOnlyWhenAsked, same),
-    "of all who create a name at once exactly one is told True": (LooksThenWrites, same),
+    "exclusive create keeps existing data and returns False": (IsExclusiveOnlyWhenAsked, same),
+    "of several concurrent creators of a name exactly one gets True": (LooksThenWrites, same),
 }
 
 
@@ -147,7 +147,7 @@ def test_a_cached_list_is_noticed() -> None:
 def test_a_store_that_is_not_empty_says_nothing() -> None:
     store = MemoryStore()
     store.create("folder/a", b"")
-    with pytest.raises(TrivialInput, match="empty place at every call"):
+    with pytest.raises(TrivialInput, match="empty location at every call"):
         check_store(lambda: store)
 
 

@@ -1,8 +1,8 @@
 """Processes that never outlive their parent: the demo and the benchmarks run Spark in them.
 
-A child leads a session of its own, so that everything it starts (the JVM, Python workers, workers of
-workers) can be found and killed. It reads its standard input: a line is a command; the end of the input
-means that the parent is gone, and then the child kills its process group.
+A child leads its own session, so that everything it starts (the JVM, Python workers, their children) can be
+found and killed. It reads its standard input: a line is a command; the end of the input means that the
+parent is dead, and the child kills its process group.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _KILL_DEADLINE_S = 20.0
 
 
 class ChildProcess:
-    """A Python module that runs in a process and session of its own.
+    """A Python module that runs in its own process and session.
 
     Args:
         module: what ``python -m`` runs.
         arguments: its command line.
-        log: where its standard output and error are appended to.
-        stdout: the same for standard output alone, such as ``subprocess.PIPE``.
+        log: the file to which its standard output and error are appended.
+        stdout: another target for standard output, such as ``subprocess.PIPE``.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ChildProcess:
 
     @property
     def stdout(self) -> IO[bytes]:
-        """The child's standard output, where it is a pipe."""
+        """The child's standard output, which is a pipe."""
         assert self.popen.stdout is not None
         return self.popen.stdout
 
@@ -77,7 +77,7 @@ class ChildProcess:
         deadline = time.monotonic() + _KILL_DEADLINE_S
         while members := self.members():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"processes {members} do not go away after SIGKILL")
+                raise TimeoutError(f"processes {members} still exist after SIGKILL")
             for pid in members:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -162,7 +162,7 @@ def obey_parent(on_line: Callable[[str], None]) -> None:
 
 @contextlib.contextmanager
 def termination_raises() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does: by an exception, so that children are killed."""
+    """SIGTERM and SIGHUP end the block as Ctrl-C does: by an exception, so children are killed."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -106,7 +106,7 @@ def run(settings: DemoSettings, console: Console) -> DemoResult:
     """Run the whole demo, without printing the result.
 
     Raises:
-        DemoError: a process failed by itself, or the time limit was exceeded.
+        DemoError: a process failed, or the time limit was exceeded.
     """
     if not 0 <= settings.kills < settings.fewest_batches:
         raise DemoError(
@@ -204,9 +204,9 @@ class _Course:
         return Reached.PLANNED
 
     def _until(self, outcome: Callable[[], T | None], writer: ChildProcess, query: ChildProcess) -> T:
-        """Wait for an outcome that is not None, and meanwhile check both processes."""
+        """Wait for an outcome that is not None, and check both processes while waiting."""
         while True:
-            # The outcome is evaluated first, so that a process that fails meanwhile is still noticed below.
+            # The outcome comes first, so the check below also finds a process that has failed since.
             found = outcome()
             for name, process in (("writer", writer), ("query", query)):
                 if process.popen.poll():
@@ -215,7 +215,7 @@ class _Course:
                 return found
             if time.monotonic() > self._deadline:
                 raise DemoError(
-                    f"not done after {self._settings.timeout_s:.0f} s; "
+                    f"the demo has not finished after {self._settings.timeout_s:.0f} s; "
                     f"the end of {query.log}:\n{query.log_tail()}"
                 )
             if time.monotonic() > self._displayed_at + _DISPLAY_EVERY_S:
@@ -253,12 +253,21 @@ def parse(words: Sequence[str] | None) -> DemoSettings:
     usual = DemoSettings()
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--files", type=int, default=usual.files, help="files to write")
-    parser.add_argument("--rows-per-file", type=int, default=usual.rows_per_file, help="rows in each")
-    parser.add_argument("--over-s", type=float, default=usual.over_s, help="seconds to write them in")
-    parser.add_argument("--files-per-batch", type=int, default=usual.files_per_batch, help="per trigger")
+    parser.add_argument("--rows-per-file", type=int, default=usual.rows_per_file, help="rows per file")
+    parser.add_argument(
+        "--over-s", type=float, default=usual.over_s, help="seconds over which the files are written"
+    )
+    parser.add_argument(
+        "--files-per-batch",
+        type=int,
+        default=usual.files_per_batch,
+        help="maximum number of files in a batch",
+    )
     parser.add_argument("--kills", type=int, default=usual.kills, help="crashes in the middle of a batch")
-    parser.add_argument("--parent", type=Path, default=usual.parent, help="a new folder is made in here")
-    parser.add_argument("--timeout-s", type=float, default=usual.timeout_s, help="give up after this")
+    parser.add_argument(
+        "--parent", type=Path, default=usual.parent, help="folder in which the run gets a new folder"
+    )
+    parser.add_argument("--timeout-s", type=float, default=usual.timeout_s, help="time limit in seconds")
     return DemoSettings(**vars(parser.parse_args(words)))
 
 

@@ -1,7 +1,7 @@
 """The demo's query: a process that streams the landing folder to Parquet until it is killed.
 
 On the command to finish, it stops the stream and reads the remaining files with Trigger.AvailableNow,
-which lists the folder once and ends by itself.
+which lists the folder once and then ends.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from .folder import DemoFolder
 from .processes import FINISH, obey_parent
 
-# Each start of the query is a new JVM that lives for seconds: compiling for speed and collecting on many
-# threads cost it half of its CPU time, and it ends before they pay.
+# Each start of the query is a JVM that lives for seconds. Full compilation and parallel garbage collection
+# would cost half of its CPU time and not pay off.
 _SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 SCHEMA = "id long, customer string, amount double, at timestamp"
@@ -71,7 +71,7 @@ def run_query(
     query = start_query(session, folder, files_per_batch=files_per_batch, available_now=False)
     while not finish.is_set():
         if query.awaitTermination(1):  # raises the query's error
-            raise RuntimeError("the query ended by itself")
+            raise RuntimeError("the query ended unexpectedly")
     query.stop()
     start_query(session, folder, files_per_batch=files_per_batch, available_now=True).awaitTermination()
 

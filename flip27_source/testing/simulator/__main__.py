@@ -1,4 +1,4 @@
-"""``python -m flip27_source.testing.simulator``: play many seeds and count, or tell the story of one."""
+"""``python -m flip27_source.testing.simulator``: play many seeds and count defects, or log one seed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .simulation import Outcome, simulate
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds are played")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--seed", type=int, default=None, help="play this one alone, and tell its story")
-    parser.add_argument("--stop", action="store_true", help="stop at the first seed that shows a defect")
+    parser.add_argument("--seeds", type=int, default=1000, help="number of seeds to play")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, default=None, help="play only this seed, and print its log")
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed with a defect")
     given = parser.parse_args()
     logging.getLogger("flip27_source").setLevel(logging.CRITICAL)
     if given.seed is not None:
@@ -27,7 +27,7 @@ def main() -> int:
 def _tell(outcome: Outcome) -> int:
     for line in outcome.story:
         sys.stdout.write(f"{line}\n")
-    sys.stdout.write(f"seed {outcome.seed} ({outcome.kind}): {outcome.defect or 'nothing went wrong'}\n")
+    sys.stdout.write(f"seed {outcome.seed} ({outcome.kind}): {outcome.defect or 'no defect'}\n")
     return int(outcome.defect is not None)
 
 

@@ -1,9 +1,8 @@
-"""SimulatedDisk: a disk in memory whose power can be cut, that becomes full, and that fails on purpose.
+"""SimulatedDisk: a disk in memory that can lose power, become full, and fail.
 
-What was written but not synced is lost by a power cut in part or whole, and a name that was given,
-taken away or changed in a folder that was not synced since may have its old state again. Each file
-system call is one step, at which a process can be killed, suspended or given an error. The same seed
-gives the same disk.
+A power cut can lose any part of the data that was not synced, and can undo any change of names in a folder
+that was not synced since. Each file system call is one step, at which a process can be killed or suspended,
+or receive an error. The same seed gives the same disk.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Gate = Callable[[str, str], None]
 
 @dataclass(slots=True, eq=False)
 class _File:
-    """``data`` is what a reader sees; ``synced`` is what a power cut leaves at least."""
+    """A file: ``data`` is its content, ``synced`` the content that survives a power cut."""
 
     data: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
@@ -39,7 +38,8 @@ class _Change:
     """A change of names that is not durable yet.
 
     Attributes:
-        removes, adds: paths. folders: syncing any of these makes it durable.
+        removes, adds: paths.
+        folders: syncing any of these folders makes the change durable.
     """
 
     folders: frozenset[str]
@@ -48,7 +48,7 @@ class _Change:
     file: _File | None = None
 
     def apply(self, names: _Names) -> None:
-        """Make the change. A name in a folder that is not there itself is out of reach for the time being."""
+        """Make the change. A name in a missing folder cannot be reached."""
         if self.adds is not None:
             names[self.adds] = self.file
         if self.removes is not None:
@@ -59,8 +59,8 @@ class SimulatedDisk:
     """All files of one machine; see :meth:`seen_by` for the calls of one process.
 
     Attributes:
-        room_bytes: how many more bytes fit; None for no limit.
-        now: the time that files are stamped with, seconds.
+        room_bytes: free space in bytes; None for no limit.
+        now: the modification time of written files, in seconds.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -75,11 +75,11 @@ class SimulatedDisk:
         self.now = 0.0
 
     def seen_by(self, gate: Gate | None = None) -> ProcessDisk:
-        """The disk as one process sees it; ``gate`` is asked before each of its calls."""
+        """The disk as seen by one process; ``gate`` is called before each of its calls."""
         return ProcessDisk(self, gate)
 
     def cut_power(self) -> None:
-        """Lose what is not durable: all of it, some of it, or nothing, as the seed decides."""
+        """Lose all, some or none of the data that is not durable, as the seed decides."""
         names = dict(self._durable)
         for change in self._changes:
             if self._random.random() < 0.5:
@@ -96,16 +96,16 @@ class SimulatedDisk:
                 file.data, file.synced = bytearray(kept), kept
 
     def files(self) -> dict[str, bytes]:
-        """What a reader would see: every file with its content."""
+        """Every file with its content."""
         return {path: bytes(file.data) for path, file in sorted(self._names.items()) if file is not None}
 
     def damage(self, path: str, content: bytes) -> None:
-        """Put other bytes into a file behind everybody's back."""
+        """Replace the content of a file without any process."""
         file = self._file(path)
         file.data, file.synced = bytearray(content), content
 
     def used_bytes(self) -> int:
-        """How many bytes all files have."""
+        """The size of all files in bytes."""
         return sum(len(file.data) for file in self._names.values() if file is not None)
 
     def _is_reachable(self, path: str, names: _Names) -> bool:
@@ -130,7 +130,7 @@ class SimulatedDisk:
 
 
 class ProcessDisk:
-    """What one process calls, by absolute paths: a :class:`flip27_source.file_systems.durable_files.Disk`."""
+    """The disk calls of one process: a :class:`flip27_source.file_systems.durable_files.Disk`."""
 
     def __init__(self, disk: SimulatedDisk, gate: Gate | None = None) -> None:
         self._disk = disk

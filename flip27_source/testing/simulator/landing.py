@@ -19,11 +19,11 @@ NAMES = (
     "?", "*", "[a]", "{a,b}", "a,b", "x=1", "new\nline", "esc\x1b[0m", "é", "e\u0301", "日本", "-rf",
     "back\\slash", "a?x=1", "a+b", "ü" * 120,
 )  # fmt: skip
-"""Names of files that have a meaning elsewhere."""
+"""File names that are special elsewhere."""
 
 
 class Landing(ABC):
-    """Where files arrive."""
+    """The folder in which files arrive."""
 
     path: str
     archive: str
@@ -35,15 +35,15 @@ class Landing(ABC):
 
     @abstractmethod
     def names(self) -> set[str]:
-        """The files that are there."""
+        """The names of the existing files."""
 
     @abstractmethod
     def archived(self) -> set[str]:
-        """The files that are in the archive, by their names in the landing folder."""
+        """The archived files, by their names in the landing folder."""
 
 
 class LocalLanding(Landing):
-    """A folder of this machine."""
+    """A folder on this machine."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder)
@@ -66,10 +66,10 @@ class LocalLanding(Landing):
 
 
 class SimulatedLanding(Landing):
-    """A folder of a file system in memory.
+    """A folder in a file system in memory.
 
     Attributes:
-        trouble: how likely a listing fails or is an old one, and a file cannot be read or is cut off.
+        trouble: probability that a listing fails or is outdated, or a file is unreadable or truncated.
     """
 
     def __init__(self, seed: int) -> None:
@@ -91,7 +91,7 @@ class SimulatedLanding(Landing):
         return self._below(f"{self.archive.partition('://')[2]}/landing")
 
     def happens(self) -> bool:
-        """Whether something goes wrong now."""
+        """Whether a fault occurs now."""
         return self.random.random() < self.trouble
 
     def _below(self, folder: str) -> set[str]:
@@ -103,7 +103,7 @@ class SimulatedLanding(Landing):
 
 
 class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec has no types
-    """The file system of all :class:`SimulatedLanding` of this process."""
+    """The file system of every :class:`SimulatedLanding` in this process."""
 
     protocol = PROTOCOL
     cachable = False
@@ -164,5 +164,5 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec ha
 
 
 def register_file_system() -> None:
-    """Make the protocol known to fsspec."""
+    """Register the protocol with fsspec."""
     fsspec.register_implementation(PROTOCOL, SimulatedFileSystem, clobber=True)

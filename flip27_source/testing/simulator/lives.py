@@ -1,4 +1,4 @@
-"""Lives: what one kind of source does in a simulation, what it is asked, and what must be true at its end."""
+"""Lives: the behaviour of one kind of source in a simulation, its operations, and the checks at its end."""
 
 from __future__ import annotations
 
@@ -43,44 +43,44 @@ STATE = "/ckpt/orders/flip27"
 SAVEPOINTS = "/savepoints"
 
 
-class DefectFound(AssertionError):  # noqa: N818 - not raised for a fault of the caller: it is what is looked for
-    """Something that must never happen has happened."""
+class DefectFound(AssertionError):  # noqa: N818 - it is the result of a search, not a fault of the caller
+    """A guarantee is violated."""
 
 
 def document_at(store: Store, offset: Offset) -> CheckpointDocument:
-    """The document that an offset names."""
+    """The document of an offset."""
     if offset.lineage is None or offset.name is None:
         raise DefectFound(f"the offset of checkpoint {offset.checkpoint_id} names no document")
     return decode_document(store.read(file_names.checkpoint_file(offset.lineage, offset.name)), offset.name)
 
 
 class Life:
-    """What one kind of source does, and what it is asked."""
+    """The behaviour of one kind of source, and its operations."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.of = simulation
         self.random = simulation.random
 
     def begin(self) -> None:
-        """Before the query is started."""
+        """Called before the query is started."""
 
     def given(self) -> SourceUnderTest:
         """The source."""
         raise NotImplementedError
 
     def arrive(self) -> None:
-        """New data."""
+        """Add data."""
 
     def ask(self) -> None:
-        """Somebody asks something of the state."""
+        """Submit a request."""
 
     def ask_nonsense(self) -> None:
-        """Somebody puts nonsense where requests are."""
+        """Put an invalid file among the requests."""
         folder = self.requests()
         if folder is None:
             return
         store = self.of.store(STATE, self.of.new_process("an intruder", is_driver=False))
-        self.of.fault("nonsense", "nonsense lies in requests")
+        self.of.fault("nonsense", "an invalid file is among the requests")
         name = f"{folder.lineage}/{file_names.REQUESTS}/{uuid.UUID(int=self.random.getrandbits(128))}.json"
         deep = b'{"digest":' + b"[" * 5000
         try:
@@ -100,14 +100,14 @@ class Life:
             self.of.tell(f"refused: {error}")
 
     def calm(self) -> None:
-        """Faults have gone."""
+        """Called after the last fault."""
 
     def check(self) -> None:
-        """What must be true at the end."""
+        """Check the result at the end."""
         raise NotImplementedError
 
     def requests(self) -> RequestFolder | None:
-        """Where the query is asked for something; None as long as it has no lineage."""
+        """The folder for requests to the query; None while it has no lineage."""
         logs = self.of.query.logs
         if not logs.offsets:
             return None
@@ -124,11 +124,11 @@ class Life:
             target=target,
             requested_ms=self.of.now_ms,
         )
-        self.of.tell(f"a savepoint is asked for in {target!r}")
+        self.of.tell(f"a savepoint is requested in {target!r}")
         folder.submit(request)
 
     def ask_for_a_savepoint(self) -> None:
-        """A savepoint is asked for."""
+        """Request a savepoint."""
         folder = self.requests()
         if folder is not None:
             try:
@@ -138,7 +138,7 @@ class Life:
 
 
 def _folder_for(seed: int) -> Path:
-    """A new folder; the same for a seed, unless somebody plays it just now: paths are part of the story."""
+    """A new folder; the same for a seed unless another process plays it, because the log contains paths."""
     shared = Path("/dev/shm")
     base = shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
     folder = base / f"flip27-simulated-{seed}"
@@ -150,7 +150,7 @@ def _folder_for(seed: int) -> Path:
 
 
 class FilesLife(Life):
-    """The files source: files arrive under any name, some broken; they are cleaned, replayed, saved."""
+    """The files source: files with any names arrive, some broken; with cleaning, replays and savepoints."""
 
     def begin(self) -> None:
         draw, of = self.random, self.of
@@ -188,7 +188,7 @@ class FilesLife(Life):
         self.broken: set[str] = set()
         self.asked: set[str] = set()
         self.edits: EditOperation | None = None
-        # What was read once more is told by the documents, so all of them have to stay.
+        # The documents say what was read again, so all of them must be retained.
         if not {"cleanSource", "retainedCheckpoints"} & self.options.keys():
             self.edits = draw.choice((None, EditOperation.REPLAY, EditOperation.REWIND))
 
@@ -217,7 +217,7 @@ class FilesLife(Life):
             self._ask_for_an_edit()
 
     def _ask_for_an_edit(self) -> None:
-        """Replays at any time; one rewind only, for what a second one brings back depends on the first."""
+        """Replays at any time; at most one rewind: the effect of a second one would depend on the first."""
         query, folder = self.of.query, self.requests()
         offsets = query.offsets
         if folder is None or not offsets or (self.edits is EditOperation.REWIND and self.asked):
@@ -240,7 +240,7 @@ class FilesLife(Life):
             plans=plans,
             checkpoint=None if plans else str(offset.name),
         )
-        self.of.tell(f"{self.edits} {request.request_id} is asked for: {plans or offset.name}")
+        self.of.tell(f"{self.edits} {request.request_id} is requested: {plans or offset.name}")
         try:
             folder.submit(request)
         except (Flip27Error, Killed) as error:
@@ -293,7 +293,7 @@ class FilesLife(Life):
         self.of.check_state()
 
     def _retry_what_trouble_set_aside(self) -> None:
-        """A file that is whole, and that could not be read as often as it was tried, is tried once more."""
+        """Retry intact files that are quarantined after repeated failures."""
         query, folder = self.of.query, self.requests()
         if folder is None or not query.offsets or "onSplitError" not in self.options:
             return
@@ -304,13 +304,13 @@ class FilesLife(Life):
         whole = tuple(name for name in ids if self._name_of(name) not in self.broken)
         if not whole:
             return
-        self.of.tell(f"{whole} are tried once more")
+        self.of.tell(f"{whole} are retried")
         folder.submit(
             EditRequest(
                 request_id=str(uuid.UUID(int=self.random.getrandbits(128))),
                 operation=EditOperation.QUARANTINE_RETRY,
                 who="simulator",
-                why="the trouble is over",
+                why="the faults are over",
                 requested_us=self.of.now_ms * 1000,
                 lineage=folder.lineage,
                 split_ids=whole,
@@ -319,7 +319,7 @@ class FilesLife(Life):
         self.of.go_on_to_the_end()
 
     def _rows_edited(self) -> Counter[str]:
-        """What edits brought once more, as the documents on the line say.
+        """The rows that edits delivered again, according to the documents on the line.
 
         Raises:
             DefectFound: an edit was applied twice, or never.
@@ -338,11 +338,11 @@ class FilesLife(Life):
         if twice := [name for name, count in applied.items() if count > 1]:
             raise DefectFound(f"applied twice: {twice}")
         if never := self.asked - applied.keys():
-            raise DefectFound(f"asked for and never answered: {sorted(never)}")
+            raise DefectFound(f"requested and never answered: {sorted(never)}")
         return rows
 
     def _check_savepoints(self) -> None:
-        """A query that begins with a savepoint reads just what the batches after it read."""
+        """Check that a query from a savepoint reads exactly what the batches after the savepoint read."""
         of = self.of
         store = of.store(SAVEPOINTS, of.new_process("a reader", is_driver=False))
         whole = [name for name in store.list("") if METADATA in store.list(name)]
@@ -371,7 +371,9 @@ class FilesLife(Life):
         expected = Counter(row for rows in self.arrived.values() for row in rows)
         found = before + Counter(fork.rows)
         if found != expected:
-            raise DefectFound(f"with savepoint {folder}: lost {expected - found}, twice {found - expected}")
+            raise DefectFound(
+                f"with savepoint {folder}: lost {expected - found}, duplicated {found - expected}"
+            )
 
 
 class TalkingLife(Life):
@@ -399,7 +401,7 @@ class TalkingLife(Life):
 
 
 class CarelessLife(Life):
-    """An author's mistake comes out at some round; once it is mended the query goes on where it was."""
+    """An author's mistake shows in some round; once it is fixed, the query continues where it was."""
 
     def begin(self) -> None:
         draw = self.random
@@ -418,7 +420,7 @@ class CarelessLife(Life):
         self.ask_for_a_savepoint()
 
     def calm(self) -> None:
-        self.of.tell(f"the author mends {CarelessEnumerator.mistake}")
+        self.of.tell(f"the author fixes {CarelessEnumerator.mistake}")
         CarelessEnumerator.mistake = None
 
     def check(self) -> None:

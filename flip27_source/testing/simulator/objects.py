@@ -1,7 +1,7 @@
-"""SimulatedObjects: an object store in memory, with what real ones do on bad days.
+"""SimulatedObjects: an object store in memory with the faults of real ones.
 
-A request may fail, or succeed with its answer lost; a conditional put may be sent twice by the client, so
-that the second one is refused; a listing may be some writes behind, where ``stale_lists`` allows it.
+A request may fail, or succeed with its answer lost. The client may send a conditional put twice, and the
+second one is refused. A listing may lack the newest writes, if ``stale_lists`` allows it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class SimulatedObjects:
     """All objects of one bucket.
 
     Attributes:
-        trouble: how likely an answer is lost, and a conditional put is sent twice.
-        stale_lists: how likely a listing lacks the newest names.
+        trouble: probability that an answer is lost, or that a conditional put is sent twice.
+        stale_lists: probability that a listing lacks the newest names.
     """
 
     def __init__(self, seed: int) -> None:
@@ -33,7 +33,7 @@ class SimulatedObjects:
         self.newest: list[str] = []
 
     def seen_by(self, process: Process, root: str) -> ObjectStore:
-        """The store below ``root`` as one process sees it."""
+        """The store below ``root`` as seen by one process."""
         return ObjectStore(self, process, root)
 
     def put(self, key: str, data: bytes) -> None:

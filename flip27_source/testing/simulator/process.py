@@ -1,4 +1,4 @@
-"""Processes of a simulated machine: they are killed, suspended and continued at any call of their disk."""
+"""Processes of a simulated machine, which can be killed, suspended and continued at any disk call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Disturber(Protocol):
 
 
 class Process:
-    """A process: the driver's, or that of one attempt of a task.
+    """The process of a driver, or of one attempt of a task.
 
     Attributes:
         is_driver: whether the query ends with it.
@@ -35,11 +35,11 @@ class Process:
         return self.name
 
     def kill(self) -> None:
-        """SIGKILL: whatever its clean-up code still does has no effect."""
+        """SIGKILL: the clean-up code of the process has no effect any more."""
         self.is_dead = True
 
     def gate(self, call: str, path: str) -> None:
-        """Comes before each call of its disk, its store, or its landing folder.
+        """Called before each call of its disk, its store, or its landing folder.
 
         Raises:
             Killed: the process is dead, or is killed here.
@@ -54,11 +54,11 @@ class Process:
 
 
 class SuspendedCall(threading.Thread):
-    """Work that stops in the middle, as by SIGSTOP, while others go on; one of the two runs at a time.
+    """Work that is suspended in the middle, as by SIGSTOP. It and the other code never run at the same time.
 
     Args:
-        after_calls: it is stopped before the so-manieth call of its disk.
-        is_of_a_thread: whether it is one thread of a driver, which ends when the query is stopped.
+        after_calls: number of the disk call before which the work is suspended.
+        is_of_a_thread: whether it is a thread of a driver, which ends when the query is stopped.
     """
 
     def __init__(self, work: Callable[[], Any], after_calls: int, *, is_of_a_thread: bool = False) -> None:
@@ -73,20 +73,20 @@ class SuspendedCall(threading.Thread):
         self.error: BaseException | None = None
 
     def begin(self) -> bool:
-        """Run until the work is stopped or has ended; True when it was stopped."""
+        """Run until the work is suspended or has ended; True if it was suspended."""
         self.start()
         self._handed_over.wait()
         return self.is_stopped
 
     def go_on(self) -> None:
-        """As by SIGCONT: run to the end."""
+        """Continue as by SIGCONT, to the end."""
         self._handed_over.clear()
         self._goes_on.set()
         self._handed_over.wait()
         self.join()
 
     def pass_by(self) -> None:
-        """A call of the disk comes."""
+        """Count a disk call; suspend the work at call number ``after_calls``."""
         self._left -= 1
         if self._left == 0:
             self.is_stopped = True

@@ -1,6 +1,6 @@
 """A query on a simulated machine: Spark's calls in Spark's order, its two logs, and a sink that writes once.
 
-What outlives every process: the logs, the sink, the disk or object store, the landing folder.
+The logs, the sink, the disk or object store, and the landing folder survive every process.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ MOST_FAILURES = 4
 
 
 class Machine:
-    """What a query needs of the simulated world.
+    """The parts of the simulated world that a query uses.
 
     Attributes:
-        random: decides everything. now_ms: the time.
-        result_lost: how likely a task ends well and Spark does not hear of it.
-        copies: how likely a task gets a speculative copy, at each of its rows.
+        random: decides everything.
+        now_ms: returns the time.
+        result_lost: probability that a task succeeds and its result is lost.
+        copies: probability, at each row, that a task gets a speculative copy.
     """
 
     def __init__(self, seed: int) -> None:
@@ -54,7 +55,7 @@ class Machine:
         raise NotImplementedError
 
     def is_done(self) -> bool:
-        """Whether what a thread does has ended when somebody looks."""
+        """Whether the work of a thread has ended when its result is drained."""
         raise NotImplementedError
 
     def interrupt(self, work: Callable[[], object]) -> None:
@@ -78,7 +79,7 @@ class Driver:
 
 @dataclass(slots=True, eq=False)
 class RunningAttempt:
-    """One attempt of a task: its rows so far."""
+    """One attempt of a task, with its rows so far."""
 
     process: Process
     items: Iterator[Row]
@@ -95,7 +96,7 @@ class _Task:
 
 
 class TasksFailed(Exception):  # noqa: N818 - Spark's word
-    """A task failed more often than Spark bears."""
+    """A task failed more often than Spark allows."""
 
 
 class Query:
@@ -103,7 +104,7 @@ class Query:
 
     Args:
         state: the location of its state.
-        available: of everything that exists only what is there at the start of a run.
+        available: whether a run reads only the data that exists at its start.
     """
 
     def __init__(self, machine: Machine, given: SourceUnderTest, state: str, *, cores: int = 2) -> None:
@@ -114,26 +115,26 @@ class Query:
         self.logs = SparkLogs()
         self.sink = OnceSink()
         self.forsaken: list[RunningAttempt] = []
-        """Attempts that nobody waits for any more, and that still run."""
+        """Running attempts whose result no longer counts."""
         self.stages_differ: str | None = None
         self.start()
 
     @property
     def rows(self) -> list[str]:
-        """What the sink has of committed batches."""
+        """The rows of committed batches in the sink."""
         return [
             row[0] for batch in self.sink.batches if batch.batch_id in self.logs.commits for row in batch.rows
         ]
 
     @property
     def offsets(self) -> list[Offset]:
-        """The offsets of committed batches, but for those before the first checkpoint."""
+        """The offsets of committed batches, except those before the first checkpoint."""
         logged = enumerate(self.logs.offsets)
         found = [Offset.from_json(as_value(text)) for number, text in logged if number in self.logs.commits]
         return [offset for offset in found if not offset.is_initial]
 
     def start(self) -> None:
-        """A new driver, from the store and the logs alone."""
+        """Start a new driver from the store and the logs."""
         machine = self.machine
         machine.count += 1
         process = machine.new_process(f"driver {machine.count}", is_driver=True)
@@ -165,18 +166,18 @@ class Query:
         self.driver.process.kill()
 
     def stop(self) -> None:
-        """The query ends as after an error: the source is told."""
+        """The query ends as after an error, and the source is stopped."""
         try:
             self.driver.holder.close()
         finally:
             self.kill()
 
     def next_start(self) -> Any:
-        """The offset that the next batch begins at."""
+        """The start offset of the next batch."""
         return as_value(self.logs.start_of(self.logs.next_batch_id))
 
     def latest_offset(self) -> Any:
-        """What the driver answers to Spark, without writing the log."""
+        """The driver's answer to Spark, without writing the log."""
         limited = any(name.startswith("max") for name in self.given.options)
         limits: Limits | None = UNLIMITED if limited else None
         end = self.driver.holder.latest_offset(self.next_start(), limits)
@@ -184,7 +185,7 @@ class Query:
         return end
 
     def log(self, end: Any) -> bool:
-        """Spark writes its offset log, then tells of the batch before; False where nothing is new."""
+        """Spark writes its offset log, then commits the previous batch; False if nothing is new."""
         text, batch_id = as_text(end), self.logs.next_batch_id
         if batch_id > 0 and text == self.logs.start_of(batch_id):
             return False
@@ -194,16 +195,16 @@ class Query:
         return True
 
     def tasks(self) -> list[PlannedSubtask]:
-        """The tasks of the batch that is logged and not committed, as they arrive on executors."""
+        """The tasks of the logged and uncommitted batch, as they arrive on executors."""
         batch_id = self.logs.next_batch_id
         start, end = as_value(self.logs.start_of(batch_id)), as_value(self.logs.offsets[batch_id])
         planned = self.driver.holder.plan(start, end)
         if self.machine.random.random() < 0.1 and planned != self.driver.holder.plan(start, end):
-            self.stages_differ = f"batch {batch_id} was planned differently when Spark asked once more"
+            self.stages_differ = f"batch {batch_id} was planned differently when Spark asked again"
         return [pickle.loads(pickle.dumps(task)) for task in planned]  # noqa: S301 - our own bytes
 
     def run_stage(self, tasks: list[PlannedSubtask]) -> list[Row]:
-        """Run all tasks, their attempts interleaved as it is drawn; the rows that count.
+        """Run all tasks with randomly interleaved attempts; returns the rows that count.
 
         Raises:
             TasksFailed, Killed: the query fails.
@@ -218,7 +219,7 @@ class Query:
         return [row for task in running for row in task.rows or ()]
 
     def write(self, rows: list[Row]) -> None:
-        """The sink writes the batch, all of it or nothing."""
+        """The sink writes the batch completely or not at all."""
         batch_id = self.logs.next_batch_id
         start, end = as_value(self.logs.start_of(batch_id)), as_value(self.logs.offsets[batch_id])
         self.sink.write(Batch(batch_id=batch_id, start=start, end=end, rows=tuple(rows)))
@@ -243,7 +244,7 @@ class Query:
         return RunningAttempt(process, _rows(items))
 
     def _advance(self, task: _Task, attempt: RunningAttempt) -> None:
-        """Some rows further; what comes of it."""
+        """Read some more rows, and handle the outcome."""
         machine = self.machine
         try:
             for _ in range(machine.random.choice((1, 2, 1000))):
@@ -259,7 +260,7 @@ class Query:
         except Killed:
             task.attempts.remove(attempt)
             self._failed(task, None)
-        except Exception as error:  # noqa: BLE001 - what a task fails with is for the query to tell
+        except Exception as error:  # noqa: BLE001 - the query reports the error of a task
             machine.tell(f"{attempt.process} failed: {error}")
             task.attempts.remove(attempt)
             self._failed(task, error)
@@ -274,7 +275,7 @@ class Query:
 
 
 def advance_forsaken(attempt: RunningAttempt) -> None:
-    """Let an attempt that nobody waits for run to its end: it must harm nobody."""
+    """Let an attempt whose result no longer counts run to its end: it must do no harm."""
     try:
         for _ in attempt.items:
             pass

@@ -1,8 +1,8 @@
-"""Simulation: one life of a query, decided by a seed, and what must be true at its end.
+"""Simulation: one life of a query, determined by a seed, and the checks at its end.
 
-While faults come, the query may fail at any moment, with an error that says what to do. Once they have
-gone it must go on by itself: every row that arrived is in the sink once, no state that Spark was told of is
-unreadable, and nothing waits for ever.
+While faults occur, the query may fail at any moment, with an error that says what to do. After the last fault
+it must continue without help: every row that arrived is in the sink once, all state that Spark refers to is
+readable, and nothing waits forever.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ _CALM_RESTARTS = 6
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one seed.
+    """The outcome of one seed.
 
     Attributes:
-        steps: calls of disks and stores. faults: how many, by kind.
-        defect: what must never happen, and did; None where nothing did.
-        story: what happened, line by line.
+        steps: number of calls of disks and stores.
+        faults: number of faults by kind.
+        defect: a violation of the guarantees; None if there is none.
+        story: the log of the simulation, line by line.
     """
 
     seed: int
@@ -64,14 +65,14 @@ class Outcome:
 
 
 def simulate(seed: int) -> Outcome:
-    """Play one seed; never raises for a defect, which is in the outcome."""
+    """Play one seed. A defect is part of the outcome and raises no error."""
     simulation = Simulation(seed)
     outcome = simulation.outcome
     try:
         simulation.run()
     except DefectFound as defect:
         outcome.defect = str(defect)
-    except Exception as error:  # noqa: BLE001 - told with its seed, like any other defect
+    except Exception as error:  # noqa: BLE001 - reported with its seed, like any other defect
         outcome.defect = f"{type(error).__name__}: {error}"
         outcome.story += traceback.format_exc().splitlines()
     finally:
@@ -80,7 +81,7 @@ def simulate(seed: int) -> Outcome:
 
 
 class Simulation(Machine):
-    """One life; see the module."""
+    """One life of a query; see the module."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -105,10 +106,10 @@ class Simulation(Machine):
         self.outcome.kind = type(self.life).__name__.removesuffix("Life").lower()
 
     def run(self) -> None:
-        """Play.
+        """Play the seed.
 
         Raises:
-            DefectFound: what must never happen, did.
+            DefectFound: a guarantee is violated.
         """
         life, draw = self.life, self.random
         life.begin()
@@ -125,7 +126,7 @@ class Simulation(Machine):
         life.check()
 
     def end(self) -> None:
-        """Nothing of it is left."""
+        """Remove all files of the simulation."""
         self.is_calm = True
         for call in self.stopped:
             call.go_on()
@@ -133,7 +134,7 @@ class Simulation(Machine):
             shutil.rmtree(os.fsencode(self.folder), ignore_errors=True)
         self.outcome.batches = len(self.query.logs.commits) if hasattr(self, "query") else 0
 
-    # What the machine does for its processes.
+    # The machine, as used by its processes.
 
     def new_process(self, name: str, *, is_driver: bool) -> Process:
         process = Process(name, self, is_driver=is_driver)
@@ -146,7 +147,7 @@ class Simulation(Machine):
         return LocalStore(location, _ShortWrites(self, self.disk, process))
 
     def disturb(self, process: Process, call: str, path: str) -> None:
-        """One call of one process: it may be killed, or the call may fail."""
+        """Handle one call of one process: the process may be killed, or the call may fail."""
         self.outcome.steps += 1
         if not self.is_calm:
             self._trouble(process, call, path)
@@ -170,11 +171,11 @@ class Simulation(Machine):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
     def is_done(self) -> bool:
-        """Always, once nothing is wrong any more."""
+        """Whether work has ended; always True once faults have ended."""
         return self.is_calm or self.random.random() < 0.7
 
     def interrupt(self, work: Callable[[], object]) -> None:
-        """Do what a thread does, which may be stopped half-way while its driver goes on."""
+        """Run the work of a thread, which may be suspended in the middle while its driver continues."""
 
         def logged() -> None:
             try:
@@ -187,25 +188,25 @@ class Simulation(Machine):
             return
         call = SuspendedCall(logged, self.random.randint(1, 12), is_of_a_thread=True)
         if call.begin():
-            self.fault("slow thread", "a thread stops half-way")
+            self.fault("slow thread", "a thread is suspended in the middle")
             self.stopped.append(call)
         elif call.error is not None:
             raise call.error
 
     def fault(self, kind: str, text: str) -> None:
-        """Count a fault, and tell of it."""
+        """Count a fault and log it."""
         self.outcome.faults[kind] += 1
         self.tell(f"FAULT {kind}: {text}")
 
     def tell(self, text: str) -> None:
-        # Temporary names are random; the story of a seed is not.
+        # Temporary names are random; the log of a seed must not be.
         told = _TEMPORARY.sub(TEMPORARY_PREFIX, text)
         self.outcome.story.append(f"{self.outcome.steps:6d}  {told}")
 
-    # Moves.
+    # Moves of the simulation.
 
     def run_batch(self) -> bool:
-        """One batch, as far as it gets; False where nothing is new."""
+        """Run one batch as far as possible; False if nothing is new."""
         query = self.query
         if query.driver.process.is_dead:
             self.restart()
@@ -243,7 +244,7 @@ class Simulation(Machine):
         return True
 
     def restart(self) -> None:
-        """Kill the driver, and start a new one."""
+        """Kill the driver and start a new one."""
         self.query.kill()
         self.tell("the query is restarted")
         try:
@@ -251,10 +252,10 @@ class Simulation(Machine):
             self.query.start()
         except Flip27Error as error:
             self._has_a_remedy(error)
-            self.tell(f"it does not start: {error.what}")
+            self.tell(f"the driver does not start: {error.what}")
 
     def stop_query(self) -> None:
-        """The query is stopped in good order; threads of its driver that are slow end after that."""
+        """Stop the query normally; slow threads of its driver end after that."""
         driver = self.query.driver
         if driver.process.is_dead:
             return
@@ -280,7 +281,7 @@ class Simulation(Machine):
             self._only_regular(call.error)
 
     def cut_power(self) -> None:
-        """The machine is off: what is not durable may be gone."""
+        """Cut the power: data that is not durable may be lost."""
         self.fault("power cut", "the power is cut")
         for process in self.processes:
             process.kill()
@@ -289,27 +290,27 @@ class Simulation(Machine):
         self.restart()
 
     def fill_disk(self) -> None:
-        """The disk is nearly full."""
+        """Fill the disk almost completely."""
         if self.bucket is None:
             self.disk.room_bytes = self.random.randrange(3000)
             self.fault("full disk", f"{self.disk.room_bytes} bytes are left on the disk")
 
     def free_disk(self) -> None:
-        """Room is made."""
+        """Free disk space."""
         self.disk.room_bytes = None
 
     def toggle_read_only(self) -> None:
-        """The state location is mounted read-only, or writable again."""
+        """Make the state location read-only, or writable again."""
         self.is_read_only = not self.is_read_only
         self.fault("read-only", f"the state location is {'read-only' if self.is_read_only else 'writable'}")
 
     def pass_time(self) -> None:
-        """Time passes, or the clock is set back."""
+        """Let time pass, or set the clock back."""
         self.now_ms += self.random.choice((1, 1000, 60_000, 4_000_000, -5000))
         self.disk.now = self.now_ms / 1000
 
     def suspend(self) -> None:
-        """SIGSTOP of the driver in the middle of planning, and a second driver takes over."""
+        """Suspend the driver in the middle of planning; a second driver takes over."""
         query = self.query
         if query.driver.process.is_dead or query.logs.has_uncommitted:
             return
@@ -324,31 +325,31 @@ class Simulation(Machine):
         elif call.error is not None:
             self.query.kill()
         else:
-            self.tell("it planned before it could be suspended, and its answer is lost")
+            self.tell("the driver planned before it could be suspended, and its answer is lost")
             self.zombies.append((query.driver, start))
             self.query.start()
 
     def wake(self) -> None:
-        """SIGCONT: a suspended driver goes on, and a zombie does what it would have done."""
+        """Continue a suspended driver, and let a stale driver plan a batch."""
         if self.stopped:
             call = self.stopped.pop(self.random.randrange(len(self.stopped)))
-            self.tell("a suspended process goes on")
+            self.tell("a suspended process continues")
             call.go_on()
             self._only_regular(call.error)
         if self.zombies:
             driver, start = self.random.choice(self.zombies)
             try:
                 driver.holder.latest_offset(start, None)
-            except BaseException as error:  # noqa: BLE001 - looked at
+            except BaseException as error:  # noqa: BLE001 - checked below
                 self._only_regular(error)
         if self.query.forsaken:
             self._continue(self.query.forsaken.pop())
 
     def calm(self) -> None:
-        """Faults have gone: the query goes on until nothing is new.
+        """Run the query without faults until nothing is new.
 
         Raises:
-            DefectFound: it does not.
+            DefectFound: the query does not come to rest.
         """
         self.is_calm = True
         self.is_read_only = False
@@ -357,7 +358,7 @@ class Simulation(Machine):
         if self.bucket is not None:
             self.bucket.trouble = self.bucket.stale_lists = 0.0
         self.life.calm()
-        self.tell("all faults have gone")
+        self.tell("all faults have ended")
         while self.stopped or self.query.forsaken:
             self.wake()
         self.restart()
@@ -372,12 +373,12 @@ class Simulation(Machine):
                 restarts += 1
                 if restarts > _CALM_RESTARTS:
                     self.outcome.stuck = True
-                    raise DefectFound("the query does not go on although nothing is wrong any more")
+                    raise DefectFound("the query does not continue although all faults have ended")
                 self.restart()
             if not self.run_batch() and not self.query.driver.process.is_dead:
                 return
         self.outcome.stuck = True
-        raise DefectFound(f"no end after {_CALM_BATCHES} batches")
+        raise DefectFound(f"the query has not come to rest after {_CALM_BATCHES} batches")
 
     def _survive(self, where: str) -> None:
         if self.is_calm:
@@ -389,7 +390,7 @@ class Simulation(Machine):
             raise _PowerCut(where)
 
     def _ended(self, error: Exception, cause: BaseException | None) -> None:
-        """The query has failed."""
+        """Handle a failure of the query."""
         self.tell(f"the query fails: {error}")
         if isinstance(cause, Flip27Error):
             self._has_a_remedy(cause)
@@ -404,16 +405,16 @@ class Simulation(Machine):
             raise DefectFound(f"a zombie failed with {type(error).__name__}: {error}") from error
 
     def _continue(self, attempt: RunningAttempt) -> None:
-        self.tell(f"{attempt.process} goes on, though nobody waits for it")
+        self.tell(f"{attempt.process} continues, although its result no longer counts")
         advance_forsaken(attempt)
 
-    # What must be true at the end.
+    # The checks at the end.
 
     def check_rows(self, expected: Counter[str]) -> None:
-        """Rows in are rows out.
+        """Check that every row was delivered once.
 
         Raises:
-            DefectFound: some are lost, or there twice.
+            DefectFound: rows are lost or duplicated.
         """
         found = Counter(self.query.rows)
         lost, more = expected - found, found - expected
@@ -426,10 +427,10 @@ class Simulation(Machine):
                 raise DefectFound(f"batch {before.batch_id} gave other rows when it was repeated")
 
     def check_state(self) -> None:
-        """All that Spark was told of can be read.
+        """Check that every checkpoint that Spark refers to can be read.
 
         Raises:
-            DefectFound: something cannot be read.
+            DefectFound: a checkpoint cannot be read.
         """
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
         retained = int(self.life.given().options.get("retainedCheckpoints", "100"))
@@ -443,15 +444,15 @@ class Simulation(Machine):
                 raise DefectFound(what) from error
 
     def _check_none_is_left(self, signs_of_life: set[str]) -> None:
-        """The driver that gave these signs of life was stopped: none of them is there any more."""
+        """Check that a stopped driver has left no renewal files."""
         logged = [Offset.from_json(as_value(text)) for text in self.query.logs.offsets]
         for lineage in sorted({offset.lineage for offset in logged if offset.lineage is not None}):
             left = signs_of_life.intersection(self._listed(f"{lineage}/{file_names.DRIVERS}"))
             if left:
-                raise DefectFound(f"the query has stopped, and {sorted(left)} says that it lives")
+                raise DefectFound(f"the query has stopped, but {sorted(left)} still exist")
 
     def _listed(self, folder: str) -> list[str]:
-        """The names in a folder of the state as they are, however old the listings are that others get."""
+        """The current names in a folder of the state, even if listings are outdated."""
         stale = 0.0 if self.bucket is None else self.bucket.stale_lists
         if self.bucket is not None:
             self.bucket.stale_lists = 0.0
@@ -463,11 +464,11 @@ class Simulation(Machine):
 
 
 class _PowerCut(Killed):
-    """The machine goes off in the middle of a batch."""
+    """The power is cut in the middle of a batch."""
 
 
 class _ShortWrites(ProcessDisk):
-    """A disk whose writes take fewer bytes than they are given, now and then."""
+    """A disk whose writes sometimes accept fewer bytes than given."""
 
     def __init__(self, simulation: Simulation, disk: SimulatedDisk, process: Process) -> None:
         super().__init__(disk, process.gate)

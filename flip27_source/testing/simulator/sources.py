@@ -1,4 +1,4 @@
-"""Sources that the simulator plays with, beside files: one that talks, one of a careless author."""
+"""Sources of the simulator besides files: one with events, and one with an author's mistake."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ...reader import SplitReader, YieldsProgress
 
 LINE = pa.schema([pa.field("value", pa.string())])
 
-COUNTERS = Option(name="counters", parse=integer(minimum=1), default=3, doc="How many splits there are.")
-ROWS = Option(name="rows", parse=integer(minimum=1), default=10, doc="Rows of each of them.")
+COUNTERS = Option(name="counters", parse=integer(minimum=1), default=3, doc="Number of splits.")
+ROWS = Option(name="rows", parse=integer(minimum=1), default=10, doc="Rows of each split.")
 _PAGE_ROWS = 3
 _AUDIT = "audit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
-    """A split that is read page by page; the audit carries what it has to say in ``words``."""
+    """A split that is read page by page; the audit reports its findings in ``words``."""
 
     split_id: str
     next: int = 0
@@ -51,7 +51,7 @@ class NoteHeard(SourceEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Rows told of by split, notes sent and heard by subtask, and what came twice, too late or never."""
+    """Reported rows by split, sent and received notes by subtask, and repeated, late or missing events."""
 
     assigned: bool = False
     audited: bool = False
@@ -62,7 +62,7 @@ class Account:
 
 
 class TalkingEnumerator(SplitEnumerator[Counter]):
-    """Answers every page that it is told of with a numbered note, and keeps account of all of it."""
+    """Answers every reported page with a numbered note, and records all events."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (COUNTERS, ROWS)
 
@@ -115,7 +115,7 @@ class TalkingEnumerator(SplitEnumerator[Counter]):
 
 
 class TalkingReader(YieldsProgress, SplitReader[Counter]):
-    """Gives numbers page by page, tells of each page, and of each note that arrives."""
+    """Yields numbers page by page, and reports each page and each note that arrives."""
 
     def handle_source_event(self, event: Note) -> None:
         self.context.send_event_to_coordinator(NoteHeard(number=event.number))
@@ -134,14 +134,14 @@ class TalkingReader(YieldsProgress, SplitReader[Counter]):
 
 
 def rows_of_talking(counters: int, rows: int) -> list[str]:
-    """What the source that talks gives in all."""
+    """All rows of the source with events."""
     names = [f"counter-{number}" for number in range(counters)]
     return [*(f"{name}:{number}" for name in names for number in range(rows)), "anomalies=0"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A split whose one row is its name and number."""
+    """A split with a single row: its name and number."""
 
     split_id: str
     number: int = 0
@@ -154,11 +154,11 @@ class ItemReader(SplitReader[Item]):
 
 
 class CarelessEnumerator(DiscoveringEnumerator[Item]):
-    """Finds an item in each round; its author has made a mistake, which comes out in one of them.
+    """Finds an item in each round; a mistake of its author shows in one of the rounds.
 
     Attributes:
-        mistake: one of ``MISTAKES``; None once the author has mended it.
-        comes_at: the round in which it comes out.
+        mistake: one of ``MISTAKES``; None once the author has fixed it.
+        comes_at: the round in which it shows.
     """
 
     mistake: ClassVar[str | None] = None
@@ -187,4 +187,4 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "splits that are texts": {"splits": ["a"]},
     "a list instead of a Discovery": {"instead": ["a"]},
 }
-"""What an author may hand over: by the mistake, what ``discover`` returns in its place."""
+"""Mistakes of an author, each with the value that ``discover`` returns instead."""

@@ -1,4 +1,4 @@
-"""Threads of a simulated driver: when their work is done, and in which order its results arrive, is drawn."""
+"""Threads of a simulated driver: the end of their work and the order of its results are random."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _Result = tuple[Handler, Any, BaseException | None]
 
 
 class SeededRunner(BackgroundRunner):
-    """Runs asynchronous work on the thread that looks for results, as far as it is drawn.
+    """Runs asynchronous work on the thread that drains results, as the random numbers decide.
 
     Args:
-        is_done: whether work has ended when its result is looked for.
-        interrupt: called now and then with work that is done for its effect, which it may stop half-way.
+        is_done: returns whether work has ended when its result is drained.
+        interrupt: called at times with work that has no result, which it may stop in the middle.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SeededRunner(BackgroundRunner):
 
 
 class SeededActions(ActionRunner):
-    """Performs actions when results are looked for, in any order; some stay for later, or for ever."""
+    """Performs actions when results are drained, in any order; some are delayed, or never performed."""
 
     def __init__(
         self, perform: Callable[[Any], None], random_: random.Random, is_done: Callable[[], bool]
