@@ -97,18 +97,18 @@ class MadeUpListing(Lister):
 class MadeUpFiles(FilesEnumerator):
     """The files enumerator with a made-up listing."""
 
-    lister: ClassVar[MadeUpListing]
+    listing: ClassVar[MadeUpListing]
 
     def __init__(self, context: Any, options: Any, state: Any = None) -> None:
         super().__init__(context, options, state)
-        self._lister = self.lister
+        self.lister = self.listing
 
 
 def coordinator(
     folder: Path, listing: MadeUpListing, boundedness: Boundedness, state: str = "state", **more: str
 ) -> CoordinatorHolder:
     """A new coordinator, as at the start of a query."""
-    enumerator = type("MadeUpFiles", (MadeUpFiles,), {"lister": listing})
+    enumerator = type("MadeUpFiles", (MadeUpFiles,), {"listing": listing})
     options = {
         "path": str(folder),
         "enumerator": "files",

@@ -68,7 +68,7 @@ class FilesEnumerator(
         super().__init__(context, options, state)
         paths = paths_of(options)
         self._cleaning = Cleaning(options, paths)
-        self._lister = open_listers(
+        self.lister = open_listers(
             paths,
             options.with_prefix("storage."),
             ignore_missing=options[IGNORE_MISSING_FILES],
@@ -97,7 +97,7 @@ class FilesEnumerator(
 
     def start(self) -> None:
         """Check the path, then start to list it."""
-        self._lister.check_root()
+        self.lister.check_root()
         bounded = self.context.boundedness is Boundedness.BOUNDED
         if bounded and self._position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
             raise OptionError(
@@ -111,7 +111,7 @@ class FilesEnumerator(
         """List the directory; files that are not in ``position`` are new."""
         self._too_old.begin()
         current = DiscoveryRound(
-            lister=self._lister,
+            lister=self.lister,
             recursive=self._recursive,
             name_matches=self._name_matches,
             name_only=self._name_only,
@@ -124,7 +124,7 @@ class FilesEnumerator(
         if position is None or position.strategy == strategy.name:
             files, after = strategy.find(current, position)
         else:
-            self._lister.forget()
+            self.lister.forget()
             old = strategy_named(position.strategy, self.options_given)
             files, after = switched(old, strategy, current, position)
         if position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
@@ -136,7 +136,7 @@ class FilesEnumerator(
         put_in_order(files, self._order, latest_first=self._latest_first)
         splits = [split for file in files for split in self._ranges(file)]
         if strategy.goes_by_names:
-            self._lister.remember(current.unsettled)
+            self.lister.remember(current.unsettled)
         return Discovery(splits, after)
 
     def wants_checkpoint(self) -> bool:

@@ -321,7 +321,7 @@ DIFFERENCES: Sequence[Difference] = (
         here="an error that asks for a schema",
         why="a stream without columns is a mistake",
         shows=lambda _, mismatch: (
-            mismatch.kind == "schema not found here" and "no schema was given" in str(mismatch.ours)
+            mismatch.kind == "schema not found here" and "no schema is set" in str(mismatch.ours)
         ),
     ),
     Difference(

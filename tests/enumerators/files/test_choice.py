@@ -329,7 +329,7 @@ def test_a_directory_below_that_vanishes_while_it_is_listed_is_no_failure(tmp_pa
     write(tmp_path, "a/1", "b/2")
     rounds = Rounds(files_source(tmp_path, recursiveFileLookup=True, discoveryRetries=0))
     enumerator = rounds.coordinator.enumerator
-    found = enumerator._lister.files(recursive=True)
+    found = enumerator.lister.files(recursive=True)
     first, _ = next(found)
     other = tmp_path / ("b" if first.endswith("1") else "a")
     for path in list(other.iterdir()):

@@ -279,7 +279,7 @@ def test_a_file_that_vanished_between_listing_and_looking_is_left_out_and_found_
 ) -> None:
     enumerator = discovering(files_source(tmp_path))
     write(tmp_path, "a", "b")
-    lister = enumerator._lister
+    lister = enumerator.lister
 
     class Vanishing(Paths):
         def files(self, *, recursive: bool) -> Iterator[FileFound]:
@@ -288,10 +288,10 @@ def test_a_file_that_vanished_between_listing_and_looking_is_left_out_and_found_
                     os.unlink(path)
                 yield path, info
 
-    enumerator._lister = Vanishing()
+    enumerator.lister = Vanishing()
     found = enumerator.discover(None)
     assert [split.path for split in found.splits] == [f"{tmp_path}/b"]
-    enumerator._lister = lister
+    enumerator.lister = lister
     write(tmp_path, "a")
     assert [split.path for split in enumerator.discover(found.position).splits] == [f"{tmp_path}/a"]
 
@@ -377,7 +377,7 @@ class Stream:
         self.coordinator = coordinator_of(FilesEnumerator, options=source.options, runner=self.works)
         self.listing = Paths()
         assert isinstance(self.coordinator.enumerator, FilesEnumerator)
-        self.coordinator.enumerator._lister = self.listing
+        self.coordinator.enumerator.lister = self.listing
         self.store = CountingStore()
         self.storage = CheckpointStorage(
             SnapshotCodec(FilesEnumerator),

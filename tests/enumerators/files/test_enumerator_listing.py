@@ -52,7 +52,7 @@ class Watched:
 
     def watch(self) -> None:
         lister = LocalLister(str(self.root), now_s=self.clock)
-        self.rounds.coordinator.enumerator._lister = lister
+        self.rounds.coordinator.enumerator.lister = lister
 
     def round(self, after_s: float = GRANULARITY_S) -> tuple[list[str], list[str]]:
         self.clock.now_s += after_s
@@ -125,16 +125,16 @@ def test_a_round_that_failed_leaves_nothing_to_be_skipped(tmp_path: Path) -> Non
     enumerator = watched.rounds.coordinator.enumerator
     write(tmp_path, "b")
     watched.clock.now_s += 10
-    list(enumerator._lister.files(recursive=True))
+    list(enumerator.lister.files(recursive=True))
     watched.clock.now_s += 10
-    list(enumerator._lister.files(recursive=True))
+    list(enumerator.lister.files(recursive=True))
     assert watched.round()[0] == ["b"]
 
 
 def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     """A query that goes on for years meets ever new directories, and old ones are removed."""
     watched = Watched(tmp_path)
-    lister = watched.rounds.coordinator.enumerator._lister
+    lister = watched.rounds.coordinator.enumerator.lister
     for day in range(20):
         write(tmp_path, f"{day:02}/a")
         watched.settled()
@@ -147,7 +147,7 @@ def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
 
 def test_directories_that_are_gone_are_forgotten_where_files_may_be_overwritten_too(tmp_path: Path) -> None:
     watched = Watched(tmp_path, allowOverwrites=True)
-    lister = watched.rounds.coordinator.enumerator._lister
+    lister = watched.rounds.coordinator.enumerator.lister
     for day in range(5):
         write(tmp_path, f"{day}/a")
         watched.settled()
@@ -162,7 +162,7 @@ def test_no_more_than_so_many_directories_are_remembered_and_the_others_are_scan
     monkeypatch.setattr("flip27_source.enumerators.files.unchanged_directories.MOST_DIRECTORIES", 3)
     write(tmp_path, *(f"{number}/a" for number in range(5)))
     watched = Watched(tmp_path).settled()
-    lister = watched.rounds.coordinator.enumerator._lister
+    lister = watched.rounds.coordinator.enumerator.lister
     for number in range(3):
         names, scanned = watched.round()
         assert (names, len(scanned), len(lister._unchanged)) == ([], 3, 3)
@@ -221,7 +221,7 @@ class Bucket:
     def rounds(self, **options: str) -> Rounds:
         given = {"path": f"s3://{self.name}/in", **self.options, **options}
         rounds = Rounds(source_of(FilesEnumerator, given, WholeFiles))
-        rounds.coordinator.enumerator._lister.page_keys = PAGE
+        rounds.coordinator.enumerator.lister.page_keys = PAGE
         return rounds
 
     def lister(self) -> Lister:

@@ -219,13 +219,13 @@ def test_a_modified_cursor_reads_each_file_once_and_keeps_those_of_the_window_on
     largest = 0
     for half_hour in range(400):
         objects.put(f"{half_hour}", 10 * DAY + half_hour * HOUR // 2)
-        rounds.coordinator.enumerator._lister = objects
+        rounds.coordinator.enumerator.lister = objects
         assert rounds.names() == [f"{half_hour}"]
         position = rounds.restored.enumerator_state.position  # type: ignore[union-attr]
         largest = max(largest, sum(run.hashes.size for run in position.window))
         if half_hour % 50 == 49:
             rounds = rounds.restarted()
-            rounds.coordinator.enumerator._lister = objects
+            rounds.coordinator.enumerator.lister = objects
             assert rounds.names() == []
     assert rounds.gauges.get("filesLate", 0) == 0
     assert largest <= 4 * 5 * 16
