@@ -11,6 +11,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
+# Dozens of short processes of Spark import the package: compiled once, they start sooner.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-slow test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
 

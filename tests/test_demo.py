@@ -28,6 +28,7 @@ from flip27_source.cli.demo.writer import row, write_file
 ROWS_PER_FILE = 5
 
 
+@pytest.mark.slow  # four Sparks; test_crash.py kills drivers too
 def test_a_query_killed_in_a_batch_delivers_every_row_exactly_once(tmp_path: Path) -> None:
     settings = DemoSettings(
         files=16, rows_per_file=20, over_s=2, files_per_batch=4, kills=1, parent=tmp_path, timeout_s=900

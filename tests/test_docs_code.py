@@ -244,6 +244,9 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
 }
 """What surrounds the code of a page; other pages need nothing."""
 
+READ_FIRST = ("README.md", "docs/quickstart.md", "docs/write_an_enumerator.md")
+"""Pages whose code `make test` runs; `make test-slow` runs that of the others."""
+
 
 @pytest.fixture
 def streaming(spark: SparkSession) -> Iterator[SparkSession]:
@@ -253,7 +256,9 @@ def streaming(spark: SparkSession) -> Iterator[SparkSession]:
         query.stop()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[] if page in READ_FIRST else pytest.mark.slow) for page in PAGES]
+)
 def test_the_code_of_a_page_runs_and_does_what_the_page_says(
     page: str, streaming: SparkSession, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

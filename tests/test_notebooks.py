@@ -28,18 +28,9 @@ def kinds_of_outputs(notebook: Any) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        pytest.param(file, id=file.stem, marks=[] if file.stem == "quickstart" else pytest.mark.slow)
-        for file in NOTEBOOKS
-    ],
-)
-def test_a_notebook_runs_asserts_what_it_says_and_shows_what_is_stored(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Java lives for some seconds only, which its second compiler makes longer.
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+@pytest.mark.slow
+@EACH_NOTEBOOK
+def test_a_notebook_runs_asserts_what_it_says_and_shows_what_is_stored(file: Path, tmp_path: Path) -> None:
     assert kinds_of_outputs(execute(file, tmp_path)) == kinds_of_outputs(read(file))
 
 

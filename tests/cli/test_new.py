@@ -41,6 +41,7 @@ def pytest_in(project: Path, site: Path, *arguments: str) -> subprocess.Complete
     )
 
 
+@pytest.mark.slow  # a Spark of its own; what follows needs none
 def test_a_new_project_passes_its_own_tests_in_spark_too(flip27: CommandLine, tmp_path: Path) -> None:
     said = flip27("new", "my-source", "--parent", str(tmp_path))
     assert said.code == 0
@@ -70,7 +71,10 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize(
+    "mistake",
+    [pytest.param(name, marks=pytest.mark.slow if number else []) for number, name in enumerate(MISTAKES)],
+)
 def test_the_tests_of_a_new_project_name_the_law_that_it_breaks(tmp_path: Path, mistake: str) -> None:
     name, changes = MISTAKES[mistake]
     new_project("broken", tmp_path)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from .streams import Folders, lake_lines
@@ -45,21 +46,24 @@ def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
     return done.returncode
 
 
-def test_a_driver_killed_at_each_step_loses_nothing_and_repeats_nothing(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize(
+    "steps", [["in-batch", "in-commit"], pytest.param(STEPS, marks=pytest.mark.slow)], ids=["two", "each"]
+)
+def test_a_driver_killed_at_steps_of_a_batch_loses_nothing_and_repeats_nothing(
+    spark: SparkSession, tmp_path: Path, steps: list[str]
 ) -> None:
     folders, requests = Folders(tmp_path), tmp_path / "crash"
     requests.mkdir()
     expected = []
-    for number in range(40):
+    for number in range(5 * len(steps) + 10):
         lines = [f"{number:02d}-{row}" for row in range(5)]
         folders.land(f"{number}.txt", lines)
         expected += lines
     crashed = []
-    for step in STEPS:
+    for step in steps:
         (requests / step).touch()
         if run_until_end_or_crash(folders, requests) == -signal.SIGKILL:
             crashed.append(step)
-    assert crashed == STEPS
+    assert crashed == steps
     assert run_until_end_or_crash(folders, requests) == 0
     assert lake_lines(spark, folders) == sorted(expected)

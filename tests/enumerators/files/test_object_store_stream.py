@@ -22,6 +22,7 @@ def bucket(proxy: SlowDown) -> S3Bucket:
     return new_bucket(proxy.url)
 
 
+@pytest.mark.slow
 def test_every_version_that_was_there_to_be_read_is_read_once_through_crashes_and_throttling(
     bucket: S3Bucket, proxy: SlowDown
 ) -> None:
