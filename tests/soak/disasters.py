@@ -45,6 +45,11 @@ PROCESS_DIED = re.compile(
 SLOW_START = re.compile(r"Python worker failed to connect back")
 """Spark waits 10 s for a Python process that it starts, which may be too short for a busy machine."""
 
+DAMAGED_SPARK = re.compile(
+    r"Task serialization failed: \S*IllegalStateException: Illegal size \d+ of collection"
+)
+"""A Scala collection of Spark's own was damaged by two threads: no job of that session runs any more."""
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -161,7 +166,7 @@ class Disasters:
             for move in self._drawn() if moves is None else moves:
                 # Most lives get somewhere before they end; some end while they are still finding back.
                 if moves is not None or self.chance.random() < 0.8:
-                    self._all_go_on(life)
+                    life = self._going_on(life)
                 _pause(self.chance.uniform(0.0, self.longest_pause_s))
                 life = self._move(life, move, inside=(0, 0, 1, 2) if moves is None else (0,))
             self._all_go_on(life)
@@ -223,6 +228,18 @@ class Disasters:
         life.wait_until_all_are_alive(time.time())
         self._judge(life)
         self._is_faulty = False
+
+    def _going_on(self, life: Life) -> Life:
+        """The life once all its queries go on, or a further one where its Spark cannot run anything."""
+        try:
+            self._all_go_on(life)
+        except StuckError:
+            if not life.ended or not all(DAMAGED_SPARK.search(ended.error) for ended in life.ended):
+                raise
+            self._end(life)
+            life = self._new_life(life.shapes)
+            self._all_go_on(life)
+        return life
 
     def _write(self, stop: threading.Event) -> None:
         """Files arrive, as long as queries that read them run and are not far behind."""
@@ -378,6 +395,8 @@ class Disasters:
             return "Spark: another driver" if self._has_two_drivers else None
         if SLOW_START.search(error):
             return "Spark: a Python process started too slowly"
+        if DAMAGED_SPARK.search(error):
+            return "Spark: a collection of its own is damaged"
         if PROCESS_DIED.search(error):
             return "Spark: a process died" if self._was_killed else None
         return None

@@ -62,7 +62,7 @@ def test_a_registered_source_that_breaks_a_law_is_told(install: Callable[..., No
 
 def test_a_source_without_an_example_is_not_passed_over(install: Callable[..., None]) -> None:
     install("my-orders", orders="my_orders_code:Counting", returns="my_orders_code:Counting")
-    with pytest.raises(RegistryError, match="registered without an example: returns"):
+    with pytest.raises(RegistryError, match="registered sources without an example: returns"):
         check_registered_sources({"orders": EXAMPLE})
     with pytest.raises(RegistryError, match="examples of sources that are not registered: order"):
         check_registered_sources({"order": EXAMPLE, "orders": EXAMPLE, "returns": EXAMPLE})
