@@ -46,8 +46,6 @@ SLOW_START = re.compile(r"Python worker failed to connect back")
 """Spark waits 10 s for a Python process that it starts, which may be too short for a busy machine."""
 
 DAMAGED_SPARK = re.compile(r"Task serialization failed: \S*IllegalState\S*: Illegal size \d+ of collection")
-    r"Task serialization failed: \S*IllegalStateException: Illegal size \d+ of collection"
-)
 """A Scala collection of Spark's own was damaged by two threads: no job of that session runs any more."""
 
 
