@@ -157,6 +157,10 @@ def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
             yield group
 
 
+_ROWS_ARE_MISSING = ("child array invalid", "Struct child array")
+"""What Arrow says when one column of a struct has fewer values than another after an empty page."""
+
+
 def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iterator[pa.RecordBatch]:
     """The wanted columns of one row group."""
     row_group = parquet.metadata.row_group(group)
@@ -173,7 +177,7 @@ def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iter
             found += batch.num_rows
             yield batch
     except pa.ArrowInvalid as error:
-        if "child array invalid" not in str(error):
+        if not any(text in str(error) for text in _ROWS_ARE_MISSING):
             raise
         raise _rows_lost(columns.path, f"Arrow returns no row of row group {group}: {error}") from None
     if found != row_group.num_rows:

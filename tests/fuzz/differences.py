@@ -154,6 +154,10 @@ def _asks_for_another_type(case: Case, mismatch: Mismatch) -> bool:
     return any(wanted.get(name, kind) != kind for name, kind in case.stored.items() if name in columns)
 
 
+def _without_signs_of_zeros(value: object) -> str:
+    return str(value).replace("-0.0 (8000000000000000)", "0.0 (0000000000000000)")
+
+
 def _has_nested_unsigned_longs(case: Case) -> bool:
     return any("<" in kind and "decimal(20,0)" in kind for kind in case.stored.values())
 
@@ -379,6 +383,17 @@ DIFFERENCES: Sequence[Difference] = (
         why="a map has no order",
         shows=lambda _, mismatch: (
             mismatch.kind == "value" and _sorted_maps(mismatch.theirs) == _sorted_maps(mismatch.ours)
+        ),
+    ),
+    Difference(
+        name="zeros of both signs in ORC files",
+        readers=("orc",),
+        spark="repeats the first of a batch of floating-point zeros, with its sign",
+        here="each zero has its own sign",
+        why="Spark takes equal numbers for repeated ones",
+        shows=lambda _, mismatch: (
+            mismatch.kind == "value"
+            and _without_signs_of_zeros(mismatch.theirs) == _without_signs_of_zeros(mismatch.ours)
         ),
     ),
     Difference(

@@ -113,7 +113,7 @@ class Games(RuleBasedStateMachine):
 
 
 Games.TestCase.settings = settings(
-    max_examples=3000 if LONG else 150,
+    max_examples=3000 if LONG else 60,
     stateful_step_count=80 if LONG else 40,
     deadline=None,
     derandomize=not LONG,

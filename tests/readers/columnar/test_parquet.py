@@ -393,6 +393,11 @@ NOT_FOUND = {
         [[("b", {"x": 1032937477007, "y": True})]],
         "Arrow returns no row of row group 0: .* child array invalid",
     ),
+    "no map in a struct": (
+        pa.struct([("x", pa.map_(pa.string(), pa.string())), ("y", pa.int8())]),
+        [{"x": [], "y": 93}],
+        "Arrow returns no row of row group 0: Struct child array #0 has length smaller than expected",
+    ),
 }
 
 
@@ -401,7 +406,9 @@ def test_rows_that_arrow_does_not_find_are_an_error_and_no_damage(tmp_path: Path
     """Spark reads a row of each of these files."""
     kind, rows, message = NOT_FOUND[name]
     path = tmp_path / "a.parquet"
-    pages = {"data_page_size": 1} if name == "no row" else {"data_page_size": 64, "data_page_version": "2.0"}
+    pages = (
+        {"data_page_size": 64, "data_page_version": "2.0"} if name == "half a row" else {"data_page_size": 1}
+    )
     pq.write_table(pa.table({"c": pa.array(rows, kind)}), path, **pages)
     assert pq.read_metadata(path).num_rows == 1
     with pytest.raises(SplitReadError, match=message) as caught:

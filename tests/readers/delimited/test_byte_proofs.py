@@ -87,7 +87,9 @@ def test_quotes_that_pair_up_on_their_lines_make_clean_lines(name: str) -> None:
     assert proved > 500 or dialect.quote == NONE
 
 
-@pytest.mark.parametrize(("has_numpy", "blocks"), [(True, 1000), (False, 100)])
+@pytest.mark.parametrize(
+    ("has_numpy", "blocks"), [(True, 150), (False, 30), pytest.param(True, 1000, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("wanted", [1, 2, 3])
 @pytest.mark.parametrize("name", DIALECTS)
 def test_nearly_regular_blocks_are_read_as_their_lines_are_one_by_one(

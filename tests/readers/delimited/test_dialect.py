@@ -124,15 +124,16 @@ def test_a_field_may_hold_very_many_quotes(stops: bool) -> None:
         assert split_line(f'1,"{text}b"', dialect) == ["1", f"{text}b"]
 
 
+@pytest.mark.parametrize("number", [2_000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("escape", ["\\", '"', "\0"])
-def test_arrow_and_the_tokenizer_agree_on_every_line_that_is_called_clean(escape: str) -> None:
+def test_arrow_and_the_tokenizer_agree_on_every_line_that_is_called_clean(escape: str, number: int) -> None:
     # What the speed rests on: a line that matches the pattern may go either way.
     import pyarrow as pa
     import pyarrow.compute as pc
 
     dialect = Dialect(escape=escape)
     chance = random.Random(escape)
-    lines = {"".join(chance.choices('a",\\ ', k=chance.randrange(1, 9))) for _ in range(20_000)}
+    lines = {"".join(chance.choices('a",\\ ', k=chance.randrange(1, 9))) for _ in range(number)}
     by_fields = [pc.match_substring_regex(pa.array(sorted(lines)), dialect.clean_line(n)) for n in (1, 2, 3)]
     checked = 0
     for fields, clean in enumerate(by_fields, 1):
@@ -142,4 +143,4 @@ def test_arrow_and_the_tokenizer_agree_on_every_line_that_is_called_clean(escape
                 expected = [text or None for text in split_line(line, dialect)]
                 assert [column[0].as_py() for column in found.columns] == expected
                 checked += 1
-    assert checked > 1000
+    assert checked > number / 20
