@@ -136,7 +136,9 @@ def _flat(rng: random.Random, kind: pa.DataType, limit: bool, old: bool) -> Any:
 
 def _moment(rng: random.Random, kind: pa.DataType, limit: bool, old: bool) -> int:
     first = -60_000_000_000_000_000 if old else -2_000_000_000_000_000  # the year 69, 1906
-    last = 253_402_300_799_999_999 if kind.unit != "ns" else 9_000_000_000_000_000
+    last = 253_402_300_799_999_999
+    if kind.unit == "ns":  # the years 1684 to 2255: 64 bits hold no more
+        first, last = max(first, -9_000_000_000_000_000), 9_000_000_000_000_000
     micros = rng.randint(first, last) if limit else rng.randint(0, 2_000_000_000_000_000)
     return {
         "s": micros // 10**6,
