@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 from flip27_source.errors import OptionError, SchemaError
 from flip27_source.header_comment import header_comment, header_in
@@ -119,12 +120,15 @@ def test_a_comment_that_the_options_do_not_agree_with_is_refused(
     path = tmp_path / "a"
     path.write_bytes(b"id\n1\n")
     with pytest.raises(SchemaError, match=said):
-        read_table(TextReader(), [path], f"value string COMMENT '{comment}'", options)
+        read_table(TextReader(), [path], with_comment(comment), options)
+
+
+def with_comment(comment: str) -> StructType:
+    return StructType([StructField("value", StringType(), metadata={"comment": comment})])
 
 
 def test_other_comments_mean_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"id\n1\n")
     for comment in ("the lines", "header=true"):
-        schema = f"value string COMMENT '{comment}'"
-        assert read_table(TextReader(), [path], schema, HEADER)["value"].to_pylist() == ["1"]
+        assert read_table(TextReader(), [path], with_comment(comment), HEADER)["value"].to_pylist() == ["1"]
