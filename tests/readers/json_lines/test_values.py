@@ -82,4 +82,4 @@ def test_a_map_keeps_a_key_that_comes_twice() -> None:
 
 def test_a_type_that_json_is_not_read_to_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"columns of type duration\[us\]"):
-        JsonLineParser(arrow_schema("i interval day to second"), java_zone("UTC"))
+        JsonLineParser(pa.schema([("i", pa.duration("us"))]), java_zone("UTC"))
