@@ -114,7 +114,7 @@ class BackgroundRunner:
             self._wait_for_room()
 
     def _wait_for_room(self) -> None:
-        """Block while the mailbox is full: during a long batch nobody empties it, and memory is limited."""
+        """Block while the mailbox is full: it is not emptied during a long batch, and memory is limited."""
         with self._changed:
             self._changed.wait_for(lambda: self._mailbox.qsize() < MOST_UNDELIVERED or self._closed.is_set())
 

@@ -62,7 +62,7 @@ def _read(
         subtask = SubtaskAttempt(source, planned.report, context, codec, store)
         yield from subtask.read(reader, splits, planned.events)
         return
-    # Without reports events of readers reach nobody; they are only checked.
+    # Without reports, events of readers are checked but not delivered.
     losses = LossReports(SplitErrorPolicy.of(source), context.checkpoint_id)
     context = replace(context, loss_reporter=losses.report)
     reader.open(replace(context, event_sender=EventCodec(source.enumerator_type).check))

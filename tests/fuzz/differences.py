@@ -141,6 +141,11 @@ def _is_error_of_spark(text: str) -> Callable[[Case, Mismatch], bool]:
     return lambda _, mismatch: "Spark" in mismatch.kind and text in str(mismatch.theirs)
 
 
+def _is_same_value_after(change: Callable[[Any], object]) -> Callable[[Case, Mismatch], bool]:
+    """Whether the values of both sides are equal once ``change`` was applied to each."""
+    return lambda _, mismatch: mismatch.kind == "value" and change(mismatch.theirs) == change(mismatch.ours)
+
+
 def _asks_for_another_type(case: Case, mismatch: Mismatch) -> bool:
     """Whether the column of a mismatch, or that which an error names, is to have another type than it has."""
     wanted = {name.lower(): kind for name, kind in case.columns or ()}
@@ -381,9 +386,7 @@ DIFFERENCES: Sequence[Difference] = (
         spark="sorts the entries of a map by key",
         here="keeps the stored order",
         why="a map has no order",
-        shows=lambda _, mismatch: (
-            mismatch.kind == "value" and _sorted_maps(mismatch.theirs) == _sorted_maps(mismatch.ours)
-        ),
+        shows=_is_same_value_after(_sorted_maps),
     ),
     Difference(
         name="zeros of both signs in ORC files",
@@ -391,10 +394,7 @@ DIFFERENCES: Sequence[Difference] = (
         spark="repeats the first of a batch of floating-point zeros, with its sign",
         here="each zero has its own sign",
         why="Spark takes equal numbers for repeated ones",
-        shows=lambda _, mismatch: (
-            mismatch.kind == "value"
-            and _without_signs_of_zeros(mismatch.theirs) == _without_signs_of_zeros(mismatch.ours)
-        ),
+        shows=_is_same_value_after(_without_signs_of_zeros),
     ),
     Difference(
         name="ambiguous dates and times in ORC files",
