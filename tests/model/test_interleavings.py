@@ -39,6 +39,7 @@ ATTEMPTS = "T A0 A1 F0 L D C"
         pytest.param("whole", NAMED, 5, id="whole-named"),
         pytest.param("whole", NAMED, 8, id="whole-named-8", marks=pytest.mark.slow),
         pytest.param("paged", NAMED, 8 if LONG else 5, id="paged-named"),
+        pytest.param("paged", NAMED, 6, id="paged-named-6", marks=pytest.mark.slow),
         pytest.param("whole", ALL, 8 if LONG else 4, id="whole-all"),
         pytest.param("whole", ALL, 5, id="whole-all-5", marks=pytest.mark.slow),
         pytest.param("paged", ALL, 7 if LONG else 4, id="paged-all"),
@@ -113,7 +114,7 @@ class Games(RuleBasedStateMachine):
 
 
 Games.TestCase.settings = settings(
-    max_examples=3000 if LONG else 60,
+    max_examples=3000 if LONG else 150,
     stateful_step_count=80 if LONG else 40,
     deadline=None,
     derandomize=not LONG,

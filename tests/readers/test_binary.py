@@ -16,8 +16,6 @@ from flip27_source.options import Options
 from flip27_source.readers.binary import BinaryReader
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
-pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
-
 SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
 

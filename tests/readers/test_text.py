@@ -17,8 +17,6 @@ from flip27_source.readers.files.errors import CorruptFileError
 from flip27_source.readers.text import TextReader
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
-pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
-
 CONTENTS = {
     "ends": b"a\r\n\r\nb\rc\n\n last \n",
     "bom": b"\xef\xbb\xbfa\n\xef\xbb\xbfb",

@@ -16,8 +16,6 @@ from flip27_source.options import Options
 from flip27_source.readers.text import TextReader
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
 
-pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
-
 HEADER = {"header": "true"}
 
 

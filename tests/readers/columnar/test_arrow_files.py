@@ -16,8 +16,6 @@ from flip27_source.readers.files.errors import CorruptFileError
 from flip27_source.registry import find_reader
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
 
-pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
-
 
 def write(path: Path, table: pa.Table, *, stream: bool, rows: int = 100) -> None:
     kind = ipc.new_stream if stream else ipc.new_file

@@ -16,8 +16,6 @@ from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.files.errors import CorruptFileError
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
 
-pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
-
 NOON = dt.datetime(2024, 5, 6, 12, 30, 15, 123456, tzinfo=dt.UTC)
 MILLIS = NOON.replace(microsecond=123000)
 ID = uuid.UUID("6b8b4567-327b-23c6-643c-986966334873")

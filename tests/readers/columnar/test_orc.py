@@ -17,8 +17,6 @@ from flip27_source.readers.columnar.orc import OrcReader
 from flip27_source.readers.files.errors import CorruptFileError
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
-pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
-
 
 def assert_same_as_spark(spark: SparkSession, path: Path, schema: str) -> None:
     """Our rows are Spark's rows; neither of them is nothing."""

@@ -88,7 +88,12 @@ def test_quotes_that_pair_up_on_their_lines_make_clean_lines(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("has_numpy", "blocks"), [(True, 150), (False, 30), pytest.param(True, 1000, marks=pytest.mark.slow)]
+    ("has_numpy", "blocks"),
+    [
+        (True, 150),
+        (False, 30),
+        *(pytest.param(*many, marks=pytest.mark.slow) for many in [(True, 1000), (False, 100)]),
+    ],
 )
 @pytest.mark.parametrize("wanted", [1, 2, 3])
 @pytest.mark.parametrize("name", DIALECTS)

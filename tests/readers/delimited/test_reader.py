@@ -16,8 +16,6 @@ from flip27_source.readers.delimited.reader import DelimitedReader
 from tests.readers.delimited.comparison import assert_csv_same_as_spark
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
-pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
-
 ROWS = "id int, name string, price decimal(8,2)"
 WITH_CORRUPT = ROWS + ", _corrupt_record string"
 

@@ -27,8 +27,6 @@ from flip27_source.readers.text import TextReader
 from flip27_source.source_options import CORE_OPTIONS
 from tests.readers.spark_reading import arrow_schema, as_dataframe, split_of
 
-pytestmark = pytest.mark.usefixtures("spark")  # Spark parses the schemas
-
 Read = type[SplitReader[FileSplit]]
 METADATA = (
     "_metadata struct<file_path: string, file_name: string, file_size: long, file_block_start: long, "

@@ -16,8 +16,6 @@ from tests.readers.spark_reading import arrow_schema
 
 FLAT = "k int, s string, d double, t timestamp, c struct<x:int,y:string,e:date>, b boolean"
 
-pytestmark = pytest.mark.usefixtures("_session")  # Spark parses the schemas
-
 
 def is_shaped_like_an_object(line: bytes) -> bool:
     return line.startswith(b"{") and line.endswith(b"}")

@@ -23,8 +23,6 @@ from flip27_source.readers.json_lines.values import JsonLineParser
 from tests.readers.json_lines.json_documents import LINES, TYPES, VALUES, plain_rows
 from tests.readers.spark_reading import arrow_schema, read_table
 
-pytestmark = pytest.mark.usefixtures("_session")  # Spark parses the schemas
-
 SCALAR_TYPES = [kind for kind in TYPES if not kind.startswith(("array", "map"))]
 USUAL = {
     "boolean": b"true", "string": b'"text"', "binary": b'"YWJj"', "date": b'"2020-01-01"',

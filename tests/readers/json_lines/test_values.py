@@ -15,8 +15,6 @@ from flip27_source.readers.json_lines.values import JsonLineParser
 from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, TYPES, VALUES, plain_rows
 from tests.readers.spark_reading import arrow_schema
 
-pytestmark = pytest.mark.usefixtures("_session")  # Spark parses the schemas
-
 SURROUNDINGS = [
     b'{"c":%s,"z":7}',
     b'{ "k" : 3 , "c" : %s }',
