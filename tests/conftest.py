@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 pytest_plugins = ["pytester"]
@@ -103,3 +104,10 @@ def _s3_endpoint() -> Iterator[str]:
 def s3_bucket(_s3_endpoint: str) -> S3Bucket:
     """An empty bucket of its own for each test, on an S3 server of this machine."""
     return new_bucket(_s3_endpoint)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of this machine; ``postgres.database()`` is an empty database for one test."""
+    with postgres_server() as server:
+        yield server

