@@ -1,0 +1,84 @@
+"""Rows of a snapshot chunk: PostgreSQL's CSV as Arrow columns of texts.
+
+PostgreSQL writes NULL as nothing at all and the empty text as ``""``. A row whose only value is NULL is an
+empty line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from flip27_source.errors import SplitReadError
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def csv_batches(
+    blocks: Iterable[bytes | memoryview], columns: Sequence[str], *, block_bytes: int = 8 << 20
+) -> Iterator[pa.RecordBatch]:
+    """The rows of ``COPY (SELECT columns ...) TO STDOUT (FORMAT csv)`` as batches; every column is a string.
+
+    Args:
+        blocks: the CopyData messages; each of them ends at the end of a row.
+        columns: names of the selected columns. Without columns, a batch has rows and no column.
+        block_bytes: a batch ends with the message that reaches this size.
+
+    Raises:
+        SplitReadError: a row has another number of columns, or a value is not UTF-8.
+    """
+    parts: list[bytes | memoryview] = []
+    size = 0
+    for block in blocks:
+        parts.append(block)
+        size += len(block)
+        if size >= block_bytes:
+            yield _batch(b"".join(parts), columns)
+            parts, size = [], 0
+    if size:
+        yield _batch(b"".join(parts), columns)
+
+
+def _batch(rows: bytes, columns: Sequence[str]) -> pa.RecordBatch:
+    if not columns:
+        # Each row is an empty line.
+        array = pa.StructArray.from_buffers(pa.struct([]), len(rows), [None])
+        return pa.RecordBatch.from_struct_array(array)
+    if rows.startswith(_BYTE_ORDER_MARK):
+        # Arrow skips one such mark; here it is the beginning of a value.
+        rows = _BYTE_ORDER_MARK + rows
+    try:
+        table = pc.read_csv(
+            pa.BufferReader(rows),
+            # One block, one batch: the next one is parsed when this one is wanted.
+            read_options=pc.ReadOptions(column_names=columns, block_size=len(rows), use_threads=False),
+            parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            convert_options=pc.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise _unreadable(rows, columns) from error
+    (batch,) = table.to_batches()
+    return batch
+
+
+def _unreadable(rows: bytes, columns: Sequence[str]) -> SplitReadError:
+    try:
+        rows.decode()
+    except UnicodeDecodeError as undecodable:
+        wrong = bytes(rows[undecodable.start : undecodable.end]).hex(" ")
+        return SplitReadError(
+            f"the server sent the bytes {wrong}, which are not UTF-8",
+            remedy="values of a database with the encoding SQL_ASCII have to be converted to UTF-8 first",
+        )
+    # Arrow's text quotes the row; it stays in the cause.
+    return SplitReadError(
+        f"the server's CSV cannot be read as the {len(columns)} columns {', '.join(columns)}",
+        remedy="report this with the definition of the table",
+    )
