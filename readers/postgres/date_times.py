@@ -1,0 +1,103 @@
+"""Texts of PostgreSQL's dates and timestamps, in ISO style, converted to Arrow's.
+
+Values outside the years 1 to 9999, and infinity, are refused: neither Spark nor Python has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+
+import numpy as np
+import pyarrow as pa
+
+from flip27_source.readers.postgres.parsers import OrdinaryOrOdd, Parse, UnfitError, refuse
+
+_TIMESTAMP, _INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
+_DAY_US = 86_400_000_000
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+_OFFSET = r"[+-][0-9]{2}(?::[0-9]{2})?"
+_OFFSET_WITH_SECONDS = r"[+-][0-9]{2}(?::[0-9]{2}(?::[0-9]{2})?)?"
+_YEARS = "only values in the years 1 to 9999 are possible"
+
+
+def date_time_parser(name: str, kind: pa.DataType) -> Parse | None:
+    """The parser of texts of the type ``name``: date, timestamp or timestamptz; None if none is exact."""
+    if name == "timestamptz":
+        return _instants(kind) if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz else None
+    return _LOCAL.get((name, kind))
+
+
+def _dates(texts: pa.Array) -> pa.Array:
+    days = OrdinaryOrOdd(
+        kind=pa.date32(),
+        fast=lambda texts: texts.cast(pa.date32()),
+        ordinary=_DATE,
+        slow=lambda text: _one(text, "date", _DATE, date.fromisoformat),
+    )(texts)
+    _refuse_years(texts, days.view(pa.int32()), 1)
+    return days
+
+
+def _timestamps(texts: pa.Array) -> pa.Array:
+    return _micros(texts, "timestamp", _TIMESTAMP, offset="", odd_offset="")
+
+
+def _instants(kind: pa.DataType) -> Parse:
+    def parse(texts: pa.Array) -> pa.Array:
+        return _micros(texts, "timestamptz", _INSTANT, _OFFSET, _OFFSET_WITH_SECONDS).cast(kind)
+
+    return parse
+
+
+def _micros(texts: pa.Array, name: str, kind: pa.DataType, offset: str, odd_offset: str) -> pa.Array:
+    local = f"{_DATE} {_TIME}"
+    values = OrdinaryOrOdd(
+        kind=kind,
+        fast=lambda texts: texts.cast(kind),
+        ordinary=local + offset,
+        slow=lambda text: _one(text, name, local + odd_offset, datetime.fromisoformat),
+    )(texts)
+    _refuse_years(texts, values.view(pa.int64()), _DAY_US)
+    return values
+
+
+def _refuse_years(texts: pa.Array, numbers: pa.Array, per_day: int) -> None:
+    # With an offset, values at both ends are in other years in UTC.
+    values = np.asarray(numbers)
+    if values.min() < _FIRST_DAY * per_day or values.max() >= (_LAST_DAY + 1) * per_day:
+        refuse(texts, (values < _FIRST_DAY * per_day) | (values >= (_LAST_DAY + 1) * per_day), _YEARS)
+
+
+def _one(text: str, name: str, pattern: str, parse: Callable[[str], date]) -> date:
+    if text in ("infinity", "-infinity"):
+        raise UnfitError(text, "there is no infinity in a column of this type")
+    if text.endswith(" BC") or re.match(r"[0-9]{5,}-", text):
+        raise UnfitError(text, _YEARS)
+    try:
+        if re.fullmatch(pattern, text):
+            return parse(text)
+    except ValueError:
+        pass
+    raise UnfitError(text, f"it is not a value of the type {name}")
+
+
+def _midnights(texts: pa.Array) -> pa.Array:
+    return _dates(texts).cast(_TIMESTAMP)
+
+
+def _days(texts: pa.Array) -> pa.Array:
+    timestamps = _timestamps(texts)
+    refuse(texts, np.asarray(timestamps.view(pa.int64())) % _DAY_US != 0, "a date has no time of day")
+    return timestamps.cast(pa.date32())
+
+
+_LOCAL: Mapping[tuple[str, pa.DataType], Parse] = {
+    ("date", pa.date32()): _dates,
+    ("date", _TIMESTAMP): _midnights,
+    ("timestamp", _TIMESTAMP): _timestamps,
+    ("timestamp", pa.date32()): _days,
+}

@@ -1,0 +1,197 @@
+"""Texts of PostgreSQL's integers, floats and numerics, converted to Arrow's numbers without loss.
+
+Only a float of a numeric may be rounded, to the nearest float.
+
+Arrow's own casts do not suffice: they read ``0x10`` as an integer, make numbers beyond a float's range
+infinite, and let a decimal of 39 digits overflow silently.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Context, Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from flip27_source.enumerators.postgres.types import MOST_DIGITS
+from flip27_source.readers.postgres.parsers import (
+    NotOrdinaryError,
+    OrdinaryOrOdd,
+    Parse,
+    UnfitError,
+    bytes_of,
+    lie_between,
+    refuse,
+)
+
+_INTEGERS = frozenset({"int2", "int4", "int8", "oid"})
+_FLOATS = {"float4": pa.float32(), "float8": pa.float64()}
+NUMBERS = _INTEGERS | _FLOATS.keys() | {"numeric"}
+"""The names of the types whose values are parsed here."""
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]{1,3})?")
+_SPECIAL = frozenset({"NaN", "Infinity", "-Infinity"})
+_SAFE_DIGITS = {8: 2, 16: 4, 32: 9, 64: 18}
+_ENOUGH = Context(prec=100)
+_EXACTLY = "no number of this type is equal to it"
+
+
+def number_parser(name: str, kind: pa.DataType) -> Parse | None:
+    """The parser of texts of the type ``name``; None if ``kind`` is not a type of numbers."""
+    if types.is_decimal128(kind):
+        return _decimals(kind)
+    if types.is_signed_integer(kind):
+        return _integers_of_floats(name, kind) if name in _FLOATS else _integers(kind)
+    if kind not in _FLOATS.values():
+        return None
+    if name in _FLOATS:
+        return _floats_of_floats(name, kind)
+    return _floats_of_integers(kind) if name in _INTEGERS else lambda texts: _rounded(texts, kind)
+
+
+def _integers(kind: pa.DataType) -> Parse:
+    """For integers, and numerics that are whole numbers."""
+    limit = 1 << (kind.bit_width - 1)
+
+    def fast(texts: pa.Array) -> pa.Array:
+        # Minus, point, slash and digits are neighbours, and Arrow refuses a slash and a point.
+        if not lie_between(texts, "-", "9"):
+            raise NotOrdinaryError
+        if (bytes_of(texts).content == ord(".")).any():
+            texts = pc.replace_substring_regex(texts, r"\.0+$", "")
+        return texts.cast(kind)
+
+    def slow(text: str) -> int:
+        number = _finite(text, kind)
+        # Numbers of a hundred thousand digits are possible.
+        if number.adjusted() > MOST_DIGITS or not -limit <= number < limit:
+            raise UnfitError(text, _range_text(kind))
+        if number != int(number):
+            raise UnfitError(text, "the value is not a whole number")
+        return int(number)
+
+    digits = _SAFE_DIGITS[kind.bit_width]
+    return OrdinaryOrOdd(kind=kind, fast=fast, ordinary=rf"-?[0-9]{{1,{digits}}}(?:\.0+)?", slow=slow)
+
+
+def _range_text(kind: pa.DataType) -> str:
+    limit = 1 << (kind.bit_width - 1)
+    return f"it is not between {-limit} and {limit - 1}"
+
+
+def _integers_of_floats(name: str, kind: pa.DataType) -> Parse:
+    def parse(texts: pa.Array) -> pa.Array:
+        floats = np.asarray(_floats(texts, name)).astype(np.float64)
+        limit = 2.0 ** (kind.bit_width - 1)
+        in_range = (floats >= -limit) & (floats < limit)
+        refuse(texts, ~in_range, _range_text(kind))
+        refuse(texts, floats != np.floor(floats), "the value is not a whole number")
+        return pa.array(floats.astype(kind.to_pandas_dtype()))
+
+    return parse
+
+
+def _floats(texts: pa.Array, name: str) -> pa.Array:
+    """The values of a float column, in its own precision."""
+    kind = _FLOATS[name]
+
+    def slow(text: str) -> float:
+        if text not in _SPECIAL and not _NUMBER.fullmatch(text):
+            raise UnfitError(text, f"it is not a value of the type {name}")
+        return float(text)
+
+    def fast(texts: pa.Array) -> pa.Array:
+        values = texts.cast(kind)
+        _refuse_overflow(texts, values)
+        return values
+
+    ordinary = r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]{1,3})?|NaN|-?Infinity"
+    return OrdinaryOrOdd(kind=kind, fast=fast, ordinary=ordinary, slow=slow)(texts)
+
+
+def _refuse_overflow(texts: pa.Array, values: pa.Array) -> None:
+    infinite = np.isinf(np.asarray(values))
+    if infinite.any():
+        infinite &= ~np.asarray(pc.is_in(texts, pa.array(["Infinity", "-Infinity"])))
+        refuse(texts, infinite, f"it is beyond the range of a {values.type}")
+
+
+def _floats_of_floats(name: str, kind: pa.DataType) -> Parse:
+    def parse(texts: pa.Array) -> pa.Array:
+        # The text of a float4 has as few digits as tell it from other float4s: read as a double, it would be
+        # another number.
+        values = _floats(texts, name)
+        if values.type == kind:
+            return values
+        exact = np.asarray(values)
+        with np.errstate(over="ignore"):
+            result = exact.astype(kind.to_pandas_dtype())
+        remedy = "give the column the type double or string in the schema"
+        refuse(texts, (result != exact) & ~np.isnan(exact), _EXACTLY, remedy=remedy)
+        return pa.array(result)
+
+    return parse
+
+
+def _floats_of_integers(kind: pa.DataType) -> Parse:
+    integers = _integers(pa.int64())
+
+    def parse(texts: pa.Array) -> pa.Array:
+        exact = np.asarray(integers(texts))
+        result = exact.astype(kind.to_pandas_dtype())
+        # 2**63 as a float is what the largest integers are rounded to, and no integer.
+        is_same = result < 2.0**63
+        is_same[is_same] = result[is_same].astype(np.int64) == exact[is_same]
+        refuse(texts, ~is_same, _EXACTLY, remedy="give the column the type bigint in the schema")
+        return pa.array(result)
+
+    return parse
+
+
+def _rounded(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The floats that are nearest to numerics."""
+    return _floats(texts, "float4" if kind == pa.float32() else "float8")
+
+
+def _decimals(kind: pa.DataType) -> Parse:
+    whole_digits = kind.precision - kind.scale
+    whole = rf"[0-9]{{1,{whole_digits}}}" if whole_digits else "0"
+    fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
+
+    ordinary = rf"-?{whole}{fraction}"
+
+    def are_ordinary(texts: pa.Array) -> bool:
+        return bool(pc.all(pc.match_substring_regex(texts, rf"\A{ordinary}\z"), min_count=0).as_py())
+
+    def fast(texts: pa.Array) -> pa.Array:
+        if not lie_between(texts, "-", "9"):
+            raise NotOrdinaryError
+        # What is longer can overflow when Arrow appends zeros up to the scale.
+        if bytes_of(texts).lengths.max(initial=0) > MOST_DIGITS - kind.scale and not are_ordinary(texts):
+            raise NotOrdinaryError
+        return texts.cast(kind)
+
+    return OrdinaryOrOdd(kind=kind, fast=fast, ordinary=ordinary, slow=lambda text: _decimal(text, kind))
+
+
+def _decimal(text: str, kind: pa.DataType) -> Decimal:
+    number = _finite(text, kind)
+    if number and number.adjusted() >= kind.precision - kind.scale:
+        raise UnfitError(text, f"it has more than {kind.precision - kind.scale} digits before the point")
+    result = number.quantize(Decimal(1).scaleb(-kind.scale), context=_ENOUGH)
+    if result != number:
+        raise UnfitError(text, f"it has more than {kind.scale} digits behind the point")
+    return result
+
+
+def _finite(text: str, kind: pa.DataType) -> Decimal:
+    if text in _SPECIAL:
+        kinds = "integers" if types.is_integer(kind) else "decimals"
+        remedy = "give the column the type string or double in the schema"
+        raise UnfitError(text, f"{kinds} have no such value", remedy=remedy)
+    if not _NUMBER.fullmatch(text):
+        raise UnfitError(text, "it is not a number")
+    return Decimal(text)

@@ -1,0 +1,135 @@
+"""Parsers of columns of texts: what takes ordinary texts at once, and odd ones one by one.
+
+What the texts mean belongs to ``numbers``, ``date_times``, ``byte_strings`` and ``array_texts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Parse: TypeAlias = Callable[[pa.Array], pa.Array]
+"""From texts to values; neither has nulls. Raises UnfitError."""
+
+Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
+Bounds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+
+class UnfitError(Exception):
+    """The target cannot hold a value.
+
+    Attributes:
+        remedy: what the user can do; None if the type string for the column is the answer.
+    """
+
+    def __init__(self, text: str, reason: str, *, remedy: str | None = None) -> None:
+        super().__init__(text, reason)
+        self.text = text
+        self.reason = reason
+        self.remedy = remedy
+
+
+class NotOrdinaryError(Exception):
+    """A column has texts that the fast path does not take."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextBytes:
+    """The bytes of texts, one after the other; text ``n`` is ``content[bounds[n] : bounds[n + 1]]``."""
+
+    content: Bytes
+    bounds: Bounds
+
+    @property
+    def lengths(self) -> Bounds:
+        """The number of bytes of each text."""
+        return np.diff(self.bounds)
+
+
+def bytes_of(texts: pa.Array) -> TextBytes:
+    """The bytes of texts, none of which is null; no copy of them."""
+    _, offsets, data = texts.buffers()
+    if not len(texts):
+        return TextBytes(np.zeros(0, np.uint8), np.zeros(1, np.int32))
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    content = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]
+    return TextBytes(content, bounds - bounds[0] if bounds[0] else bounds)
+
+
+def array_of(kind: pa.DataType, content: Bytes, bounds: Bounds) -> pa.Array:
+    """The array of ``kind``, string or binary, with these bytes."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds, np.int32)), pa.py_buffer(content)]
+    return pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
+
+
+def text_at(texts: pa.Array, row: int) -> str:
+    """One text; bytes that are not UTF-8 are replaced."""
+    value: bytes = texts[row : row + 1].view(pa.binary())[0].as_py()
+    return value.decode("utf-8", "replace")
+
+
+def refuse(texts: pa.Array, bad: Mask, reason: str, *, remedy: str | None = None) -> None:
+    """Raise UnfitError for the first text in ``bad``, if there is one."""
+    if bad.any():
+        raise UnfitError(text_at(texts, int(bad.argmax())), reason, remedy=remedy)
+
+
+def lie_between(texts: pa.Array, low: str, high: str) -> bool:
+    """True if no byte of the texts is below ``low`` or above ``high``."""
+    content = bytes_of(texts).content
+    return not content.size or bool(content.min() >= ord(low) and content.max() <= ord(high))
+
+
+def parse_present(texts: pa.Array, parse: Parse, kind: pa.DataType) -> pa.Array:
+    """The values of those texts that are not null; null for the others."""
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), kind)
+    if not texts.null_count:
+        return parse(texts)
+    values = parse(texts.drop_null())
+    valid = np.asarray(texts.is_valid())
+    return values.take(pa.array(np.cumsum(valid) - 1, pa.int64(), mask=~valid))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrdinaryOrOdd:
+    """Parser for a type whose texts are mostly ordinary.
+
+    Attributes:
+        fast: parses a column of ordinary texts. For other columns it raises NotOrdinaryError or
+            pa.ArrowInvalid, or returns the right values all the same.
+        ordinary: pattern of texts that ``fast`` takes.
+        slow: parses one text; raises UnfitError. It returns what ``pa.array`` turns into a value of ``kind``.
+    """
+
+    kind: pa.DataType
+    fast: Parse
+    ordinary: str
+    slow: Callable[[str], Any]
+
+    def __call__(self, texts: pa.Array) -> pa.Array:
+        try:
+            return self.fast(texts)
+        except (pa.ArrowInvalid, NotOrdinaryError):
+            is_ordinary = pc.match_substring_regex(texts, rf"\A(?:{self.ordinary})\z")
+        try:
+            plain = self.fast(texts.filter(is_ordinary))
+        except (pa.ArrowInvalid, NotOrdinaryError):
+            return self._slowly(texts)
+        odd = self._slowly(texts.filter(pc.invert(is_ordinary)))
+        return interleaved(plain, odd, np.asarray(is_ordinary))
+
+    def _slowly(self, texts: pa.Array) -> pa.Array:
+        return pa.array([self.slow(text_at(texts, row)) for row in range(len(texts))], self.kind)
+
+
+def interleaved(first: pa.Array, second: pa.Array, is_first: Mask) -> pa.Array:
+    """The values of both in the order of ``is_first``, which is true where the next one is from ``first``."""
+    places = np.where(is_first, np.cumsum(is_first) - 1, len(first) + np.cumsum(~is_first) - 1)
+    return pa.concat_arrays([first, second]).take(pa.array(places, pa.int64()))

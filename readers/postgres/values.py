@@ -1,0 +1,187 @@
+"""Converts columns of PostgreSQL's texts, from COPY or from the log, to the types of a schema.
+
+The texts are what the types' output functions write under the session settings of `readers.postgres`. A value
+becomes exactly itself or an error; only a float of a numeric may be rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from flip27_source.enumerators.postgres.types import PgType
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.readers.postgres.array_texts import element_lists
+from flip27_source.readers.postgres.byte_strings import parse_hex
+from flip27_source.readers.postgres.date_times import date_time_parser
+from flip27_source.readers.postgres.numbers import NUMBERS, number_parser
+from flip27_source.readers.postgres.parsers import (
+    Parse,
+    UnfitError,
+    parse_present,
+    refuse,
+)
+from flip27_source.schemas.ddl import type_name
+
+_SHOWN_CHARS = 60
+_DATE_TIMES = frozenset({"date", "timestamp", "timestamptz"})
+_TEXTS = frozenset({"text", "varchar", "bpchar", "char", "name", "json", "jsonb", "xml"})
+_CHOICES = {
+    "bool": "boolean or string",
+    "bytea": "binary or string",
+    "date": "date, timestamp_ntz (at midnight) or string",
+    "timestamp": "timestamp_ntz, date (if there is never a time of day) or string",
+    "timestamptz": "timestamp or string",
+    **dict.fromkeys(NUMBERS, "tinyint, smallint, int, bigint, float, double, decimal or string"),
+    **dict.fromkeys(_TEXTS, "string or binary"),
+}
+_AS_STRING = "give the column the type string in the schema"
+
+
+class ValueConverter:
+    """Converts the texts of one column.
+
+    Args:
+        column: its name, for errors.
+        type: its type in PostgreSQL.
+        target: the type that its values get.
+
+    Raises:
+        SchemaError: no value of ``type`` can become a value of ``target``.
+    """
+
+    def __init__(self, *, column: str, type: PgType, target: pa.DataType) -> None:
+        self._column = column
+        self._target = target
+        parse = _parser(type, target)
+        if parse is None:
+            raise SchemaError(
+                f"the column {column} has the PostgreSQL type {type}, whose values cannot become "
+                f"{_shown_type(target)}",
+                remedy=_possible(type, target),
+            )
+        self._parse = parse
+
+    def convert(self, texts: pa.Array, *, where: str) -> pa.Array:
+        """The values of a binary or string array of texts; nulls stay null.
+
+        Args:
+            where: names the table, for errors.
+
+        Raises:
+            SplitReadError: the target cannot hold a value.
+        """
+        if types.is_large_binary(texts.type) or types.is_large_string(texts.type):
+            texts = texts.cast(pa.binary())
+        try:
+            return parse_present(texts.view(pa.string()), self._parse, self._target)
+        except UnfitError as unfit:
+            self._refuse(unfit, where)
+
+    def _refuse(self, unfit: UnfitError, where: str) -> NoReturn:
+        raise SplitReadError(
+            f"{where}: the column {self._column} has the value {_shown(unfit.text)}, which does not fit the "
+            f"type {_shown_type(self._target)}: {unfit.reason}",
+            remedy=unfit.remedy or _AS_STRING,
+        ) from None
+
+
+def _parser(type: PgType, target: pa.DataType) -> Parse | None:
+    """The parser of texts of a type; None if the target is impossible."""
+    if types.is_string(target):
+        return _strings
+    if type.is_array:
+        return _arrays(type, target) if types.is_list(target) else None
+    if type.name in NUMBERS:
+        return number_parser(type.name, target)
+    if type.name in _DATE_TIMES:
+        return date_time_parser(type.name, target)
+    if types.is_binary(target):
+        return _BINARY.get(type.name)
+    return _booleans if type.name == "bool" and types.is_boolean(target) else None
+
+
+def _strings(texts: pa.Array) -> pa.Array:
+    raw = texts.view(pa.binary())
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        bad = np.array([not _is_utf8(text) for text in raw.to_pylist()])
+    refuse(
+        texts,
+        bad,
+        "it is not valid UTF-8; a database with the encoding SQL_ASCII does not check its texts",
+        remedy="give the column the type binary in the schema, or cast it to bytea in the database",
+    )
+    return texts
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _booleans(texts: pa.Array) -> pa.Array:
+    is_true = pc.equal(texts, "t")
+    is_one = pc.or_(is_true, pc.equal(texts, "f"))
+    if is_one.true_count < len(texts):
+        refuse(texts, ~np.asarray(is_one), "it is not a value of the type bool")
+    return is_true
+
+
+def _arrays(type: PgType, target: pa.DataType) -> Parse | None:
+    levels = []
+    while types.is_list(target):
+        levels.append(target)
+        target = target.value_type
+    parse = _parser(replace(type, is_array=False), target)
+    if parse is None:
+        return None
+    elements: Callable[[pa.Array], pa.Array] = lambda texts: parse_present(texts, parse, target)  # noqa: E731
+    return lambda texts: _lists(
+        element_lists(texts, dimensions=len(levels), delimiter=type.delimiter), levels, elements
+    )
+
+
+def _lists(texts: pa.Array, levels: list[pa.DataType], parse: Parse) -> pa.Array:
+    """The lists with their innermost texts parsed."""
+    if not levels:
+        return parse(texts)
+    bounds = np.zeros(len(texts) + 1, np.int32)
+    np.cumsum(np.asarray(texts.value_lengths()), out=bounds[1:])
+    values = _lists(texts.flatten(), levels[1:], parse)
+    if values.null_count and not levels[0].value_field.nullable:
+        raise UnfitError("NULL", "an element of the array is null", remedy="allow nulls in the array")
+    return pa.ListArray.from_arrays(pa.array(bounds), values, type=levels[0])
+
+
+_BINARY = {"bytea": parse_hex, **dict.fromkeys(_TEXTS, lambda texts: texts.view(pa.binary()))}
+
+
+def _possible(type: PgType, target: pa.DataType) -> str:
+    if types.is_struct(target) or types.is_map(target):
+        return f"{_AS_STRING}; from_json or from_csv can make a struct or map of its text"
+    choices = _CHOICES.get(type.name, "string")
+    if type.is_array:
+        return f"give the column the type string, or an array of {choices}, in the schema"
+    return f"give the column the type {choices} in the schema"
+
+
+def _shown_type(kind: pa.DataType) -> str:
+    try:
+        return type_name(kind)
+    except ValueError:
+        return str(kind)
+
+
+def _shown(text: str) -> str:
+    return repr(text[:_SHOWN_CHARS]) + ("..." if len(text) > _SHOWN_CHARS else "")
