@@ -1,0 +1,175 @@
+"""Blocks of messages of the log: their bytes in one buffer, and numbers gathered from many places of it.
+
+What must not live here: the meaning of a message, beyond its kind and its shortest form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from flip27_source.errors import SplitReadError
+
+Int64s: TypeAlias = "NDArray[np.int64]"
+Bytes: TypeAlias = "NDArray[np.uint8]"
+Bools: TypeAlias = "NDArray[np.bool_]"
+
+MOST_BYTES = 1 << 30
+"""Maximum size of a block of several messages; a block must stay below 2 GB, and a message has up to 1 GB."""
+
+REPORT = "read the log again; if the error stays, report it with the version of the server"
+
+_PADDING = bytes(8)  # lets numbers be gathered at any position of any message
+_SHORTEST = {"B": 21, "C": 26, "O": 10, "R": 10, "Y": 7, "I": 8, "U": 8, "D": 8, "T": 6, "M": 15}
+_LEAST_BYTES = np.full(256, -1, np.int64)
+_MOST_BYTES = np.full(256, np.iinfo(np.int64).max)
+for _kind, _least in _SHORTEST.items():
+    _LEAST_BYTES[ord(_kind)] = _least
+for _kind in "BC":
+    _MOST_BYTES[ord(_kind)] = _SHORTEST[_kind]
+
+
+class MessageBlock:
+    """Messages of known kinds, none of them shorter than its kind allows.
+
+    Attributes:
+        data: the bytes of all messages, and some padding.
+        starts: the position of each message in the data.
+        ends: the position behind each message.
+        kinds: the first byte of each message.
+    """
+
+    __slots__ = (
+        "_first_number",
+        "_int64s",
+        "_uint16s",
+        "_uint32s",
+        "data",
+        "ends",
+        "kinds",
+        "octets",
+        "starts",
+        "words",
+    )
+
+    def __init__(self, joined: Any, *, first_number: int, skip: int) -> None:
+        offsets = np.frombuffer(joined.buffers()[1], np.int64)[joined.offset :][: len(joined)]
+        self._first_number = first_number
+        self.data: pa.Buffer = joined.buffers()[2]
+        self.starts: Int64s = offsets[:-1] + skip
+        self.ends: Int64s = offsets[1:]
+        self.octets: Bytes = np.frombuffer(self.data, np.uint8)
+        self.words = self._everywhere("<u8")
+        self._int64s = self._everywhere(">i8")
+        self._uint32s = self._everywhere(">u4")
+        self._uint16s = self._everywhere(">u2")
+        # An empty message has no kind; its place holds another message, or padding.
+        self.kinds: Bytes = self.octets[np.minimum(self.starts, self.ends)]
+        self._check_lengths()
+        self._check_texts()
+
+    def int64_at(self, positions: Int64s) -> Int64s:
+        """The 8-byte integers at these positions."""
+        return self._int64s[positions].astype(np.int64)
+
+    def uint32_at(self, positions: Int64s) -> Int64s:
+        """The 4-byte integers at these positions."""
+        return self._uint32s[positions].astype(np.int64)
+
+    def uint16_at(self, positions: Int64s) -> Int64s:
+        """The 2-byte integers at these positions."""
+        return self._uint16s[positions].astype(np.int64)
+
+    def message(self, index: int) -> bytes:
+        """The bytes of one message."""
+        return self.octets[self.starts[index] : self.ends[index]].tobytes()
+
+    def error(self, index: int, what: str, *, at: int | None = None, remedy: str = REPORT) -> SplitReadError:
+        """The error for one message.
+
+        Args:
+            at: a position in the block, which the error names relative to the message.
+        """
+        kind = chr(self.kinds[index]) if self.starts[index] < self.ends[index] else ""
+        named = f" ({kind})" if kind in _SHORTEST and kind else ""
+        byte = "" if at is None else f", byte {at - int(self.starts[index])}"
+        return SplitReadError(
+            f"message {self._first_number + index}{named} of this read of the log{byte}: {what}",
+            remedy=remedy,
+        )
+
+    def _everywhere(self, dtype: str) -> NDArray[Any]:
+        """The data as numbers that start at every byte."""
+        size = np.dtype(dtype).itemsize
+        return np.ndarray((self.data.size - size + 1,), dtype, self.data, 0, (1,))
+
+    def _check_lengths(self) -> None:
+        lengths = self.ends - self.starts
+        least = _LEAST_BYTES[self.kinds]
+        wrong = (lengths < least) | (lengths > _MOST_BYTES[self.kinds]) | (least < 0) | (lengths <= 0)
+        if not wrong.any():
+            return
+        index = int(wrong.argmax())
+        length, kind = int(lengths[index]), int(self.kinds[index])
+        if length <= 0:
+            raise self.error(index, "the message is empty")
+        if least[index] < 0:
+            raise self.error(
+                index,
+                f"the kind of the message, {_shown(kind)}, is unknown",
+                remedy="only pgoutput with proto_version 1 can be read; if the server is newer than this "
+                "library, update the library",
+            )
+        expected = f"{least[index]} bytes" if chr(kind) in "BC" else f"at least {least[index]} bytes"
+        what = "truncated" if length < least[index] else "too long"
+        raise self.error(index, f"the message is {what}: it has {length} bytes, not {expected}")
+
+    def _check_texts(self) -> None:
+        """Messages that are not used (Origin, Type, Message) have to be complete too."""
+        origins = np.flatnonzero(self.kinds == ord("O"))
+        cut = origins[self.octets[self.ends[origins] - 1] != 0].tolist()
+        for index in np.flatnonzero((self.kinds == ord("Y")) | (self.kinds == ord("M"))).tolist():
+            if not _is_complete(self.message(index)):
+                cut.append(index)
+        if cut:
+            raise self.error(min(cut), "the message is truncated or too long")
+
+
+def blocks_of(
+    messages: Sequence[bytes], *, first_number: int, skip: int, most_bytes: int = MOST_BYTES
+) -> Iterator[MessageBlock]:
+    """The messages in blocks of at most ``most_bytes``, or of one message.
+
+    Args:
+        first_number: the number of the first message, for errors.
+        skip: the number of bytes to ignore at the start of each message.
+    """
+    if not messages:
+        return
+    # One pass that copies the bytes and finds the lengths.
+    joined = pa.array([*messages, _PADDING], pa.large_binary())
+    if len(messages) > 1 and joined.buffers()[2].size > most_bytes:
+        del joined
+        half = len(messages) // 2
+        yield from blocks_of(messages[:half], first_number=first_number, skip=skip, most_bytes=most_bytes)
+        yield from blocks_of(
+            messages[half:], first_number=first_number + half, skip=skip, most_bytes=most_bytes
+        )
+        return
+    yield MessageBlock(joined, first_number=first_number, skip=skip)
+
+
+def _is_complete(message: bytes) -> bool:
+    """Whether a Type or Message message ends where it has to."""
+    if message[:1] == b"Y":
+        return message.count(b"\0", 5) == 2 and message.endswith(b"\0")
+    content = message.find(b"\0", 10) + 5
+    return content > 5 and content + int.from_bytes(message[content - 4 : content], "big") == len(message)
+
+
+def _shown(kind: int) -> str:
+    return repr(chr(kind)) if chr(kind).isascii() and chr(kind).isprintable() else f"0x{kind:02x}"

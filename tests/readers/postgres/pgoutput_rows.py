@@ -1,0 +1,190 @@
+"""Decoded changes as rows, and the same rows found message by message, byte by byte."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from flip27_source.readers.postgres.pgoutput import Changes, PgOutputDecoder
+from flip27_source.readers.postgres.relations import Relation, RelationColumn
+from flip27_source.readers.postgres.tuples import Tuples
+from tests.readers.postgres.pgoutput_messages import UNCHANGED, YEAR_2000_US, Value
+
+EVERYTHING = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One change; ``new`` and ``old`` are None where there is no tuple."""
+
+    relation: Relation
+    op: str
+    lsn: int
+    seq: int
+    new: tuple[Value, ...] | None = None
+    old: tuple[Value, ...] | None = None
+    old_kind: str = ""
+    xid: int = 700
+    committed_at: int = YEAR_2000_US
+
+
+def decoded(
+    *blocks: Sequence[bytes], first: int = 0, end: int = EVERYTHING, skip: int = 0, most_bytes: int = 1 << 30
+) -> list[Row]:
+    """The rows of the blocks in the order of the log."""
+    decoder = PgOutputDecoder(first=first, end=end, most_bytes=most_bytes)
+    rows: list[Row] = []
+    for block in blocks:
+        rows += sorted(rows_of(decoder.decode(block, skip=skip)), key=lambda row: (row.lsn, row.seq))
+    return rows
+
+
+def rows_of(found: Iterable[Changes]) -> list[Row]:
+    """The rows of each element, one after the other."""
+    rows = []
+    for changes in found:
+        rows += _rows(changes)
+    return rows
+
+
+def _rows(changes: Changes) -> list[Row]:
+    total = len(changes)
+    new, old = (_values(tuples, total) for tuples in (changes.new, changes.old))
+    rows = []
+    for row in range(total):
+        op, kind = chr(changes.op[row]), int(changes.old_kind[row])
+        if op in "DT":
+            assert set(new[row]) <= {None}
+        if not kind:
+            assert set(old[row]) <= {None}
+        rows.append(
+            Row(
+                relation=changes.relation,
+                op=op,
+                lsn=int(changes.lsn[row]),
+                seq=int(changes.seq[row]),
+                new=new[row] if op in "IU" else None,
+                old=old[row] if kind else None,
+                old_kind=chr(kind) if kind else "",
+                xid=int(changes.xid[row]),
+                committed_at=int(changes.committed_at[row]),
+            )
+        )
+    return rows
+
+
+def _values(tuples: Tuples, total: int) -> list[tuple[Value, ...]]:
+    columns: list[list[Value]] = []
+    for texts, unchanged in zip(tuples.texts, tuples.unchanged, strict=True):
+        texts.validate(full=True)
+        values = texts.to_pylist()
+        assert len(values) == total
+        for row, is_unchanged in enumerate([] if unchanged is None else unchanged):
+            if is_unchanged:
+                assert values[row] is None
+                values[row] = UNCHANGED
+        columns.append(values)
+    return [tuple(column[row] for column in columns) for row in range(total)]
+
+
+def read_one_by_one(messages: Iterable[bytes], first: int = 0, end: int = EVERYTHING) -> list[Row]:
+    """The rows, found without the decoder."""
+    relations: dict[int, Relation] = {}
+    rows: list[Row] = []
+    lsn = at = xid = before = 0
+    for message in messages:
+        kind, reading = chr(message[0]), _Reading(message)
+        if kind == "B":
+            lsn, at, xid, before = (
+                reading.take(">Q"),
+                reading.take(">q") + YEAR_2000_US,
+                reading.take(">I"),
+                0,
+            )
+        elif kind == "R":
+            table = reading.relation()
+            relations[table.oid] = table
+        elif kind in "IUDT":
+            changes = _changed(kind, reading, relations)
+            for seq, (oid, new, old, old_kind) in enumerate(changes, before + 1):
+                if first <= lsn < end:
+                    rows.append(
+                        Row(
+                            relation=relations[oid],
+                            op=kind,
+                            lsn=lsn,
+                            seq=seq,
+                            new=new,
+                            old=old,
+                            old_kind=old_kind,
+                            xid=xid,
+                            committed_at=at,
+                        )
+                    )
+            before += len(changes)
+    return rows
+
+
+_Change = tuple[int, tuple[Value, ...] | None, tuple[Value, ...] | None, str]
+
+
+def _changed(kind: str, reading: _Reading, relations: dict[int, Relation]) -> list[_Change]:
+    if kind == "T":
+        count, _ = reading.take(">I"), reading.take(">B")
+        return [(reading.take(">I"), None, None, "") for _ in range(count)]
+    oid, marker = reading.take(">I"), reading.character()
+    old, old_kind = None, ""
+    if marker in "KO":
+        old, old_kind = reading.tuple_of_values(), marker
+        if kind == "D":
+            return [(oid, None, old, old_kind)]
+        marker = reading.character()
+    assert marker == "N"
+    return [(oid, reading.tuple_of_values(), old, old_kind)]
+
+
+class _Reading:
+    def __init__(self, message: bytes) -> None:
+        self._message = message
+        self._at = 1
+
+    def take(self, form: str) -> int:
+        (value,) = struct.unpack_from(form, self._message, self._at)
+        self._at += struct.calcsize(form)
+        return int(value)
+
+    def character(self) -> str:
+        return chr(self.take(">B"))
+
+    def text(self) -> str:
+        end = self._message.index(b"\0", self._at)
+        text = self._message[self._at : end].decode()
+        self._at = end + 1
+        return text
+
+    def relation(self) -> Relation:
+        oid, schema, name = self.take(">I"), self.text(), self.text()
+        identity, count = self.character(), self.take(">H")
+        columns = tuple(self._column() for _ in range(count))
+        return Relation(oid=oid, schema=schema, name=name, replica_identity=identity, columns=columns)
+
+    def _column(self) -> RelationColumn:
+        flags, name = self.take(">B"), self.text()
+        return RelationColumn(
+            name=name, type_oid=self.take(">I"), type_modifier=self.take(">i"), is_key=bool(flags & 1)
+        )
+
+    def tuple_of_values(self) -> tuple[Value, ...]:
+        return tuple(self._value() for _ in range(self.take(">H")))
+
+    def _value(self) -> Value:
+        kind = self.character()
+        if kind == "n":
+            return None
+        if kind == "u":
+            return UNCHANGED
+        assert kind == "t"
+        length = self.take(">I")
+        self._at += length
+        return self._message[self._at - length : self._at]
