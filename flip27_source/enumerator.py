@@ -166,6 +166,11 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Whether this run ends when the data that exists now has been read."""
 
     @property
+    def reads_once(self) -> bool:
+        """Whether this is a batch read (``spark.read``): one checkpoint, whose state is discarded."""
+        return False
+
+    @property
     @abstractmethod
     def current_parallelism(self) -> int:
         """Number of subtasks to which splits can be assigned, numbered from 0."""

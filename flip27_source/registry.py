@@ -21,7 +21,9 @@ _BUILT_IN = {
     ENUMERATOR_GROUP: {
         "files": "flip27_source.enumerators.files.enumerator:FilesEnumerator",
         "http": "flip27_source.enumerators.http_api.enumerator:HttpEnumerator",
+        "postgres": "flip27_source.enumerators.postgres.enumerator:PostgresEnumerator",
         "sequence": "flip27_source.enumerators.sequence:SequenceEnumerator",
+        "sql": "flip27_source.enumerators.sql.enumerator:SqlEnumerator",
     },
     READER_GROUP: {
         "arrow": "flip27_source.readers.columnar.arrow_files:ArrowReader",
@@ -33,7 +35,9 @@ _BUILT_IN = {
         "json": "flip27_source.readers.json_lines.reader:JsonLinesReader",
         "orc": "flip27_source.readers.columnar.orc:OrcReader",
         "parquet": "flip27_source.readers.columnar.parquet:ParquetReader",
+        "postgres": "flip27_source.readers.postgres.reader:PostgresReader",
         "sequence": "flip27_source.readers.sequence:SequenceReader",
+        "sql": "flip27_source.readers.sql.reader:SqlReader",
         "text": "flip27_source.readers.text:TextReader",
     },
 }

@@ -105,6 +105,10 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
         return self._coordinator.settings.boundedness
 
     @property
+    def reads_once(self) -> bool:
+        return self._coordinator.settings.one_batch
+
+    @property
     def current_parallelism(self) -> int:
         return self._coordinator.settings.parallelism
 

@@ -1,0 +1,348 @@
+"""What the postgres source reads when: chunks of tables first, the log beside them, then the log alone.
+
+Pure: facts in, decisions out; no I/O, no clock. Three rules make it exact:
+
+1. A chunk is assigned with a *settled horizon*: a position in the log and a transaction id that was given out
+   after the position was read, and below which every transaction has ended. So the snapshot of the chunk sees
+   every transaction that commits before the position.
+2. While a chunk is not read, no window of the log goes beyond the horizon of that chunk, nor beyond the newest
+   settled horizon. So an event of a chunk that is not read is visible to its snapshot, and is dropped.
+3. An event of a chunk that is read is delivered exactly if the snapshot of the chunk does not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from flip27_source.enumerators.postgres.split import (
+    ChunkRead,
+    KeyColumn,
+    LogWindow,
+    PostgresSplit,
+    TableChunk,
+    TableName,
+    TableRules,
+)
+from flip27_source.enumerators.postgres.visibility import RowRule, ended_below
+from flip27_source.errors import ProtocolError
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """A position in the log, and an id above those of all transactions that commit before the position."""
+
+    lsn: int
+    xid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """The server at one moment.
+
+    Attributes:
+        end: position up to which the log is durable.
+        xmin: every transaction below this id has ended.
+        lsn_after: position of the log, read after ``xmin``: these transactions commit before it.
+        horizon: a horizon that was made for :meth:`Assigner.wants_horizon`.
+    """
+
+    end: int
+    xmin: int
+    lsn_after: int
+    horizon: Horizon | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableProgress:
+    """A table whose snapshot is not past.
+
+    Attributes:
+        generation: how often the snapshot of the table was begun anew.
+        bounds: the keys where a chunk ends and the next begins; one chunk more than there are bounds.
+        rows: the number of rows of each chunk when it was cut.
+        snapshots: for each chunk the snapshot in which it was read; None if it is not read yet.
+        assigned: the position of each chunk's horizon, for chunks that are assigned and not read.
+        is_cut: whether all bounds are known; if not, the last chunk cannot be read yet.
+    """
+
+    table: TableName
+    key: tuple[KeyColumn, ...]
+    generation: int = 0
+    bounds: tuple[Key, ...] = ()
+    rows: tuple[int | None, ...] = (None,)
+    snapshots: tuple[str | None, ...] = (None,)
+    assigned: dict[str, int] = field(default_factory=dict)
+    is_cut: bool = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all chunks are read."""
+        return self.is_cut and all(snapshot is not None for snapshot in self.snapshots)
+
+    def split_id(self, number: int) -> str:
+        """The id of a chunk: unlike those of other tables, and of the same table begun anew."""
+        anew = f".{self.generation}" if self.generation else ""
+        return f"{self.table}/{self.table.oid}{anew}/{number}"
+
+    def rules(self) -> TableRules:
+        """The rules of the table; neighbours with equal rules are one range."""
+        rules = [RowRule(snapshot=self.snapshots[0])]
+        bounds = []
+        for bound, snapshot in zip(self.bounds, self.snapshots[1:], strict=True):
+            rule = RowRule(snapshot=snapshot)
+            if rule != rules[-1]:
+                bounds.append(bound)
+                rules.append(rule)
+        return TableRules(table=self.table, key=self.key, bounds=tuple(bounds), rules=tuple(rules))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignerState:
+    """Everything that is needed to continue.
+
+    Attributes:
+        known: the tables whose events are delivered without a rule: their snapshot is past.
+        tables: the tables whose snapshot is not past.
+        settled, pending: the newest settled horizon, and the one that is to settle next.
+    """
+
+    known: tuple[TableName, ...] = ()
+    tables: tuple[TableProgress, ...] = ()
+    settled: Horizon | None = None
+    pending: Horizon | None = None
+
+
+class Assigner:
+    """Chooses the chunks and the windows to be read.
+
+    Args:
+        start: position at which the log begins.
+        most_chunks: the number of chunks that may be assigned and not read.
+        most_lag_bytes: how far the log may be behind before it is read beside the chunks.
+        reads_tables: whether new tables are read before their changes are.
+    """
+
+    def __init__(
+        self,
+        state: AssignerState,
+        *,
+        start: int,
+        most_chunks: int,
+        most_lag_bytes: int,
+        reads_tables: bool = True,
+    ) -> None:
+        self._known = dict.fromkeys(state.known)
+        self._tables = {progress.table.oid: progress for progress in state.tables}
+        self._settled, self._pending = state.settled, state.pending
+        self._most_chunks = most_chunks
+        self._most_lag_bytes = most_lag_bytes
+        self._reads_tables = reads_tables
+        self._end = start
+        self._most_end: int | None = None
+        self._position = start
+        self._past_at: dict[int, int] = {}
+
+    # Facts.
+
+    def observe(self, seen: Observation) -> None:
+        """Take in what the server said."""
+        end = seen.end if self._most_end is None else min(seen.end, self._most_end)
+        self._end = max(self._end, end)
+        if seen.horizon is not None and self._pending is None:
+            self._pending = seen.horizon
+        if self._pending is not None and seen.xmin > self._pending.xid:
+            self._settled, self._pending = self._pending, None
+        for oid, progress in self._tables.items():
+            rules = [RowRule(snapshot=snapshot) for snapshot in progress.snapshots]
+            if progress.is_read and oid not in self._past_at and ended_below(rules, seen.xmin):
+                self._past_at[oid] = seen.lsn_after
+
+    def end_at(self, lsn: int) -> None:
+        """The log is read up to this position and no further."""
+        self._most_end = lsn
+
+    def reads_up_to(self, position: int) -> None:
+        """The log is planned up to here; rules that are past are dropped."""
+        self._position = max(self._position, position)
+        for oid, past_at in list(self._past_at.items()):
+            if self._position >= past_at:
+                del self._past_at[oid]
+                self._known[self._tables.pop(oid).table] = None
+
+    def add_table(self, table: TableName, key: Sequence[KeyColumn]) -> None:
+        """A table whose rows are to be read; without a key it is one chunk."""
+        if table.oid not in self._tables and table not in self._known:
+            self._tables[table.oid] = TableProgress(table=table, key=tuple(key), is_cut=not key)
+
+    def add_known(self, table: TableName) -> None:
+        """A table of which only the changes are read."""
+        self._known[table] = None
+
+    def begin_anew(self, oid: int) -> None:
+        """Read a table again from its start: a TRUNCATE fell between the snapshots of its chunks."""
+        found = self._tables.get(oid)
+        if found is not None:
+            self._past_at.pop(oid, None)
+            self._tables[oid] = TableProgress(
+                table=found.table, key=found.key, generation=found.generation + 1, is_cut=not found.key
+            )
+
+    def cut(
+        self, oid: int, bounds: Iterable[tuple[Key, int]], *, is_end: bool, rows_at_end: int | None
+    ) -> None:
+        """The next bounds of a table, each with the rows of the chunk that it ends.
+
+        Args:
+            is_end: no bound follows.
+            rows_at_end: the number of rows of the last chunk, if it is known.
+        """
+        found = self._tables[oid]
+        new = list(bounds)
+        rows = [*found.rows[:-1], *(count for _, count in new), rows_at_end]
+        self._tables[oid] = replace(
+            found,
+            bounds=(*found.bounds, *(bound for bound, _ in new)),
+            rows=tuple(rows),
+            snapshots=(*found.snapshots, *([None] * len(new))),
+            is_cut=is_end,
+        )
+
+    def chunk_read(self, event: ChunkRead) -> None:
+        """A chunk was read; what an earlier generation of its table read no longer counts."""
+        for oid, progress in self._tables.items():
+            if event.split_id in progress.assigned:
+                number = _number(event.split_id)
+                snapshots = list(progress.snapshots)
+                snapshots[number] = event.snapshot
+                left = {
+                    split_id: lsn for split_id, lsn in progress.assigned.items() if split_id != event.split_id
+                }
+                self._tables[oid] = replace(progress, snapshots=tuple(snapshots), assigned=left)
+                return
+
+    def returned(self, split: PostgresSplit) -> None:
+        """A chunk that was assigned was not read."""
+        for oid, progress in self._tables.items():
+            if split.split_id in progress.assigned:
+                left = {
+                    split_id: lsn for split_id, lsn in progress.assigned.items() if split_id != split.split_id
+                }
+                self._tables[oid] = replace(progress, assigned=left)
+
+    # Decisions.
+
+    @property
+    def position(self) -> int:
+        """The log is planned up to here."""
+        return self._position
+
+    @property
+    def reads_chunks(self) -> bool:
+        """Whether there is a chunk that is not read."""
+        return any(not progress.is_read for progress in self._tables.values())
+
+    @property
+    def wants_horizon(self) -> bool:
+        """Whether the next observation is to make a horizon."""
+        if not self.reads_chunks or self._pending is not None:
+            return False
+        return not self._has_settled or self._is_behind
+
+    @property
+    def uncut(self) -> tuple[TableProgress, ...]:
+        """The tables of which bounds are missing."""
+        return tuple(progress for progress in self._tables.values() if not progress.is_cut)
+
+    @property
+    def tables(self) -> tuple[TableProgress, ...]:
+        """The tables whose snapshot is not past."""
+        return tuple(self._tables.values())
+
+    def next_chunk(self) -> PostgresSplit | None:
+        """The next chunk, which counts as assigned from now on; None if there is none now."""
+        settled = self._settled
+        in_flight = sum(len(progress.assigned) for progress in self._tables.values())
+        if settled is None or not self._has_settled or in_flight >= self._most_chunks:
+            return None
+        # Chunks hold the log back: where it is far behind, it is read up to the horizon before more chunks.
+        if self._is_behind and self._position < settled.lsn:
+            return None
+        for oid, progress in self._tables.items():
+            number = _next_number(progress)
+            if number is not None:
+                split_id = progress.split_id(number)
+                self._tables[oid] = replace(progress, assigned={**progress.assigned, split_id: settled.lsn})
+                return _chunk(progress, number, settled)
+        return None
+
+    def window(self, first: int, most_bytes: int | None) -> LogWindow | None:
+        """The next window of the log from ``first`` on; None if there is none now. Changes nothing."""
+        end = self._end
+        if self.reads_chunks:
+            if self._settled is None or not self._end - first > self._most_lag_bytes:
+                return None
+            held = [lsn for progress in self._tables.values() for lsn in progress.assigned.values()]
+            end = min([end, self._settled.lsn, *held])
+        if most_bytes is not None:
+            end = min(end, first + max(1, most_bytes))
+        if end <= first:
+            return None
+        return LogWindow(
+            first=first,
+            end=end,
+            rules=tuple(table.rules() for table in self._tables.values()),
+            known=tuple(table.oid for table in self._known) if self._reads_tables else None,
+        )
+
+    def state(self) -> AssignerState:
+        """The state as a value."""
+        return AssignerState(
+            known=tuple(self._known),
+            tables=tuple(self._tables.values()),
+            settled=self._settled,
+            pending=self._pending,
+        )
+
+    @property
+    def _has_settled(self) -> bool:
+        """Whether the settled horizon lies at the planned position of the log or behind it."""
+        return self._settled is not None and self._settled.lsn >= self._position
+
+    @property
+    def _is_behind(self) -> bool:
+        return self._end - self._position > self._most_lag_bytes
+
+
+def _chunk(progress: TableProgress, number: int, settled: Horizon) -> PostgresSplit:
+    bounds = (None, *progress.bounds, None)
+    return PostgresSplit(
+        split_id=progress.split_id(number),
+        chunk=TableChunk(
+            table=progress.table,
+            key=progress.key,
+            lower=bounds[number],
+            upper=bounds[number + 1],
+            lsn=settled.lsn,
+            horizon=settled.xid,
+        ),
+        rows=progress.rows[number],
+    )
+
+
+def _next_number(progress: TableProgress) -> int | None:
+    """The first chunk that is neither read nor assigned, and whose upper bound is known."""
+    for number, snapshot in enumerate(progress.snapshots):
+        is_last = number == len(progress.bounds)
+        if snapshot is None and progress.split_id(number) not in progress.assigned:
+            return None if is_last and not progress.is_cut else number
+    return None
+
+
+def _number(split_id: str) -> int:
+    number = split_id.rpartition("/")[2]
+    if not number.isdecimal():
+        raise ProtocolError(f"{split_id!r} is not the id of a chunk")
+    return int(number)

@@ -1,0 +1,121 @@
+"""What PostgreSQL's catalog says about tables: names, keys, columns, replica identity. One query each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flip27_source.enumerators.postgres.split import KeyColumn, TableName
+from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched
+from flip27_source.enumerators.postgres.types import COLUMN_TYPE_FIELDS, COLUMN_TYPE_JOIN, PgType, pg_type_of
+from flip27_source.errors import DiscoveryError
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+# Partitions belong to their partitioned table: the publication has publish_via_partition_root.
+_TABLES = """
+SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident,
+       coalesce(p.indkey::int2[], '{}'), coalesce(r.indkey::int2[], '{}')
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_index p ON p.indrelid = c.oid AND p.indisprimary
+LEFT JOIN pg_index r ON r.indrelid = c.oid AND r.indisreplident
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p'
+  AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_toast%'
+ORDER BY n.nspname, c.relname
+"""
+_KEY_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, NULL), CASE WHEN a.attcollation = 0 THEN NULL
+       ELSE (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname)
+             FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = a.attcollation) END
+FROM unnest(%s::int2[]) WITH ORDINALITY k(number, place)
+JOIN pg_attribute a ON a.attrelid = %s::bigint::oid AND a.attnum = k.number
+ORDER BY k.place
+"""
+# The log does not have generated columns, so the snapshot leaves them out too.
+_COLUMNS = f"""
+SELECT a.attname, {COLUMN_TYPE_FIELDS}
+FROM pg_catalog.pg_attribute a {COLUMN_TYPE_JOIN}
+WHERE a.attrelid = %s::bigint::oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+ORDER BY a.attnum
+"""
+_TYPES = f"""
+SELECT a.atttypid::bigint, a.atttypmod, {COLUMN_TYPE_FIELDS}
+FROM unnest(%s::bigint[]::oid[], %s::int4[]) AS a (atttypid, atttypmod) {COLUMN_TYPE_JOIN}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogColumn:
+    """A column that the log has."""
+
+    name: str
+    type: PgType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogTable:
+    """A table as the catalog has it.
+
+    Attributes:
+        key: the columns that identify a row in the log and in the table: those of the replica identity's index,
+            else of the primary key. Without them the table is read as one chunk.
+        replica_identity: d (default), n (nothing), f (full) or i (index).
+        identity: the names of the columns that an old row has in the log; empty with ``n``, and with ``d`` if
+            there is no primary key. With ``f`` an old row has all columns.
+    """
+
+    table: TableName
+    key: tuple[KeyColumn, ...]
+    replica_identity: str
+    identity: tuple[str, ...]
+
+
+def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> list[CatalogTable]:
+    """The tables that the patterns name, by schema and name.
+
+    Raises:
+        DiscoveryError: a pattern names one table, and there is none of this name.
+    """
+    rows = [row for row in connection.execute(_TABLES) if matched(patterns, row[1], row[2])]
+    for pattern in patterns:
+        if pattern.is_name and not any(pattern.matches(row[1], row[2]) for row in rows):
+            raise DiscoveryError(
+                f"option tables has {pattern.text}, and the database has no such table",
+                remedy="correct the name (names with capitals are quoted), or grant the role USAGE on the schema",
+            )
+    found = []
+    for oid, schema, name, identity, primary, replica in rows:
+        key = _columns(connection, oid, replica if identity == "i" else primary)
+        listed = {"d": primary, "i": replica}.get(identity, [])
+        found.append(
+            CatalogTable(
+                table=TableName(oid=oid, schema=schema, name=name),
+                key=key,
+                replica_identity=identity,
+                identity=tuple(column.name for column in _columns(connection, oid, listed)),
+            )
+        )
+    return found
+
+
+def columns_of(connection: Connection, oid: int) -> list[CatalogColumn]:
+    """The columns of a table that the log has, in their order."""
+    rows = connection.execute(_COLUMNS, [oid])
+    return [CatalogColumn(name=row[0], type=pg_type_of(*row[1:])) for row in rows]
+
+
+def types_of(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], PgType]:
+    """The types with these numbers and modifiers, which the log's relation messages have."""
+    oids, modifiers = [oid for oid, _ in wanted], [modifier for _, modifier in wanted]
+    rows = connection.execute(_TYPES, [oids, modifiers])
+    return {(row[0], row[1]): pg_type_of(*row[2:]) for row in rows}
+
+
+def _columns(connection: Connection, oid: int, numbers: Sequence[int]) -> tuple[KeyColumn, ...]:
+    if not numbers:
+        return ()
+    rows = connection.execute(_KEY_COLUMNS, [list(numbers), oid])
+    return tuple(KeyColumn(name=name, type=kind, collation=collation) for name, kind, collation in rows)

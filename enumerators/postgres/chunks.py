@@ -1,0 +1,59 @@
+"""Cutting a table into chunks along its key: the SQL of a range of keys, and the walk that finds the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from flip27_source.enumerators.postgres.split import KeyColumn, TableName
+from flip27_source.enumerators.postgres.table_patterns import quoted
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+
+def key_range(
+    key: Sequence[KeyColumn], lower: Sequence[str] | None, upper: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Conditions for keys of ``[lower, upper)``, and their parameters.
+
+    The comparison is that of the key's index, whatever its types and collations are.
+    """
+    names = f"({', '.join(quoted(column.name) for column in key)})"
+    values = f"({', '.join(f'%s::text::{column.type}' for column in key)})"
+    conditions, parameters = [], []
+    for sign, bound in ((">=", lower), ("<", upper)):
+        if bound is not None:
+            conditions.append(f"{names} {sign} {values}".replace("%s::text", "CAST(%s AS text)"))
+            parameters += bound
+    return conditions, parameters
+
+
+def where(conditions: Sequence[str], filter_sql: str | None) -> str:
+    """The WHERE clause of these conditions and of the user's own; empty if there are none."""
+    every = [*conditions, *([] if filter_sql is None else [f"({filter_sql.replace('%', '%%')}\n)"])]
+    return f" WHERE {' AND '.join(every)}" if every else ""
+
+
+def next_bound(
+    connection: Connection,
+    table: TableName,
+    key: Sequence[KeyColumn],
+    lower: Sequence[str] | None,
+    *,
+    rows: int,
+    filter_sql: str | None,
+) -> tuple[str, ...] | None:
+    """The key that comes ``rows`` rows after ``lower`` (None: the first); None if there are not as many rows.
+
+    It walks the index of the key, so all chunks together cost one pass over the index.
+    """
+    conditions, parameters = key_range(key, lower, None)
+    columns = ", ".join(f"{quoted(column.name)}::text" for column in key)
+    order = ", ".join(quoted(column.name) for column in key)
+    sql = (
+        f"SELECT {columns} FROM {quoted(table.schema, table.name)}{where(conditions, filter_sql)} "
+        f"ORDER BY {order} OFFSET {rows} LIMIT 1"
+    )
+    found = connection.execute(sql, parameters).fetchone()
+    return None if found is None else tuple(found)

@@ -1,0 +1,160 @@
+"""Connections to PostgreSQL: made from the options, with the settings on which the texts of values depend.
+
+psycopg is imported here, when a connection is made; what else needs it imports this module first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.enumerators.postgres import options as opts
+from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.options import Options
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+# The log and COPY give values as the output functions of their types write them in this session.
+_SESSION = {
+    "DateStyle": "ISO, MDY",
+    "TimeZone": "UTC",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    # A server that writes to a client that is gone would hold the slot until the window is decoded.
+    "client_connection_check_interval": "5s",
+}
+
+
+class ServerError(Flip27Error):
+    """The server cannot be reached, or refused a statement.
+
+    Attributes:
+        sqlstate: PostgreSQL's code of the error; None if the connection failed.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None, sqlstate: str | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+        self.sqlstate = sqlstate
+
+
+def connect(options: Options, *, purpose: str) -> Connection:
+    """A connection in autocommit mode.
+
+    Args:
+        purpose: what it is for; PostgreSQL shows it as ``application_name``.
+
+    Raises:
+        OptionError: an option is missing, or psycopg is not installed.
+        ServerError: the server cannot be reached or refuses the role.
+    """
+    psycopg = imported()
+    parameters = connection_parameters(options)
+    settings = " ".join(
+        f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _settings(options)
+    )
+    try:
+        return psycopg.connect(
+            **parameters,
+            application_name=f"flip27 {purpose}"[:63],
+            options=settings,
+            client_encoding="utf8",
+            autocommit=True,
+        )
+    except psycopg.Error as error:
+        raise ServerError(
+            f"{place(options)} cannot be reached: {said(error)}",
+            remedy="check host, port, database, user and passwordEnv, and that the server accepts the role from "
+            "this machine (pg_hba.conf)",
+            sqlstate=error.sqlstate,
+        ) from None
+
+
+def connection_parameters(options: Options) -> dict[str, Any]:
+    """What libpq takes; contains the password."""
+    database = options.require(opts.DATABASE, why="the postgres source reads the tables of one database")
+    found: dict[str, Any] = {
+        "host": options[opts.HOST],
+        "port": options[opts.PORT],
+        "dbname": database,
+        "user": options[opts.USER],
+        "password": _password(options),
+        "connect_timeout": max(2, round(options[opts.CONNECT_TIMEOUT])),
+    }
+    found |= {option.name: options[option] for option in opts.SSL_OPTIONS}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def imported() -> Any:
+    """The module psycopg.
+
+    Raises:
+        OptionError: it is not installed.
+    """
+    try:
+        import psycopg
+    except ImportError as error:
+        raise OptionError(
+            f"the postgres source needs psycopg, which cannot be imported: {error}",
+            remedy="pip install 'flip27-source[postgres]' on the driver and on every executor node",
+        ) from None
+    return psycopg
+
+
+def place(options: Options) -> str:
+    """The database, for messages: no user and no password."""
+    host = options[opts.HOST] or "the local server"
+    port = "" if options[opts.PORT] is None else f":{options[opts.PORT]}"
+    return f"database {options[opts.DATABASE]} at {host}{port}"
+
+
+def said(error: BaseException) -> str:
+    """What the server said, in one line, with its code."""
+    diagnosed = getattr(error, "diag", None)
+    primary = getattr(diagnosed, "message_primary", None) or str(error).strip().replace("\n", " ")
+    detail = getattr(diagnosed, "message_detail", None)
+    code = getattr(error, "sqlstate", None)
+    return primary + (f" ({detail})" if detail else "") + (f" [{code}]" if code else "")
+
+
+def failed(options: Options, doing: str, error: BaseException, *, remedy: str | None = None) -> ServerError:
+    """The error for a statement that failed while ``doing`` something."""
+    return ServerError(
+        f"{doing} failed on {place(options)}: {said(error)}",
+        remedy=remedy,
+        sqlstate=getattr(error, "sqlstate", None),
+    )
+
+
+def checked(options: Options, doing: str, work: Callable[[], Any]) -> Any:
+    """``work()``; errors of psycopg become ServerErrors that say what was done."""
+    psycopg = imported()
+    try:
+        return work()
+    except psycopg.Error as error:
+        raise failed(options, doing, error) from None
+
+
+def _settings(options: Options) -> list[tuple[str, str]]:
+    timeout_ms = round(options[opts.STATEMENT_TIMEOUT] * 1000)
+    return [*_SESSION.items(), *([("statement_timeout", str(timeout_ms))] if timeout_ms else [])]
+
+
+def _password(options: Options) -> str | None:
+    name = options[opts.PASSWORD_ENV]
+    if name is None:
+        return options[opts.PASSWORD]
+    if options[opts.PASSWORD] is not None:
+        raise OptionError("options password and passwordEnv are both set", remedy="set passwordEnv alone")
+    found = os.environ.get(name)
+    if found is None:
+        raise OptionError(
+            f"the environment variable {name}, which option passwordEnv names, is not set in this process",
+            remedy=f"set {name} on the driver and on every executor (spark.executorEnv.{name}), or use a password "
+            "file that libpq finds",
+        )
+    return found

@@ -1,0 +1,469 @@
+"""The postgres enumerator: makes slot and publication, watches the log, and hands out chunks and windows.
+
+What lives here: when the server is asked, on a thread, and what becomes of the answers. Decisions are in
+:mod:`.assigner`, statements in :mod:`.server`, :mod:`.catalog` and :mod:`.chunks`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from flip27_source.enumerator import (
+    Boundedness,
+    BoundedRange,
+    Budget,
+    PerformsActions,
+    RetryPolicy,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flip27_source.enumerators.postgres import options as opts
+from flip27_source.enumerators.postgres import server
+from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Key, Observation
+from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
+from flip27_source.enumerators.postgres.chunks import next_bound
+from flip27_source.enumerators.postgres.connection import checked, connect
+from flip27_source.enumerators.postgres.schema import change_schema
+from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.split import (
+    LOG_SPLIT_ID,
+    ChunkRead,
+    KeyColumn,
+    LogRead,
+    LogWindow,
+    PostgresSplit,
+    TableName,
+)
+from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.options import Options
+from flip27_source.schemas.inference import FindsSchema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flip27_source.enumerators.postgres.connection import Connection
+
+CHUNKS_PER_SUBTASK = 8
+"""Chunks of one batch for each subtask: a batch is what a restart repeats."""
+
+MOST_WINDOW_BYTES = 256 * 1024 * 1024
+"""Longest window of the log where no limit is set."""
+
+_CUT_S = 2.0
+_SETTLE_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresState:
+    """The state of the enumerator.
+
+    Attributes:
+        system: the system identifier of the server.
+        slot: None with ``snapshot=only``, which reads no log.
+        start: position up to which the log was read in complete batches.
+        log_assigned: whether the log was handed out: its position is in its split.
+        returned: chunks that were added back.
+    """
+
+    system: str
+    slot: str | None
+    publication: str | None
+    start: int
+    assigner: AssignerState
+    log_assigned: bool = False
+    returned: tuple[PostgresSplit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvanceSlot:
+    """The action that gives up the log that was read."""
+
+    slot: str
+    lsn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What the next look at the server is to find out; a value, because another thread reads it.
+
+    Attributes:
+        position: the log is planned up to here.
+        cut: tables of which bounds are missing, each with its last bound.
+    """
+
+    position: int | None = None
+    makes_horizon: bool = False
+    cut: tuple[tuple[TableName, tuple[KeyColumn, ...], Key | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """Bounds of a table that were found."""
+
+    oid: int
+    bounds: tuple[tuple[Key, int], ...]
+    is_end: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What a look at the server found out.
+
+    Attributes:
+        setup: at the first look of the first start, what was made.
+        tables: at the first look of a run, the tables of the option.
+        has_changes: whether the log has changes behind the wanted position; None if that is not known.
+    """
+
+    seen: tuple[Observation, ...]
+    setup: PostgresState | None = None
+    tables: tuple[CatalogTable, ...] = ()
+    cuts: tuple[_Cut, ...] = ()
+    has_changes: bool | None = None
+    position: int | None = None
+
+
+class PostgresEnumerator(PerformsActions[AdvanceSlot], FindsSchema, SplitEnumerator[PostgresSplit]):
+    """Hands out the chunks of the tables, and the log as one split without an end."""
+
+    options: ClassVar = opts.POSTGRES_OPTIONS
+    default_reader: ClassVar[str | None] = "postgres"
+    repeatable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[PostgresSplit],
+        options: Options,
+        state: PostgresState | None = None,
+    ) -> None:
+        super().__init__(context, options, state)
+        self._state = state
+        self._is_stored = state is not None
+        self._returned = [] if state is None else list(state.returned)
+        self._log_assigned = state is not None and state.log_assigned
+        self._assigner = None if state is None else self._assigner_of(state)
+        self._has_changes: tuple[int, bool] | None = None
+        self._wanted = _Wanted()
+        # Used by the thread of ``_look`` alone.
+        self._connection: Connection | None = None
+        self._first_look = True
+
+    @classmethod
+    def find_schema(cls, options: Options) -> pa.Schema:
+        """The columns of the tables, and those of the change."""
+        with connect(options, purpose="schema") as connection:
+            return checked(options, "asking for the columns", lambda: change_schema(connection, options))
+
+    def start(self) -> None:
+        """Look at the server at once, and then again and again."""
+        self._wanted = self._next_wanted()
+        self.context.call_async(
+            self._look,
+            self._looked,
+            period_s=None if self._is_bounded else self.options_given[opts.DISCOVERY_INTERVAL],
+            retry=RetryPolicy(retries=self.options_given[opts.DISCOVERY_RETRIES], longest_pause_s=15.0),
+        )
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        """Assign the log once, and chunks as long as there is room."""
+        if self._assigner is None or self._state is None:
+            return
+        if not self._log_assigned and self._state.slot is not None and not self.context.reads_once:
+            self._log_assigned = True
+            self.context.assign_split(
+                PostgresSplit(split_id=LOG_SPLIT_ID, log=LogWindow(first=self._state.start))
+            )
+            return
+        split = self._returned.pop(0) if self._returned else self._assigner.next_chunk()
+        if split is not None:
+            self.context.assign_split(split)
+
+    def add_splits_back(self, splits: Sequence[PostgresSplit], subtask_id: int) -> None:
+        """Keep the splits for the next request."""
+        for split in splits:
+            if split.log is not None and self._state is not None:
+                self._log_assigned = False
+                self._state = replace(self._state, start=split.log.first)
+            else:
+                self._returned.append(split)
+
+    def bound_split(self, split: PostgresSplit, budget: Budget) -> BoundedRange[PostgresSplit] | None:
+        """A chunk as a whole; the log up to the end of its next window."""
+        if split.log is None:
+            fits = budget.rows is None or split.rows is None or split.rows <= budget.rows
+            return BoundedRange(read=split, rest=None) if fits else None
+        first = split.log.first
+        if self._assigner is None:
+            return None
+        self._assigner.reads_up_to(first)
+        window = self._assigner.window(first, budget.bytes or MOST_WINDOW_BYTES)
+        if window is None or window.end is None or not self._is_due(window):
+            return None
+        return BoundedRange(
+            read=replace(split, log=window), rest=replace(split, log=LogWindow(first=window.end))
+        )
+
+    def handle_source_event(self, subtask_id: int, event: ChunkRead | LogRead) -> None:
+        """A chunk or a window was read, and its batch is complete."""
+        assert self._assigner is not None and self._state is not None
+        if isinstance(event, ChunkRead):
+            self._assigner.chunk_read(event)
+            return
+        for oid in event.truncated:
+            self._assigner.begin_anew(oid)
+        self._state = replace(self._state, start=event.end)
+        if self._state.slot is not None:
+            self.context.perform_after_completion(AdvanceSlot(slot=self._state.slot, lsn=event.end))
+
+    def perform(self, action: AdvanceSlot) -> None:
+        """Let the server remove the log that was read."""
+        with connect(self.options_given, purpose="advance") as connection:
+            checked(
+                self.options_given,
+                f"advancing slot {action.slot}",
+                lambda: server.advance_slot(
+                    connection, action.slot, action.lsn, timeout_s=self.options_given[opts.SLOT_TIMEOUT]
+                ),
+            )
+
+    def wants_checkpoint(self) -> bool:
+        """The slot's name and the start of the log must be stored before the log moves on."""
+        return self._state is not None and not self._is_stored
+
+    def snapshot_state(self, checkpoint_id: int) -> PostgresState | None:
+        """Slot, tables, and the chunks that are not read."""
+        if self._state is None or self._assigner is None:
+            return None
+        self._is_stored = True
+        self._wanted = self._next_wanted()
+        self._state = replace(
+            self._state,
+            assigner=self._assigner.state(),
+            log_assigned=self._log_assigned,
+            returned=tuple(self._returned),
+        )
+        return self._state
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+    # On a thread.
+
+    def _look(self) -> _Look:
+        """Ask the server; a connection that is lost is made again by the next call."""
+        try:
+            connection = self._connection
+            if connection is None or connection.closed:
+                connection = self._connection = connect(self.options_given, purpose="log")
+            return checked(self.options_given, "looking at the log", lambda: self._asked(connection))
+        except BaseException:
+            if self._connection is not None:
+                self._connection.close()
+            raise
+
+    def _asked(self, connection: Connection) -> _Look:
+        wanted, setup = self._wanted, None
+        tables: tuple[CatalogTable, ...] = ()
+        if self._first_look:
+            tables = self._tables(connection)
+            if self._state is None:
+                setup = self._set_up(connection, tables)
+            else:
+                self._check(connection, self._state, tables)
+        seen = self._observed(connection, wanted, is_first=setup is not None)
+        cuts = self._cuts(connection, wanted, setup, tables)
+        self._first_look = False
+        position, changes = wanted.position, None
+        state = self._state or setup
+        if state is not None and state.slot is not None and state.publication is not None:
+            slot = None if position is None else server.slot_of(connection, state.slot)
+            if slot is not None and position is not None:
+                changes = server.has_changes(
+                    connection, slot, state.publication, position=position, end=seen[-1].end
+                )
+        return _Look(seen=seen, setup=setup, tables=tables, cuts=cuts, has_changes=changes, position=position)
+
+    def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
+        patterns = self.options_given.require(opts.TABLES, why="the postgres source reads tables")
+        found = tuple(find_tables(connection, patterns))
+        if not found:
+            raise DiscoveryError(
+                f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has no "
+                "such table",
+                remedy="correct the pattern, or grant the role USAGE on the schema",
+            )
+        return found
+
+    def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
+        """Make what is missing on the server; repeated, it finds what it made."""
+        system = server.check_server(connection)
+        if self.options_given[opts.SNAPSHOT] == "only" or self.context.reads_once:
+            return PostgresState(
+                system=system, slot=None, publication=None, start=0, assigner=AssignerState()
+            )
+        slot = slot_name_of(self.options_given)
+        publication = self.options_given[opts.PUBLICATION] or slot
+        server.ensure_publication(connection, publication, [found.table for found in tables])
+        existing = server.slot_of(connection, slot)
+        if existing is None:
+            start = server.create_slot(connection, slot)
+        else:
+            server.check_slot(existing, database=connection.info.dbname, position=None)
+            start = existing.confirmed
+        start = self._start(connection, start)
+        return PostgresState(
+            system=system, slot=slot, publication=publication, start=start, assigner=AssignerState()
+        )
+
+    def _start(self, connection: Connection, earliest: int) -> int:
+        """Where the log begins."""
+        if self.options_given[opts.SNAPSHOT] != "never":
+            return earliest
+        wanted = self.options_given[opts.STARTING_LSN]
+        if wanted == "earliest":
+            return earliest
+        if wanted == "latest":
+            return max(earliest, server.observe(connection, makes_horizon=False).end)
+        lsn = int(wanted)
+        if lsn < earliest:
+            raise DataLossError(
+                f"option startingLsn is {server.lsn_text(lsn)}, and the slot begins at "
+                f"{server.lsn_text(earliest)}",
+                remedy="set startingLsn=earliest, or name a slot that begins earlier with slotName",
+            )
+        return lsn
+
+    def _check(self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]) -> None:
+        """Check that the server still has what the state rests on."""
+        system = server.check_server(connection)
+        if state.slot is None or state.publication is None:
+            return
+        slot = server.slot_of(connection, state.slot)
+        if slot is None:
+            raise DataLossError(
+                f"the slot {state.slot} is gone"
+                + ("" if system == state.system else ": this is another server than the one that was read")
+                + "; changes since its last position cannot be read",
+                remedy="after a failover, make the slot on the new server from a copy of the old one if there is "
+                "one (failover slots of PostgreSQL 17); else start with a new stateLocation, whose snapshot has "
+                "all rows",
+            )
+        # Whether it has moved too far is asked where a window is read: its batch may be complete already.
+        server.check_slot(slot, database=connection.info.dbname, position=None)
+        server.ensure_publication(connection, state.publication, [found.table for found in tables])
+
+    def _observed(
+        self, connection: Connection, wanted: _Wanted, *, is_first: bool
+    ) -> tuple[Observation, ...]:
+        """One observation; in a bounded run that reads chunks, more until their horizon has settled."""
+        makes_horizon = wanted.makes_horizon or (is_first and self.options_given[opts.SNAPSHOT] != "never")
+        seen = [server.observe(connection, makes_horizon=makes_horizon)]
+        horizon = seen[0].horizon
+        while self._is_bounded and horizon is not None and seen[-1].xmin <= horizon.xid:
+            time.sleep(_SETTLE_POLL_S)
+            seen[1:] = [server.observe(connection, makes_horizon=False)]
+        return tuple(seen)
+
+    def _cuts(
+        self,
+        connection: Connection,
+        wanted: _Wanted,
+        setup: PostgresState | None,
+        tables: Sequence[CatalogTable],
+    ) -> tuple[_Cut, ...]:
+        """The next bounds of the tables: all of them in a bounded run, else for a moment."""
+        uncut = wanted.cut
+        if setup is not None and self.options_given[opts.SNAPSHOT] != "never":
+            uncut = tuple((found.table, found.key, None) for found in tables if found.key)
+        deadline = time.monotonic() + _CUT_S
+        found = []
+        for table, key, lower in uncut:
+            bounds: list[tuple[Key, int]] = []
+            bound = lower
+            while self._is_bounded or time.monotonic() < deadline:
+                bound = next_bound(
+                    connection,
+                    table,
+                    key,
+                    bound,
+                    rows=self._chunk_rows,
+                    filter_sql=self.options_given[opts.SNAPSHOT_WHERE],
+                )
+                if bound is None:
+                    break
+                bounds.append((bound, self._chunk_rows))
+            found.append(_Cut(oid=table.oid, bounds=tuple(bounds), is_end=bound is None))
+        return tuple(found)
+
+    # On the coordinator.
+
+    def _looked(self, look: _Look | None, error: BaseException | None) -> None:
+        if error is not None or look is None:
+            assert error is not None
+            raise error
+        if look.setup is not None:
+            self._state = look.setup
+            self._assigner = self._assigner_of(look.setup)
+        assert self._assigner is not None
+        for found in look.tables:
+            if self.options_given[opts.SNAPSHOT] == "never":
+                self._assigner.add_known(found.table)
+            else:
+                self._assigner.add_table(found.table, found.key)
+        if self._is_bounded:
+            self._assigner.end_at(look.seen[-1].end)
+        for seen in look.seen:
+            self._assigner.observe(seen)
+        for cut in look.cuts:
+            self._assigner.cut(cut.oid, cut.bounds, is_end=cut.is_end, rows_at_end=None)
+        if look.position is not None and look.has_changes is not None:
+            self._has_changes = (look.position, look.has_changes)
+        self._wanted = self._next_wanted()
+
+    def _next_wanted(self) -> _Wanted:
+        assigner = self._assigner
+        if assigner is None:
+            return _Wanted()
+        return _Wanted(
+            position=assigner.position,
+            makes_horizon=assigner.wants_horizon,
+            cut=tuple(
+                (progress.table, progress.key, progress.bounds[-1] if progress.bounds else None)
+                for progress in assigner.uncut
+            ),
+        )
+
+    def _is_due(self, window: LogWindow) -> bool:
+        """Whether the window has changes, or is long enough to let the slot move on without any."""
+        assert window.end is not None
+        if window.end - window.first >= self.options_given[opts.HEARTBEAT_BYTES]:
+            return True
+        return self._has_changes is None or self._has_changes[0] != window.first or self._has_changes[1]
+
+    def _assigner_of(self, state: PostgresState) -> Assigner:
+        return Assigner(
+            state.assigner,
+            start=state.start,
+            most_chunks=self._most_chunks,
+            most_lag_bytes=self.options_given[opts.MAX_LOG_LAG],
+            reads_tables=self.options_given[opts.SNAPSHOT] != "never",
+        )
+
+    @property
+    def _most_chunks(self) -> int:
+        if self.context.reads_once:
+            return 1 << 31
+        return CHUNKS_PER_SUBTASK * self.context.current_parallelism
+
+    @property
+    def _chunk_rows(self) -> int:
+        return self.options_given[opts.SNAPSHOT_CHUNK_ROWS]
+
+    @property
+    def _is_bounded(self) -> bool:
+        return self.context.boundedness is Boundedness.BOUNDED

@@ -1,0 +1,222 @@
+"""The options of the postgres source."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flip27_source.enumerators.postgres.split import parse_lsn
+from flip27_source.enumerators.postgres.table_patterns import TablePattern, table_patterns
+from flip27_source.options import Option, duration_s, integer, one_of, optional, size_bytes, text
+
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
+
+
+def _lsn_or(*words: str) -> Any:
+    def parse(value: str) -> str | int:
+        lowered = value.strip().lower()
+        return lowered if lowered in words else parse_lsn(value)
+
+    return parse
+
+
+def _slot(value: str) -> str:
+    if _SLOT.fullmatch(value) is None:
+        raise ValueError("a name of at most 63 lower-case letters, digits and underscores is expected")
+    return value
+
+
+HOST: Option[str | None] = Option(
+    name="host",
+    parse=optional(text),
+    default=None,
+    default_text="what libpq takes: PGHOST, else this machine",
+    doc="Host of the PostgreSQL server.",
+)
+PORT: Option[int | None] = Option(
+    name="port",
+    parse=optional(integer(minimum=1)),
+    default=None,
+    default_text="5432",
+    doc="Port of the server.",
+)
+DATABASE: Option[str | None] = Option(
+    name="database", parse=optional(text), default=None, doc="Name of the database."
+)
+USER: Option[str | None] = Option(
+    name="user",
+    parse=optional(text),
+    default=None,
+    default_text="what libpq takes: PGUSER, else the user of the process",
+    doc="Name of the role. It needs REPLICATION and SELECT on the tables.",
+)
+PASSWORD_ENV: Option[str | None] = Option(
+    name="passwordEnv",
+    parse=optional(text),
+    default=None,
+    default_text="what libpq takes: PGPASSWORD, else the password file",
+    doc="Name of the environment variable, on the driver and on every executor, that has the password.",
+)
+PASSWORD: Option[str | None] = Option(
+    name="password",
+    parse=optional(text),
+    default=None,
+    doc="The password itself; passwordEnv keeps it out of the query's code.",
+    secret=True,
+)
+CONNECT_TIMEOUT: Option[float] = Option(
+    name="connectTimeout",
+    parse=duration_s,
+    default=10.0,
+    default_text="10 seconds",
+    doc="How long a connection may take to be made.",
+)
+STATEMENT_TIMEOUT: Option[float] = Option(
+    name="statementTimeout",
+    parse=duration_s,
+    default=0.0,
+    default_text="0s: the server's own",
+    doc="How long a statement may run on the server; reading a chunk or a window of the log is one statement.",
+)
+SSL_OPTIONS: tuple[Option[str | None], ...] = tuple(
+    Option(name=name, parse=optional(text), default=None, doc=doc, secret=name == "sslpassword")
+    for name, doc in (
+        ("sslmode", "TLS, as libpq names it: disable, allow, prefer, require, verify-ca or verify-full."),
+        ("sslrootcert", "File with the certificates of the authorities that are trusted; or system."),
+        ("sslcert", "File with the client's certificate."),
+        ("sslkey", "File with the key of the client's certificate."),
+        ("sslpassword", "Password of that key."),
+        ("sslcrl", "File with revoked certificates."),
+        ("sslnegotiation", "How TLS begins: postgres or direct."),
+        ("ssl_min_protocol_version", "Oldest version of TLS that is accepted, such as TLSv1.3."),
+    )
+)
+TABLES: Option[tuple[TablePattern, ...] | None] = Option(
+    name="tables",
+    parse=optional(table_patterns),
+    default=None,
+    doc="Tables, separated by commas: public.orders, or public.* for all tables of a schema. A name with "
+    'capitals or dots is quoted: public."Orders".',
+)
+CHANGE_FORMAT: Option[str] = Option(
+    name="changeFormat",
+    parse=one_of("typed", "envelope", "debezium"),
+    default="typed",
+    doc="typed: a column for each column of the table, and the columns of the change; all tables have the same "
+    "columns then. envelope: key, before and after as JSON. debezium: the JSON value that Debezium writes.",
+)
+SNAPSHOT: Option[str] = Option(
+    name="snapshot",
+    parse=one_of("initial", "only", "never"),
+    default="initial",
+    doc="initial: read the rows of the tables, then their changes; only: the rows; never: the changes.",
+    first_start_only=True,
+)
+SNAPSHOT_CHUNK_ROWS: Option[int] = Option(
+    name="snapshotChunkRows",
+    parse=integer(minimum=1),
+    default=200_000,
+    doc="Number of rows in a chunk of a table; chunks are read in parallel, each in one transaction.",
+)
+SNAPSHOT_WHERE: Option[str | None] = Option(
+    name="snapshotWhere",
+    parse=optional(text),
+    default=None,
+    doc="A condition in SQL: which rows of the tables the snapshot has. The log is not filtered.",
+    first_start_only=True,
+)
+STARTING_LSN: Option[str | int] = Option(
+    name="startingLsn",
+    parse=_lsn_or("earliest", "latest"),
+    default="latest",
+    doc="With snapshot=never, where the log begins: earliest is what the slot still has, latest the present "
+    "end, 16/B374D848 a position.",
+    first_start_only=True,
+)
+SLOT_NAME: Option[str | None] = Option(
+    name="slotName",
+    parse=optional(_slot),
+    default=None,
+    default_text="flip27_, the uid and a digest of the stateLocation",
+    doc="The logical replication slot of this query (plugin pgoutput). It is made if there is none.",
+)
+PUBLICATION: Option[str | None] = Option(
+    name="publication",
+    parse=optional(text),
+    default=None,
+    default_text="the name of the slot",
+    doc="The publication that has the tables. It is made if there is none and the role may.",
+)
+MAX_LOG_LAG: Option[int] = Option(
+    name="maxLogLagDuringSnapshot",
+    parse=size_bytes,
+    default=512 * 1024 * 1024,
+    default_text="512m",
+    doc="How many bytes the log may be behind while chunks are read; beyond it, the log is read beside them, so "
+    "that the slot does not hold back the server's WAL until the last chunk is read.",
+)
+DISCOVERY_INTERVAL: Option[float] = Option(
+    name="discoveryInterval",
+    parse=duration_s,
+    default=0.2,
+    default_text="200 milliseconds",
+    doc="Pause between two looks at the position of the server's log.",
+)
+DISCOVERY_RETRIES: Option[int] = Option(
+    name="discoveryRetries",
+    parse=integer(minimum=0),
+    default=10,
+    doc="How many times in a row a look may fail, with growing pauses, before the query fails: a server that "
+    "restarts is away for a while.",
+)
+SLOT_TIMEOUT: Option[float] = Option(
+    name="slotTimeout",
+    parse=duration_s,
+    default=120.0,
+    default_text="2 minutes",
+    doc="How long a task waits while another connection reads the slot, such as that of an attempt that failed.",
+)
+HEARTBEAT_BYTES: Option[int] = Option(
+    name="heartbeatBytes",
+    parse=size_bytes,
+    default=16 * 1024 * 1024,
+    default_text="16m",
+    doc="How much of the log without changes of the tables is skipped in one batch without rows, so that the "
+    "slot moves on while other tables or databases of the server are written.",
+)
+ON_SCHEMA_CHANGE: Option[str] = Option(
+    name="onSchemaChange",
+    parse=one_of("evolve", "fail", "ignore"),
+    default="evolve",
+    doc="What to do when a table gets columns that the DataFrame does not have: evolve records them and stops the "
+    "query, which has them after a restart (needs a stateLocation and no schema of the user); fail stops the "
+    "query; ignore leaves them out.",
+)
+CONNECTION_OPTIONS: tuple[Option[Any], ...] = (
+    HOST,
+    PORT,
+    DATABASE,
+    USER,
+    PASSWORD_ENV,
+    PASSWORD,
+    CONNECT_TIMEOUT,
+    STATEMENT_TIMEOUT,
+    *SSL_OPTIONS,
+)
+POSTGRES_OPTIONS: tuple[Option[Any], ...] = (
+    *CONNECTION_OPTIONS,
+    TABLES,
+    CHANGE_FORMAT,
+    SNAPSHOT,
+    SNAPSHOT_CHUNK_ROWS,
+    SNAPSHOT_WHERE,
+    STARTING_LSN,
+    SLOT_NAME,
+    PUBLICATION,
+    MAX_LOG_LAG,
+    DISCOVERY_INTERVAL,
+    DISCOVERY_RETRIES,
+    SLOT_TIMEOUT,
+    HEARTBEAT_BYTES,
+    ON_SCHEMA_CHANGE,
+)

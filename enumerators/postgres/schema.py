@@ -1,0 +1,98 @@
+"""The columns of the DataFrame: those of the table, then those of the change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from flip27_source.enumerators.postgres.catalog import CatalogTable, columns_of, find_tables
+from flip27_source.enumerators.postgres.options import CHANGE_FORMAT, TABLES
+from flip27_source.enumerators.postgres.types import arrow_type
+from flip27_source.errors import SchemaError
+from flip27_source.options import Options
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+OP, BEFORE, UNCHANGED, TABLE = "_op", "_before", "_unchanged", "_table"
+LSN, SEQ, XID, COMMITTED_AT = "_lsn", "_seq", "_xid", "_committed_at"
+
+_POSITION = (
+    pa.field(LSN, pa.int64(), nullable=False),
+    pa.field(SEQ, pa.int64(), nullable=False),
+    pa.field(XID, pa.int64()),
+    pa.field(COMMITTED_AT, pa.timestamp("us", "UTC")),
+)
+ENVELOPE_SCHEMA = pa.schema(
+    [
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("op", pa.string(), nullable=False),
+        pa.field("key", pa.string()),
+        pa.field("before", pa.string()),
+        pa.field("after", pa.string()),
+        pa.field("unchanged", pa.list_(pa.string())),
+        *_POSITION,
+    ]
+)
+DEBEZIUM_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string()),
+        pa.field("value", pa.string(), nullable=False),
+        pa.field("table", pa.string(), nullable=False),
+        *_POSITION,
+    ]
+)
+
+
+def change_schema(connection: Connection, options: Options) -> pa.Schema:
+    """The columns for the format that the options choose.
+
+    Raises:
+        SchemaError: the tables of ``changeFormat=typed`` have different columns.
+    """
+    if options[CHANGE_FORMAT] == "envelope":
+        return ENVELOPE_SCHEMA
+    if options[CHANGE_FORMAT] == "debezium":
+        return DEBEZIUM_SCHEMA
+    patterns = options.require(TABLES, why="the postgres source reads tables")
+    tables = find_tables(connection, patterns)
+    if not tables:
+        raise SchemaError(
+            f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has no such "
+            "table",
+            remedy="correct the pattern, or grant the role USAGE on the schema",
+        )
+    found = [typed_schema(connection, table) for table in tables]
+    for table, schema in zip(tables, found, strict=True):
+        if schema != found[0]:
+            raise SchemaError(
+                f"tables {tables[0].table} and {table.table} have different columns",
+                remedy="set changeFormat=envelope for tables with different columns, or read each in a query of its "
+                "own",
+            )
+    return found[0]
+
+
+def typed_schema(connection: Connection, table: CatalogTable) -> pa.Schema:
+    """The columns of one table and of its changes."""
+    columns = [
+        pa.field(column.name, arrow_type(column.type)) for column in columns_of(connection, table.table.oid)
+    ]
+    old = (
+        columns
+        if table.replica_identity == "f"
+        else [field for field in columns if field.name in table.identity]
+    )
+    # A struct needs a field: a table without an identity has inserts only, so its struct is always null.
+    before = pa.struct(old or columns)
+    return pa.schema(
+        [
+            *columns,
+            pa.field(OP, pa.string(), nullable=False),
+            pa.field(BEFORE, before),
+            pa.field(UNCHANGED, pa.list_(pa.string())),
+            *_POSITION,
+            pa.field(TABLE, pa.string(), nullable=False),
+        ]
+    )

@@ -1,0 +1,255 @@
+"""Statements about the server's log: its slot, its publication, its position. Each function is one question."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.enumerators.postgres.assigner import Horizon, Observation
+from flip27_source.enumerators.postgres.split import TableName, lsn_text, parse_lsn
+from flip27_source.enumerators.postgres.table_patterns import quoted
+from flip27_source.errors import DataLossError, DiscoveryError
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+_log = logging.getLogger(__name__)
+
+OLDEST_VERSION = 14
+OBJECT_IN_USE = "55006"
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A logical replication slot.
+
+    Attributes:
+        confirmed: transactions that commit before this position are no longer given.
+        active_pid: the backend that reads it now.
+        wal_status: reserved, extended, unreserved or lost.
+        kept_bytes: how much WAL the server keeps for it.
+    """
+
+    name: str
+    plugin: str
+    database: str
+    confirmed: int
+    active_pid: int | None
+    wal_status: str | None
+    kept_bytes: int
+    two_phase: bool
+    is_temporary: bool
+
+
+def check_server(connection: Connection) -> str:
+    """The system identifier of a server that can give its log.
+
+    Raises:
+        DiscoveryError: it is too old, a standby, or has not wal_level=logical.
+    """
+    version = connection.info.server_version // 10_000
+    if version < OLDEST_VERSION:
+        raise DiscoveryError(
+            f"the server is PostgreSQL {version}", remedy=f"use PostgreSQL {OLDEST_VERSION} or newer"
+        )
+    row = connection.execute(
+        "SELECT pg_is_in_recovery(), current_setting('wal_level'), system_identifier::text FROM pg_control_system()"
+    ).fetchone()
+    assert row is not None
+    if row[0]:
+        raise DiscoveryError(
+            "the server is a standby, whose snapshots and slots differ from those of its primary",
+            remedy="set host to the primary, or list all hosts and connect to the primary only",
+        )
+    if row[1] != "logical":
+        raise DiscoveryError(
+            f"the server has wal_level={row[1]}, which leaves out what the log needs",
+            remedy="ALTER SYSTEM SET wal_level = logical; then restart the server",
+        )
+    return str(row[2])
+
+
+def slot_of(connection: Connection, name: str) -> Slot | None:
+    """The slot with this name; None if there is none."""
+    row = connection.execute(
+        "SELECT plugin, database, confirmed_flush_lsn::text, active_pid, wal_status, "
+        "coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0)::bigint, two_phase, temporary, "
+        "slot_type FROM pg_replication_slots WHERE slot_name = %s",
+        [name],
+    ).fetchone()
+    if row is None:
+        return None
+    return Slot(
+        name=name,
+        plugin=row[0] or row[8],
+        database=row[1] or "",
+        confirmed=0 if row[2] is None else parse_lsn(row[2]),
+        active_pid=row[3],
+        wal_status=row[4],
+        kept_bytes=row[5],
+        two_phase=row[6],
+        is_temporary=row[7],
+    )
+
+
+def create_slot(connection: Connection, name: str) -> int:
+    """Make a slot; the position at which its log begins. Waits for every transaction that is open now."""
+    row = connection.execute(
+        "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", [name]
+    ).fetchone()
+    assert row is not None
+    return parse_lsn(row[0])
+
+
+def drop_slot(connection: Connection, name: str) -> None:
+    """Drop a slot."""
+    connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
+
+
+def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
+    """Check that a slot can be read from ``position`` on.
+
+    Raises:
+        DiscoveryError: it is a slot of another kind or database.
+        DataLossError: the server has dropped what lies behind ``position``.
+    """
+    if slot.plugin != "pgoutput" or slot.database != database:
+        raise DiscoveryError(
+            f"slot {slot.name} has the plugin {slot.plugin} and belongs to database {slot.database or '(none)'}",
+            remedy="set slotName to another name: the slot is then made",
+        )
+    if slot.wal_status == "lost":
+        raise DataLossError(
+            f"slot {slot.name} is lost: the server has removed log that it had not given yet "
+            "(max_slot_wal_keep_size)",
+            remedy="drop the slot, and start a query with a new stateLocation, whose snapshot has all rows",
+        )
+    if position is not None and slot.confirmed > position:
+        raise DataLossError(
+            f"slot {slot.name} begins at {lsn_text(slot.confirmed)}, and this query has read up to "
+            f"{lsn_text(position)}: another query or tool has moved the slot, or the query was set back",
+            remedy="give each query a slotName of its own; then start with a new stateLocation, whose snapshot has "
+            "all rows",
+        )
+
+
+def advance_slot(connection: Connection, name: str, lsn: int, *, timeout_s: float) -> None:
+    """Give up the log before ``lsn``; waits while another connection reads the slot.
+
+    Raises:
+        psycopg.Error: the slot is still read after ``timeout_s``, or is gone.
+    """
+    import psycopg
+
+    deadline = time.monotonic() + timeout_s
+    while True:
+        slot = slot_of(connection, name)
+        if slot is not None and slot.confirmed >= lsn:
+            return
+        try:
+            connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [name, lsn_text(lsn)])
+            return
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def observe(connection: Connection, *, makes_horizon: bool) -> Observation:
+    """The server at this moment; the order of the statements is what the assigner's rules rest on."""
+    horizon = None
+    if makes_horizon:
+        lsn = _lsn(connection, "SELECT pg_current_wal_insert_lsn()::text")
+        horizon = Horizon(lsn=lsn, xid=int(_one(connection, "SELECT pg_current_xact_id()::text")))
+    xmin = int(_one(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))
+    lsn_after = _lsn(connection, "SELECT pg_current_wal_insert_lsn()::text")
+    end = _lsn(connection, "SELECT pg_current_wal_flush_lsn()::text")
+    return Observation(end=end, xmin=xmin, lsn_after=lsn_after, horizon=horizon)
+
+
+def has_changes(
+    connection: Connection, slot: Slot, publication: str, *, position: int, end: int
+) -> bool | None:
+    """Whether the slot has a change in ``[position, end)``; None while another connection reads the slot."""
+    import psycopg
+
+    # The row of a commit has the position behind its record. Where the slot already begins at ``position``, the
+    # first transaction answers the question, and the server need not decode the rest.
+    is_advanced = slot.confirmed >= position
+    try:
+        found = connection.execute(
+            "SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s::int, "
+            "'proto_version', '1', 'publication_names', %s) WHERE lsn > %s::pg_lsn)",
+            [
+                slot.name,
+                lsn_text(end),
+                1 if is_advanced else None,
+                publication_list(publication),
+                lsn_text(0 if is_advanced else position),
+            ],
+        ).fetchone()
+    except psycopg.errors.ObjectInUse:
+        return None
+    return found is not None and bool(found[0])
+
+
+def publication_list(name: str) -> str:
+    """The name as the option publication_names of pgoutput has it."""
+    return quoted(name)
+
+
+def published_tables(connection: Connection, name: str) -> list[tuple[str, str]] | None:
+    """Schema and name of the tables of a publication; None if there is none of this name."""
+    if not _one(connection, "SELECT count(*) FROM pg_publication WHERE pubname = %s", name):
+        return None
+    rows = connection.execute(
+        "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", [name]
+    )
+    return [(schema, table) for schema, table in rows]
+
+
+def publication_sql(name: str, tables: Sequence[TableName]) -> str:
+    """The statement that makes the publication."""
+    listed = ", ".join(quoted(table.schema, table.name) for table in tables)
+    return f"CREATE PUBLICATION {quoted(name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+
+
+def ensure_publication(connection: Connection, name: str, tables: Sequence[TableName]) -> None:
+    """Make the publication, or add the tables that it lacks.
+
+    Raises:
+        DiscoveryError: the role may not; the error has the statement that a role which may can run.
+    """
+    import psycopg
+
+    published = published_tables(connection, name)
+    if published is None:
+        sql = publication_sql(name, tables)
+    else:
+        lacking = [table for table in tables if (table.schema, table.name) not in published]
+        if not lacking:
+            return
+        listed = ", ".join(quoted(table.schema, table.name) for table in lacking)
+        sql = f"ALTER PUBLICATION {quoted(name)} ADD TABLE {listed}"
+    try:
+        connection.execute(sql)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise DiscoveryError(
+            f"the role may not make the publication {name}: {error.diag.message_primary}",
+            remedy=f"have the owner of the tables run: {sql};",
+        ) from None
+    _log.info("publication of the postgres source: %s", sql)
+
+
+def _one(connection: Connection, sql: str, *parameters: Any) -> Any:
+    row = connection.execute(sql, parameters or None).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _lsn(connection: Connection, sql: str) -> int:
+    return parse_lsn(_one(connection, sql))

@@ -1,0 +1,27 @@
+"""The name of a query's slot where the user gives none. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from flip27_source.enumerators.postgres.options import SLOT_NAME
+from flip27_source.options import Options
+from flip27_source.source_options import STATE_LOCATION, UID
+
+_LONGEST = 63
+_DIGEST_CHARS = 12
+
+
+def slot_name_of(options: Options) -> str:
+    """The name that the user gives; else one that no other state location has, and the same at every start.
+
+    So a slot that was made just before a crash is found again, and two queries do not share one by accident.
+    """
+    given = options[SLOT_NAME]
+    if given is not None:
+        return given
+    uid = options[UID] or "postgres"
+    digest = hashlib.sha256(f"{options[STATE_LOCATION]}\n{uid}".encode()).hexdigest()[:_DIGEST_CHARS]
+    bare = re.sub(r"[^a-z0-9]+", "_", uid.lower()).strip("_")
+    return f"flip27_{bare[: _LONGEST - _DIGEST_CHARS - 8]}_{digest}"

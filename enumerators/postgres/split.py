@@ -1,0 +1,166 @@
+"""The splits of the postgres source, and what its readers say about them. Pure values.
+
+Positions in the log are LSNs as numbers of bytes (``0/16B3748`` is 23,803,720). A window of the log has the
+transactions whose commit record begins at ``first`` or behind it, and before ``end``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flip27_source.enumerators.postgres.visibility import RowRule
+from flip27_source.events import SourceEvent
+from flip27_source.split import SplitSize
+
+LOG_SPLIT_ID = "log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyColumn:
+    """A column by which a table is cut into chunks.
+
+    Attributes:
+        type: the type as SQL names it, for casts from text: ``integer``, ``character varying(20)``.
+        collation: the collation as SQL names it, if the column has one.
+    """
+
+    name: str
+    type: str
+    collation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableName:
+    """A table.
+
+    Attributes:
+        oid: the number of the table in its database, which a table that is made anew does not share.
+    """
+
+    oid: int
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChunk:
+    """The rows of a table whose keys are at least ``lower`` and below ``upper``.
+
+    Attributes:
+        lower, upper: the values of the key columns, as text; None for no bound.
+        lsn: position in the log: every event of these rows that is delivered commits there or behind it.
+        horizon: the snapshot of the chunk has to see every transaction below this id, itself included.
+    """
+
+    table: TableName
+    key: tuple[KeyColumn, ...]
+    lower: tuple[str, ...] | None
+    upper: tuple[str, ...] | None
+    lsn: int
+    horizon: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRules:
+    """Which events of a table are delivered, by ranges of its key.
+
+    Attributes:
+        bounds: the keys, as text and ascending, where one range ends and the next begins.
+        rules: the rule of each range: one more than there are bounds.
+    """
+
+    table: TableName
+    key: tuple[KeyColumn, ...]
+    bounds: tuple[tuple[str, ...], ...]
+    rules: tuple[RowRule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWindow:
+    """A part of the log: the transactions that commit in ``[first, end)``; without ``end``, all from there on.
+
+    Attributes:
+        rules: for tables whose snapshot is not past.
+        known: the tables of which every event is delivered; None for all tables without rules. Events of a
+            table that is neither here nor in ``rules`` are dropped: its snapshot comes later and has them.
+    """
+
+    first: int
+    end: int | None = None
+    rules: tuple[TableRules, ...] = ()
+    known: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresSplit:
+    """A chunk of a table, or the log: exactly one of ``chunk`` and ``log`` is set.
+
+    Attributes:
+        split_id: ``log``, or ``public.orders/17``: the table and the number of the chunk.
+        rows: the number of rows in the chunk when it was cut; an estimate for the log.
+    """
+
+    split_id: str
+    chunk: TableChunk | None = None
+    log: LogWindow | None = None
+    rows: int | None = None
+
+    @property
+    def size(self) -> SplitSize:
+        """The rows of a chunk; the bytes of a window of the log."""
+        log = self.log
+        if log is None:
+            return SplitSize(files=0, rows=self.rows)
+        return SplitSize(files=0, rows=self.rows, bytes=None if log.end is None else log.end - log.first)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRead(SourceEvent):
+    """A chunk was read to its end.
+
+    Attributes:
+        snapshot: the value of ``pg_current_snapshot()`` in the transaction that read it.
+    """
+
+    split_id: str
+    snapshot: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead(SourceEvent):
+    """A window of the log was read to its end.
+
+    Attributes:
+        rows: the number of delivered changes.
+        truncated: tables of which a TRUNCATE was seen by some chunks and not by others.
+    """
+
+    first: int
+    end: int
+    rows: int
+    truncated: tuple[int, ...] = ()
+
+
+def lsn_text(lsn: int) -> str:
+    """The LSN as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def parse_lsn(text: str) -> int:
+    """The LSN that PostgreSQL writes as ``16/B374D848``.
+
+    Raises:
+        ValueError: the text is not an LSN.
+    """
+    high, slash, low = text.strip().partition("/")
+    try:
+        numbers = int(high, 16), int(low, 16)
+    except ValueError:
+        numbers = (-1, -1)
+    if not slash or not all(0 <= number < 1 << 32 for number in numbers):
+        raise ValueError(f"an LSN such as 16/B374D848 is expected, not {text[:40]!r}")
+    return numbers[0] << 32 | numbers[1]

@@ -1,0 +1,76 @@
+"""Reads the rows of one chunk in one transaction, and says which snapshot they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of
+from flip27_source.enumerators.postgres.chunks import key_range, where
+from flip27_source.enumerators.postgres.split import TableChunk
+from flip27_source.enumerators.postgres.table_patterns import quoted
+from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
+from flip27_source.errors import DataLossError, ProtocolError
+from flip27_source.readers.postgres.chunk_csv import csv_batches
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenChunk:
+    """A chunk whose transaction has begun.
+
+    Attributes:
+        snapshot: the value of ``pg_current_snapshot()``.
+        columns: the columns of the table in this snapshot.
+    """
+
+    chunk: TableChunk
+    snapshot: str
+    columns: tuple[CatalogColumn, ...]
+
+
+def open_chunk(connection: Connection, chunk: TableChunk) -> OpenChunk:
+    """Begin the transaction of a chunk, which ends with the connection.
+
+    Raises:
+        DataLossError: the table was dropped, or made anew.
+    """
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    row = connection.execute(
+        "SELECT pg_current_snapshot()::text, coalesce(to_regclass(%s)::oid::bigint, 0)",
+        [quoted(chunk.table.schema, chunk.table.name)],
+    ).fetchone()
+    assert row is not None
+    snapshot, oid = row
+    if oid != chunk.table.oid:
+        raise DataLossError(
+            f"table {chunk.table} was {'made anew' if oid else 'dropped or renamed'} before its rows were read",
+            remedy="start a query with a new stateLocation for the tables that are there now",
+        )
+    if TransactionSnapshot.parse(snapshot).xmin <= chunk.horizon:
+        raise ProtocolError(
+            f"the snapshot {snapshot} of a chunk of {chunk.table} does not see every transaction below "
+            f"{chunk.horizon}"
+        )
+    return OpenChunk(chunk=chunk, snapshot=snapshot, columns=tuple(columns_of(connection, oid)))
+
+
+def chunk_texts(
+    connection: Connection, opened: OpenChunk, wanted: Sequence[str], filter_sql: str | None
+) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
+    """The rows in blocks: their number, and the texts of the wanted columns that the table has."""
+    chunk = opened.chunk
+    names = [column.name for column in opened.columns if column.name in wanted]
+    conditions, parameters = key_range(chunk.key, chunk.lower, chunk.upper)
+    sql = (
+        f"COPY (SELECT {', '.join(map(quoted, names))} FROM {quoted(chunk.table.schema, chunk.table.name)}"
+        f"{where(conditions, filter_sql)}) TO STDOUT (FORMAT csv)"
+    )
+    with connection.cursor() as cursor, cursor.copy(sql, parameters or None) as copy:
+        for batch in csv_batches(copy, names):
+            yield batch.num_rows, dict(zip(names, batch.columns, strict=True))

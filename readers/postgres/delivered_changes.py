@@ -1,0 +1,197 @@
+"""Changes as they are delivered: key changes as a delete and an insert, and those that a chunk has left out.
+
+Pure. What follows makes rows of them: typed columns or JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.postgres.split import TableRules
+from flip27_source.enumerators.postgres.visibility import TransactionSnapshot, widened
+from flip27_source.readers.postgres.pgoutput import Changes
+from flip27_source.readers.postgres.relations import Relation
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+
+CREATE, UPDATE, DELETE, TRUNCATE = (ord(op) for op in "cudt")
+_INSERT, _UPDATE, _DELETE = (ord(kind) for kind in "IUD")
+_FULL = ord("O")
+
+RankKeys = Callable[[TableRules, Sequence[pa.Array]], Int64s]
+"""For each key, given by the texts of its columns, the number of the range to which it belongs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredChanges:
+    """Changes of one table, in the order of the log.
+
+    Attributes:
+        op: c, u, d or t, as the number of the character.
+        xid: with its epoch.
+        committed_at: microseconds since 1970 UTC.
+        after: for each column the texts of the row behind the change; nulls for d and t.
+        before: for each column the texts of the row before it, as far as the log has them.
+        has_before: whether there is such a row.
+        unchanged: for each column, where its value did not change and is not in the log; None if nowhere.
+    """
+
+    relation: Relation
+    op: Bytes
+    lsn: Int64s
+    seq: Int64s
+    xid: Int64s
+    committed_at: Int64s
+    after: list[pa.Array]
+    before: list[pa.Array]
+    has_before: Bools
+    unchanged: list[Bools | None]
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def take(self, rows: Int64s) -> DeliveredChanges:
+        """These rows, in this order."""
+        return DeliveredChanges(
+            relation=self.relation,
+            op=self.op[rows],
+            lsn=self.lsn[rows],
+            seq=self.seq[rows],
+            xid=self.xid[rows],
+            committed_at=self.committed_at[rows],
+            after=[texts.take(pa.array(rows)) for texts in self.after],
+            before=[texts.take(pa.array(rows)) for texts in self.before],
+            has_before=self.has_before[rows],
+            unchanged=[None if mask is None else mask[rows] for mask in self.unchanged],
+        )
+
+
+def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) -> DeliveredChanges:
+    """The changes, where an update of the key is a delete of the old row and an insert of the new one.
+
+    Args:
+        key: the indexes of the key's columns; empty if the table has no key.
+        xid_near: the 64-bit id of a recent transaction, from which others get their epoch.
+    """
+    unchanged = list(changes.new.unchanged)
+    after = list(changes.new.texts)
+    is_full = changes.old_kind == _FULL
+    for column, mask in enumerate(unchanged):
+        if mask is not None and (mask & is_full).any():
+            after[column] = pc.if_else(pa.array(mask & is_full), changes.old.texts[column], after[column])
+            unchanged[column] = mask & ~is_full
+    op = np.select(
+        [changes.op == _INSERT, changes.op == _UPDATE, changes.op == _DELETE],
+        [CREATE, UPDATE, DELETE],
+        TRUNCATE,
+    ).astype(np.uint8)
+    found = DeliveredChanges(
+        relation=changes.relation,
+        op=op,
+        lsn=changes.lsn,
+        seq=changes.seq,
+        xid=widened(changes.xid, xid_near),
+        committed_at=changes.committed_at,
+        after=after,
+        before=list(changes.old.texts),
+        has_before=changes.old_kind != 0,
+        unchanged=unchanged,
+    )
+    moved = _moved(found, key)
+    return found if moved is None else _split(found, moved)
+
+
+def kept(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], rank: RankKeys) -> Bools:
+    """Which of the changes are delivered: those that the snapshot of their row's chunk does not see.
+
+    A TRUNCATE is delivered if any chunk does not see it.
+    """
+    is_truncate = changes.op == TRUNCATE
+    seen = [
+        np.ones(len(changes), dtype=np.bool_)
+        if rule.snapshot is None
+        else TransactionSnapshot.parse(rule.snapshot).sees(changes.xid)
+        for rule in rules.rules
+    ]
+    if len(seen) == 1:
+        return ~seen[0]
+    everywhere = np.logical_and.reduce(seen)
+    nowhere = ~np.logical_or.reduce(seen)
+    kept = nowhere | (is_truncate & ~everywhere)
+    open_rows = np.flatnonzero(~nowhere & ~everywhere & ~is_truncate)
+    if len(open_rows):
+        ranges = rank(rules, [_key_texts(changes, column).take(pa.array(open_rows)) for column in key])
+        kept[open_rows] = ~np.stack(seen)[ranges, open_rows]
+    return kept
+
+
+def is_truncated_between(changes: DeliveredChanges, rules: TableRules) -> bool:
+    """Whether a TRUNCATE is seen by the snapshots of some chunks and not by those of others."""
+    truncates = changes.xid[changes.op == TRUNCATE]
+    if not len(truncates) or len(rules.rules) == 1:
+        return False
+    seen = np.stack(
+        [
+            np.ones(len(truncates), dtype=np.bool_)
+            if rule.snapshot is None
+            else TransactionSnapshot.parse(rule.snapshot).sees(truncates)
+            for rule in rules.rules
+        ]
+    )
+    return bool((seen.any(axis=0) & ~seen.all(axis=0)).any())
+
+
+def _key_texts(changes: DeliveredChanges, column: int) -> pa.Array:
+    """The key of the row that each change concerns: the new one, for a delete the old one."""
+    return pc.if_else(pa.array(changes.op == DELETE), changes.before[column], changes.after[column])
+
+
+def _moved(changes: DeliveredChanges, key: Sequence[int]) -> Bools | None:
+    """Where an update gives a row another key; None if nowhere."""
+    candidates = (changes.op == UPDATE) & changes.has_before
+    if not key or not candidates.any():
+        return None
+    moved = np.zeros(len(changes), dtype=np.bool_)
+    for column in key:
+        old, new = changes.before[column], changes.after[column]
+        differs = pc.fill_null(pc.not_equal(old, new), False).to_numpy(zero_copy_only=False)
+        differs |= np.asarray(old.is_null()) != np.asarray(new.is_null())
+        mask = changes.unchanged[column]
+        moved |= differs if mask is None else differs & ~mask
+    moved &= candidates
+    return moved if moved.any() else None
+
+
+def _split(changes: DeliveredChanges, moved: Bools) -> DeliveredChanges:
+    """Each moved row twice, as a delete and as an insert."""
+    rows = np.repeat(np.arange(len(changes)), np.where(moved, 2, 1))
+    found = changes.take(rows)
+    is_moved = moved[rows]
+    is_first = np.append(True, rows[1:] != rows[:-1])
+    deletes, inserts = is_moved & is_first, is_moved & ~is_first
+    op = found.op.copy()
+    op[deletes], op[inserts] = DELETE, CREATE
+    return DeliveredChanges(
+        relation=found.relation,
+        op=op,
+        lsn=found.lsn,
+        seq=found.seq,
+        xid=found.xid,
+        committed_at=found.committed_at,
+        after=[_nulled(texts, deletes) for texts in found.after],
+        before=[_nulled(texts, inserts) for texts in found.before],
+        has_before=found.has_before & ~inserts,
+        unchanged=[None if mask is None else mask & ~deletes for mask in found.unchanged],
+    )
+
+
+def _nulled(texts: pa.Array, mask: Bools) -> pa.Array:
+    return pc.if_else(pa.array(mask), pa.scalar(None, texts.type), texts)

@@ -1,0 +1,73 @@
+"""Reads a window of the log: the messages of pgoutput in blocks, from the slot and without consuming them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from flip27_source.enumerators.postgres.server import OBJECT_IN_USE, publication_list
+from flip27_source.enumerators.postgres.split import lsn_text
+from flip27_source.errors import SplitReadError
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+_log = logging.getLogger(__name__)
+
+MESSAGES_PER_BLOCK = 65_536
+FIELD_BYTES = 6
+"""What COPY's binary format has before the message in each row: the number of fields, and a length."""
+
+_HEADER_BYTES = 19
+_TRAILER = b"\xff\xff"
+_POLL_S = 0.05
+
+
+def log_blocks(
+    connection: Connection, slot: str, publication: str, *, end: int, timeout_s: float
+) -> Iterator[list[bytes]]:
+    """The rows of COPY, each with one message behind ``FIELD_BYTES``; transactions up to ``end``, and maybe one more.
+
+    Waits while another connection reads the slot: an attempt that was killed, or a speculative copy.
+
+    Raises:
+        SplitReadError: the slot is still read after ``timeout_s``.
+        psycopg.Error: the server refuses.
+    """
+    import psycopg
+
+    # COPY takes no parameters, so psycopg writes them into the statement.
+    sql = (
+        "COPY (SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL, 'proto_version', '1', "
+        "'publication_names', %s)) TO STDOUT (FORMAT binary)"
+    )
+    parameters = [slot, lsn_text(end), publication_list(publication)]
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            with connection.cursor() as cursor, cursor.copy(sql, parameters) as copy:
+                rows = iter(copy)
+                first = bytes(next(rows))[_HEADER_BYTES:]
+                yield from _blocks(chain([first], rows))
+                return
+        except psycopg.Error as error:
+            if error.sqlstate != OBJECT_IN_USE:
+                raise
+            if time.monotonic() > deadline:
+                raise SplitReadError(
+                    f"slot {slot} is read by another connection since {timeout_s:.0f} s: {error.diag.message_primary}",
+                    remedy="end the other reader (pg_terminate_backend), or give each query a slotName of its own",
+                ) from None
+            _log.info("slot %s is read by another connection; waiting", slot)
+            time.sleep(_POLL_S)
+
+
+def _blocks(rows: Iterator[bytes | memoryview]) -> Iterator[list[bytes]]:
+    while block := [bytes(row) for row in islice(rows, MESSAGES_PER_BLOCK)]:
+        if block[-1] == _TRAILER:
+            block.pop()
+        if block:
+            yield block

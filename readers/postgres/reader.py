@@ -1,0 +1,212 @@
+"""The postgres reader: chunks of tables and windows of the log as rows, read on executors.
+
+What lives here: what happens in which order. :mod:`.chunk` and :mod:`.log` read, :mod:`.pgoutput` parses,
+:mod:`.delivered_changes` decides which changes are delivered, :mod:`.typed_rows` makes rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from flip27_source.enumerators.postgres import options as opts
+from flip27_source.enumerators.postgres.catalog import find_tables, types_of
+from flip27_source.enumerators.postgres.connection import connect, failed, imported
+from flip27_source.enumerators.postgres.server import check_slot, slot_of
+from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.split import (
+    ChunkRead,
+    LogRead,
+    LogWindow,
+    PostgresSplit,
+    TableRules,
+    lsn_text,
+)
+from flip27_source.enumerators.postgres.table_patterns import matched, quoted
+from flip27_source.enumerators.postgres.types import PgType
+from flip27_source.errors import DataLossError, SplitReadError
+from flip27_source.reader import SourceReaderContext, SplitReader
+from flip27_source.readers.postgres.chunk import chunk_texts, open_chunk
+from flip27_source.readers.postgres.delivered_changes import (
+    DeliveredChanges,
+    delivered_changes,
+    is_truncated_between,
+    kept,
+)
+from flip27_source.readers.postgres.key_ranges import local_ranges, ranges_on_server
+from flip27_source.readers.postgres.log import FIELD_BYTES, log_blocks
+from flip27_source.readers.postgres.pgoutput import Changes, PgOutputDecoder
+from flip27_source.readers.postgres.relations import Relation
+from flip27_source.readers.postgres.typed_rows import TypedRows
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+
+class PostgresReader(SplitReader[PostgresSplit]):
+    """Reads chunks and windows; each says what it read in an event."""
+
+    options: ClassVar = opts.POSTGRES_OPTIONS
+    repeatable: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._side: Connection | None = None
+
+    def open(self, context: SourceReaderContext) -> None:
+        """Prepare the rows; connections are made when they are needed."""
+        super().open(context)
+        self._rows = TypedRows(context.schema)
+        self._types: dict[tuple[int, int], PgType] = {}
+
+    def read(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of a chunk, or the changes of a window."""
+        psycopg = imported()
+        try:
+            if split.chunk is not None:
+                yield from self._read_chunk(split)
+            elif split.log is not None:
+                yield from self._read_log(split.split_id, split.log)
+        except psycopg.Error as error:
+            raise self._failed(split, error) from None
+
+    def close(self) -> None:
+        """End the second connection."""
+        if self._side is not None:
+            self._side.close()
+
+    def _read_chunk(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
+        chunk = split.chunk
+        assert chunk is not None
+        rows = 0
+        with connect(self.context.options, purpose=f"chunk {split.split_id}") as connection:
+            opened = open_chunk(connection, chunk)
+            types = {column.name: column.type for column in opened.columns}
+            filter_sql = self.context.options[opts.SNAPSHOT_WHERE]
+            for count, texts in chunk_texts(connection, opened, self._rows.wanted, filter_sql):
+                rows += count
+                yield self._rows.snapshot(str(chunk.table), types, texts, rows=count, lsn=chunk.lsn)
+        self.context.send_event_to_coordinator(
+            ChunkRead(split_id=split.split_id, snapshot=opened.snapshot, rows=rows)
+        )
+
+    def _read_log(self, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
+        assert window.end is not None
+        options = self.context.options
+        slot_name = slot_name_of(options)
+        publication = options[opts.PUBLICATION] or slot_name
+        rows = 0
+        truncated: dict[int, None] = {}
+        with connect(options, purpose="log window") as connection:
+            self._check_slot(connection, split_id, slot_name, window)
+            row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
+            assert row is not None
+            decoder = PgOutputDecoder(first=window.first, end=window.end)
+            delivery = _Delivery(window, near=int(row[0]), reader=self)
+            blocks = log_blocks(
+                connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
+            )
+            for block in blocks:
+                for changes in decoder.decode(block, skip=FIELD_BYTES):
+                    found = delivery.delivered(changes, truncated)
+                    if found is not None and len(found):
+                        rows += len(found)
+                        yield self._rows.changes(found, self.types(found.relation))
+            decoder.finish()
+        self.context.send_event_to_coordinator(
+            LogRead(first=window.first, end=window.end, rows=rows, truncated=tuple(truncated))
+        )
+
+    def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> None:
+        slot = slot_of(connection, name)
+        if slot is None:
+            raise DataLossError(
+                f"slot {name} is gone; changes from {lsn_text(window.first)} on cannot be read",
+                remedy="start with a new stateLocation, whose snapshot has all rows",
+            )
+        try:
+            check_slot(slot, database=connection.info.dbname, position=window.first)
+        except DataLossError as error:
+            if slot.wal_status == "lost":
+                raise
+            self.context.report_data_loss(error.what, split_id=split_id, remedy=error.remedy)
+
+    def types(self, relation: Relation) -> dict[str, PgType]:
+        """The types of a relation's columns, asked once."""
+        wanted = [(column.type_oid, column.type_modifier) for column in relation.columns]
+        missing = [pair for pair in dict.fromkeys(wanted) if pair not in self._types]
+        if missing:
+            self._types |= types_of(self.side(), missing)
+        found = {}
+        for column, pair in zip(relation.columns, wanted, strict=True):
+            if pair not in self._types:
+                raise SplitReadError(
+                    f"column {column.name} of {relation} has a type that was dropped since (oid {pair[0]})",
+                    remedy="the value cannot be typed; skip the window, or start with a new snapshot",
+                )
+            found[column.name] = self._types[pair]
+        return found
+
+    def side(self) -> Connection:
+        """A connection for questions while another one reads."""
+        if self._side is None or self._side.closed:
+            self._side = connect(self.context.options, purpose="reader")
+        return self._side
+
+    def _failed(self, split: PostgresSplit, error: Exception) -> SplitReadError:
+        said = failed(self.context.options, f"reading {split.split_id}", error)
+        return SplitReadError(said.what, remedy=said.remedy)
+
+
+class _Delivery:
+    """Which changes of a window are delivered."""
+
+    def __init__(self, window: LogWindow, *, near: int, reader: PostgresReader) -> None:
+        self._rules = {rules.table.oid: rules for rules in window.rules}
+        self._known = None if window.known is None else set(window.known)
+        self._near = near
+        self._reader = reader
+        self._keys: dict[int, tuple[str, ...]] = {}
+        patterns = reader.context.options[opts.TABLES]
+        self._patterns = patterns or ()
+
+    def delivered(self, changes: Changes, truncated: dict[int, None]) -> DeliveredChanges | None:
+        """The changes of one relation that are delivered; None if it is not read."""
+        relation = changes.relation
+        if not matched(self._patterns, relation.schema, relation.name):
+            return None
+        rules = self._rules.get(relation.oid)
+        if rules is None and self._known is not None and relation.oid not in self._known:
+            return None
+        key = self._key(relation)
+        found = delivered_changes(changes, key=key, xid_near=self._near)
+        if rules is None:
+            return found
+        if is_truncated_between(found, rules):
+            truncated[relation.oid] = None
+        mask = kept(found, rules, key, self._rank)
+        return found if mask.all() else found.take(np.flatnonzero(mask))
+
+    def _rank(self, rules: TableRules, keys: Sequence[pa.Array]) -> Any:
+        local = local_ranges(rules, keys)
+        return ranges_on_server(self._reader.side(), rules, keys) if local is None else local
+
+    def _key(self, relation: Relation) -> tuple[int, ...]:
+        """The indexes of the key's columns, in the order of the key."""
+        if relation.oid in self._rules:
+            names = tuple(column.name for column in self._rules[relation.oid].key)
+        elif relation.replica_identity == "f":
+            names = self._full_key(relation)
+        else:
+            names = tuple(column.name for column in relation.columns if column.is_key)
+        numbers = {column.name: i for i, column in enumerate(relation.columns)}
+        return tuple(numbers[name] for name in names if name in numbers)
+
+    def _full_key(self, relation: Relation) -> tuple[str, ...]:
+        if relation.oid not in self._keys:
+            pattern = opts.TABLES.parse(quoted(relation.schema, relation.name))
+            tables = find_tables(self._reader.side(), pattern or ())
+            self._keys[relation.oid] = tuple(column.name for column in tables[0].key) if tables else ()
+        return self._keys[relation.oid]
