@@ -18,11 +18,15 @@ Int64s: TypeAlias = "NDArray[np.int64]"
 Bytes: TypeAlias = "NDArray[np.uint8]"
 Bools: TypeAlias = "NDArray[np.bool_]"
 
+BLOCK_BYTES = 4 << 20
+"""Usual size of a block: each column is read in a pass of its own, twice as fast in the processor's cache."""
+
 MOST_BYTES = 1 << 30
-"""Maximum size of a block of several messages; a block must stay below 2 GB, and a message has up to 1 GB."""
+"""Maximum size of a block of several messages; offsets have 32 bits, and a message has up to 1 GB."""
 
 REPORT = "read the log again; if the error stays, report it with the version of the server"
 
+_SAMPLE_MESSAGES = 256
 _PADDING = bytes(8)  # lets numbers be gathered at any position of any message
 _SHORTEST = {"B": 21, "C": 26, "O": 10, "R": 10, "Y": 7, "I": 8, "U": 8, "D": 8, "T": 6, "M": 15}
 _LEAST_BYTES = np.full(256, -1, np.int64)
@@ -140,27 +144,41 @@ class MessageBlock:
 
 
 def blocks_of(
-    messages: Sequence[bytes], *, first_number: int, skip: int, most_bytes: int = MOST_BYTES
+    messages: Sequence[bytes],
+    *,
+    first_number: int,
+    skip: int,
+    block_bytes: int = BLOCK_BYTES,
+    most_bytes: int = MOST_BYTES,
 ) -> Iterator[MessageBlock]:
-    """The messages in blocks of at most ``most_bytes``, or of one message.
+    """The messages in blocks of about ``block_bytes``, and of at most ``most_bytes`` or one message.
 
     Args:
         first_number: the number of the first message, for errors.
         skip: the number of bytes to ignore at the start of each message.
     """
-    if not messages:
-        return
-    # One pass that copies the bytes and finds the lengths.
-    joined = pa.array([*messages, _PADDING], pa.large_binary())
-    if len(messages) > 1 and joined.buffers()[2].size > most_bytes:
-        del joined
-        half = len(messages) // 2
-        yield from blocks_of(messages[:half], first_number=first_number, skip=skip, most_bytes=most_bytes)
-        yield from blocks_of(
-            messages[half:], first_number=first_number + half, skip=skip, most_bytes=most_bytes
-        )
-        return
-    yield MessageBlock(joined, first_number=first_number, skip=skip)
+    count = _messages_in(block_bytes, messages)
+    for start in range(0, len(messages), count):
+        some = messages[start : start + count]
+        # One pass that copies the bytes and finds the lengths.
+        joined = pa.array([*some, _PADDING], pa.large_binary())
+        if len(some) > 1 and joined.buffers()[2].size > most_bytes:
+            del joined
+            yield from blocks_of(
+                some,
+                first_number=first_number + start,
+                skip=skip,
+                block_bytes=min(block_bytes, most_bytes) // 2,
+                most_bytes=most_bytes,
+            )
+        else:
+            yield MessageBlock(joined, first_number=first_number + start, skip=skip)
+
+
+def _messages_in(block_bytes: int, messages: Sequence[bytes]) -> int:
+    """About how many of the messages have so many bytes."""
+    sample = messages[:: len(messages) // _SAMPLE_MESSAGES + 1]
+    return max(1, block_bytes * len(sample) // max(1, sum(map(len, sample))))
 
 
 def _is_complete(message: bytes) -> bool:

@@ -1,20 +1,21 @@
 """Decodes the log of changes: messages of PostgreSQL's pgoutput plugin to columns of texts.
 
 Blocks of messages are decoded by columns, never message by message: `message_blocks` joins the bytes,
-`transactions` places each change in its transaction, `relations` finds the description of its table, and
-`tuples` reads the tuples. What must not live here: connections, and the types of values.
+`transactions` places each change in its transaction, `relations` finds the description of its table,
+`rows_by_table` puts the changes of a table together, and `tuples` reads the tuples. What must not live
+here: connections, and the types of values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.message_blocks import (
-    MOST_BYTES,
+    BLOCK_BYTES,
     Bools,
     Bytes,
     Int64s,
@@ -22,8 +23,9 @@ from flip27_source.readers.postgres.message_blocks import (
     blocks_of,
 )
 from flip27_source.readers.postgres.relations import KnownRelations, Relation
+from flip27_source.readers.postgres.rows_by_table import RowsByTable, by_table
 from flip27_source.readers.postgres.transactions import OpenTransaction, PlacedChanges, placed_changes
-from flip27_source.readers.postgres.tuples import TupleRows, Tuples, no_tuples, read_tuples
+from flip27_source.readers.postgres.tuples import TupleColumns, Tuples, no_tuples, read_tuples
 
 _INSERT, _UPDATE, _DELETE, _KEY, _OLD, _NEW = (ord(kind) for kind in "IUDKON")
 _MARKER_AT = 5
@@ -65,10 +67,10 @@ class PgOutputDecoder:
     Only transactions with ``first <= commit LSN < end`` give rows.
     """
 
-    def __init__(self, *, first: int, end: int, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, *, first: int, end: int, block_bytes: int = BLOCK_BYTES) -> None:
         self._first = first
         self._end = end
-        self._most_bytes = most_bytes
+        self._block_bytes = block_bytes
         self._relations = KnownRelations()
         self._opened: OpenTransaction | None = None
         self._messages = 0
@@ -86,7 +88,7 @@ class PgOutputDecoder:
         """
         found: list[Changes] = []
         for block in blocks_of(
-            messages, first_number=self._messages + 1, skip=skip, most_bytes=self._most_bytes
+            messages, first_number=self._messages + 1, skip=skip, block_bytes=self._block_bytes
         ):
             found += self._changes(block)
         self._messages += len(messages)
@@ -104,91 +106,86 @@ class PgOutputDecoder:
                 remedy="read the log again",
             )
 
-    def _changes(self, block: MessageBlock) -> Iterator[Changes]:
+    def _changes(self, block: MessageBlock) -> list[Changes]:
         # Also for transactions outside of the window: each table is described once in a read.
         versions = self._relations.versions(block)
         placed, self._opened = placed_changes(block, self._opened)
         inside = (placed.lsn >= self._first) & (placed.lsn < self._end)
         if not inside.all():
             placed = placed.take(inside)
+        if not len(placed):
+            return []
         found = versions.find(block, placed.oids, placed.messages)
-        for rows in _groups(found):
-            relation = versions.relations[found[rows[0]]]
-            yield _decoded(block, relation, placed if len(rows) == len(placed) else placed.take(rows))
+        return _decoded(block, placed, by_table(placed.messages, versions.relations, found))
 
 
-def _groups(numbers: Int64s) -> list[Int64s]:
-    """The indexes of equal numbers, ordered by the first index of each group."""
-    if not len(numbers):
-        return []
-    if (numbers == numbers[0]).all():
-        return [np.arange(len(numbers))]
-    order = np.argsort(numbers, kind="stable")
-    borders = np.flatnonzero(np.diff(numbers[order])) + 1
-    return sorted(np.split(order, borders), key=lambda rows: int(rows[0]))
-
-
-def _decoded(block: MessageBlock, relation: Relation, placed: PlacedChanges) -> Changes:
+def _decoded(block: MessageBlock, placed: PlacedChanges, tables: RowsByTable) -> list[Changes]:
     op = block.kinds[placed.messages]
     at = block.starts[placed.messages] + _MARKER_AT
-    old, old_kind, at = _old_tuples(block, relation, placed.messages, op, at)
-    return Changes(
-        relation=relation,
-        op=op,
-        lsn=placed.lsn,
-        seq=placed.seq,
-        xid=placed.xid,
-        committed_at=placed.committed_at,
-        new=_new_tuples(block, relation, placed.messages, op, at),
-        old=old,
-        old_kind=old_kind,
-    )
+    old, old_kind, at = _old_tuples(block, tables, op, at)
+    new = _new_tuples(block, tables, op, at)
+    if tables.order is not None:
+        placed, op, old_kind = placed.take(tables.order), op[tables.order], old_kind[tables.order]
+    found = []
+    for group in tables.groups:
+        places = slice(group.start, group.stop)
+        found.append(
+            Changes(
+                relation=group.relation,
+                op=op[places],
+                lsn=placed.lsn[places],
+                seq=placed.seq[places],
+                xid=placed.xid[places],
+                committed_at=placed.committed_at[places],
+                new=new.of(group),
+                old=old.of(group),
+                old_kind=old_kind[places],
+            )
+        )
+    return found
 
 
 def _old_tuples(
-    block: MessageBlock, relation: Relation, messages: Int64s, op: Bytes, at: Int64s
-) -> tuple[Tuples, Bytes, Int64s]:
+    block: MessageBlock, tables: RowsByTable, op: Bytes, at: Int64s
+) -> tuple[TupleColumns, Bytes, Int64s]:
     """The old tuples, their kinds, and the position behind the old tuple in each message."""
     markers = block.octets[at]
     is_delete = op == _DELETE
     has_old = ((op == _UPDATE) | is_delete) & ((markers == _KEY) | (markers == _OLD))
-    _check(block, messages, is_delete & ~has_old, at, f"a delete of {relation} without an old tuple")
+    _check(block, tables, is_delete & ~has_old, at, "a delete of {table} without an old tuple")
     if not has_old.any():
-        return no_tuples(relation, len(op)), np.zeros(len(op), np.uint8), at
-    tuples, after = _tuples(block, relation, messages, has_old, at)
-    at = at.copy()
-    at[has_old] = after
-    trailing = is_delete & (at != block.ends[messages])
-    _check(block, messages, trailing, at, f"bytes follow the tuple of a delete of {relation}")
-    return tuples, np.where(has_old, markers, 0).astype(np.uint8), at
+        return no_tuples(tables), np.zeros(len(op), np.uint8), at
+    columns, at = _tuples(block, tables, has_old, at)
+    trailing = is_delete & (at != block.ends[tables.messages])
+    _check(block, tables, trailing, at, "bytes follow the tuple of a delete of {table}")
+    return columns, np.where(has_old, markers, 0).astype(np.uint8), at
 
 
-def _new_tuples(block: MessageBlock, relation: Relation, messages: Int64s, op: Bytes, at: Int64s) -> Tuples:
+def _new_tuples(block: MessageBlock, tables: RowsByTable, op: Bytes, at: Int64s) -> TupleColumns:
     has_new = (op == _INSERT) | (op == _UPDATE)
     if not has_new.any():
-        return no_tuples(relation, len(op))
-    ends = block.ends[messages]
+        return no_tuples(tables)
+    ends = block.ends[tables.messages]
     missing = has_new & ((at >= ends) | (block.octets[at] != _NEW))
-    _check(block, messages, missing, at, f"a change of {relation} without a new tuple")
-    tuples, after = _tuples(block, relation, messages, has_new, at)
-    at = at.copy()
-    at[has_new] = after
-    trailing = has_new & (at != ends)
-    _check(block, messages, trailing, at, f"bytes follow the new tuple of a change of {relation}")
-    return tuples
+    _check(block, tables, missing, at, "a change of {table} without a new tuple")
+    columns, at = _tuples(block, tables, has_new, at)
+    _check(block, tables, has_new & (at != ends), at, "bytes follow the new tuple of a change of {table}")
+    return columns
 
 
 def _tuples(
-    block: MessageBlock, relation: Relation, messages: Int64s, mask: Bools, at: Int64s
-) -> tuple[Tuples, Int64s]:
-    """The tuples of the changes in the mask, whose markers are at ``at``, and the position behind each."""
-    rows = None if mask.all() else np.flatnonzero(mask)
-    chosen = slice(None) if rows is None else rows
-    where = TupleRows(total=len(mask), rows=rows, messages=messages[chosen], starts=at[chosen] + 1)
-    return read_tuples(block, relation, where)
+    block: MessageBlock, tables: RowsByTable, has_tuple: Bools, at: Int64s
+) -> tuple[TupleColumns, Int64s]:
+    """The tuples whose markers are at ``at``, and the positions behind them; elsewhere ``at`` itself."""
+    rows = np.flatnonzero(has_tuple)
+    columns, behind = read_tuples(block, tables, rows, at[rows] + 1)
+    at = at.copy()
+    at[rows] = behind
+    return columns, at
 
 
-def _check(block: MessageBlock, messages: Int64s, wrong: Bools, at: Int64s, what: str) -> None:
+def _check(block: MessageBlock, tables: RowsByTable, wrong: Bools, at: Int64s, what: str) -> None:
     if wrong.any():
         row = int(wrong.argmax())
-        raise block.error(int(messages[row]), what, at=int(at[row]))
+        what = what.format(table=tables.relations[row])
+        raise block.error(int(tables.messages[row]), what, at=int(at[row]))

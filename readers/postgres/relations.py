@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -88,10 +89,12 @@ class KnownRelations:
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[bytes, Relation]] = {}
+        self._versions = _versions([])
 
     def versions(self, block: MessageBlock) -> Versions:
         """The descriptions for a block, which must follow the block of the last call."""
-        found = [(oid, 0, relation) for oid, (_, relation) in self._latest.items()]
+        found: list[_Description] = []
+        before = self._versions
         for index in np.flatnonzero(block.kinds == ord("R")).tolist():
             raw = block.message(index)
             oid = int.from_bytes(raw[1:5], "big")
@@ -101,9 +104,20 @@ class KnownRelations:
             relation = _parsed(block, index, raw)
             self._latest[oid] = raw, relation
             found.append((oid, index + 1, relation))
-        found.sort(key=lambda entry: entry[:2])
-        oids, firsts = (np.array([entry[part] for entry in found], np.int64) for part in (0, 1))
-        return Versions(keys=_keys(oids, firsts), relations=tuple(entry[2] for entry in found))
+        if not found:
+            return before
+        self._versions = _versions([(oid, 0, relation) for oid, (_, relation) in self._latest.items()])
+        return _versions([*((relation.oid, 0, relation) for relation in before.relations), *found])
+
+
+_Description: TypeAlias = "tuple[int, int, Relation]"
+"""A table, the index of the first message for which the description can hold, and the description."""
+
+
+def _versions(found: list[_Description]) -> Versions:
+    found.sort(key=lambda description: description[:2])
+    oids, firsts = (np.array([description[part] for description in found], np.int64) for part in (0, 1))
+    return Versions(keys=_keys(oids, firsts), relations=tuple(description[2] for description in found))
 
 
 def _keys(oids: Int64s, indexes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

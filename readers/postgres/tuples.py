@@ -1,4 +1,4 @@
-"""Tuples of one table as columns of texts, read by columns from their messages.
+"""Tuples as columns of texts, read by columns from the messages of a block.
 
 What must not live here: the types of values. Texts are binary arrays: the converter of a column validates
 UTF-8 where its target is a string.
@@ -7,16 +7,17 @@ UTF-8 where its target is a string.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.readers.postgres.message_blocks import Bools, Bytes, Int64s, MessageBlock
-from flip27_source.readers.postgres.relations import Relation
+from flip27_source.errors import SplitReadError
+from flip27_source.readers.postgres.message_blocks import REPORT, Bools, Bytes, Int64s, MessageBlock
+from flip27_source.readers.postgres.rows_by_table import Group, RowsByTable
 
 _NULL, _UNCHANGED, _TEXT, _BINARY = (ord(kind) for kind in "nutb")
-_SETTINGS = "pgoutput sends texts unless its option binary is true; do not set it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class Tuples:
 
     Attributes:
         texts: a ``pa.binary()`` array for each column: the values as the server writes them; null where the
-            value is NULL or unchanged, or where there is no tuple.
+            value is NULL or unchanged, or where there is no tuple. It may be a slice of a longer array.
         unchanged: for each column, true where a TOAST value did not change, so that the log does not contain
             it; None if that is nowhere the case.
     """
@@ -35,156 +36,247 @@ class Tuples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TupleRows:
-    """The rows of a result that have a tuple.
+class TupleColumns:
+    """Tuples of all tables of a block: per column, what :class:`Tuples` has, for each place of a change."""
 
-    Attributes:
-        total: the number of rows of the result.
-        rows: the indexes of the rows, ascending; None: all of them.
-        messages: the message of each of these rows, as its index in the block.
-        starts: the position of each tuple in the block.
-    """
+    texts: list[pa.Array]
+    unchanged: list[Bools | None]
 
-    total: int
-    rows: Int64s | None
-    messages: Int64s
-    starts: Int64s
-
-
-def no_tuples(relation: Relation, total: int) -> Tuples:
-    """The tuples of ``total`` rows without tuples."""
-    nulls = pa.nulls(total, pa.binary())
-    return Tuples(texts=[nulls] * len(relation.columns), unchanged=[None] * len(relation.columns))
+    def of(self, group: Group) -> Tuples:
+        """The tuples of one table."""
+        count = len(group.relation.columns)
+        return Tuples(
+            texts=[texts.slice(group.start, group.stop - group.start) for texts in self.texts[:count]],
+            unchanged=[_part(mask, group) for mask in self.unchanged[:count]],
+        )
 
 
-def read_tuples(block: MessageBlock, relation: Relation, where: TupleRows) -> tuple[Tuples, Int64s]:
+def no_tuples(tables: RowsByTable) -> TupleColumns:
+    """The columns if no change has a tuple."""
+    spans = [(total, nulls) for _, total, nulls in _spans(tables)]
+    return TupleColumns(texts=[nulls for _, nulls in spans], unchanged=[None] * len(spans))
+
+
+def read_tuples(
+    block: MessageBlock, tables: RowsByTable, rows: Int64s, starts: Int64s
+) -> tuple[TupleColumns, Int64s]:
     """The tuples, and the position behind each of them.
+
+    Args:
+        rows: the changes that have a tuple, ascending.
+        starts: the position of each tuple in the block.
 
     Raises:
         SplitReadError: a tuple is truncated, has another number of columns than its table, or has values
             that are not texts.
     """
-    ends = block.ends[where.messages]
-    at = _after_count(block, relation, where, ends)
     texts: list[pa.Array] = []
     unchanged: list[Bools | None] = []
-    nulls = pa.nulls(where.total, pa.binary())
-    for column in range(len(relation.columns)):
-        # One number holds the kind of the value (a byte) and the length of its text (4 bytes).
-        words = block.words[at]
-        kinds = words.astype(np.uint8)
-        lengths = (words >> np.uint64(8)).astype(np.uint32).byteswap().astype(np.int64)
-        is_text = kinds == _TEXT
-        if is_text.all():
-            starts = at + 5
-            at = starts + lengths
-            _check_ends(block, relation, where, column, at, ends, starts)
-            texts.append(_gathered(block, where, starts, at, None))
-            unchanged.append(None)
-            continue
-        is_unchanged = kinds == _UNCHANGED
-        _check_kinds(block, relation, where, column, kinds, at, ends)
-        starts = at + np.where(is_text, 5, 1)
-        previous, at = at, starts + np.where(is_text, lengths, 0)
-        _check_ends(block, relation, where, column, at, ends, previous)
-        texts.append(_gathered(block, where, starts, at, is_text) if is_text.any() else nulls)
-        unchanged.append(_scattered(where, is_unchanged) if is_unchanged.any() else None)
-    return Tuples(texts=texts, unchanged=unchanged), at
+    behind = np.empty(len(rows), np.int64)
+    walk = _first_column(block, tables, rows, starts)
+    for column, total, nulls in _spans(tables):
+        if total < len(tables):
+            walk = _without_narrow(walk, column, behind)
+        values = _values(block, tables, walk, column)
+        walk = replace(walk, at=values.ends)
+        texts.append(_gathered(block, walk, values, total, nulls))
+        unchanged.append(None if values.is_unchanged is None else _placed(walk, values.is_unchanged, total))
+    behind[walk.tuples] = walk.at
+    return TupleColumns(texts=texts, unchanged=unchanged), behind
 
 
-def _after_count(block: MessageBlock, relation: Relation, where: TupleRows, ends: Int64s) -> Int64s:
-    """The position of the first column of each tuple."""
-    after = where.starts + 2
-    truncated = after > ends
-    if truncated.any():
-        first = int(truncated.argmax())
-        what = f"a tuple of {relation} is truncated"
-        raise block.error(int(where.messages[first]), what, at=int(where.starts[first]))
-    counts = block.uint16_at(where.starts)
-    wrong = counts != len(relation.columns)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """The tuples that have the next column.
+
+    Attributes:
+        at: the position of the column.
+        limits: the position behind the message.
+        tuples: the indexes of the tuples.
+        places: the place of each; None: every change has a tuple, in the order of the places.
+    """
+
+    at: Int64s
+    limits: Int64s
+    widths: Int64s
+    rows: Int64s
+    tuples: Int64s
+    places: Int64s | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """One column of the tuples.
+
+    Attributes:
+        starts: the position of each text.
+        ends: the position behind it.
+        is_text: None if all are texts.
+        is_unchanged: None if none is.
+    """
+
+    starts: Int64s
+    ends: Int64s
+    is_text: Bools | None = None
+    is_unchanged: Bools | None = None
+
+
+def _spans(tables: RowsByTable) -> Iterator[tuple[int, int, pa.Array]]:
+    """Each column, the number of changes whose tables have it, and so many nulls."""
+    start = 0
+    for width in np.unique(tables.widths).tolist():
+        total = int((tables.widths >= width).sum())
+        nulls = pa.nulls(total, pa.binary())
+        for column in range(start, width):
+            yield column, total, nulls
+        start = width
+
+
+def _first_column(block: MessageBlock, tables: RowsByTable, rows: Int64s, starts: Int64s) -> _Walk:
+    places = rows if tables.places is None else tables.places[rows]
+    walk = _Walk(
+        at=starts + 2,
+        limits=block.ends[tables.messages[rows]],
+        widths=tables.widths[rows],
+        rows=rows,
+        tuples=np.arange(len(rows)),
+        places=None if tables.places is None and len(rows) == len(tables) else places,
+    )
+    _check(block, tables, walk, walk.at > walk.limits, starts, "a tuple of {table} is truncated")
+    counts = block.uint16_at(starts)
+    wrong = counts != walk.widths
     if wrong.any():
         first = int(wrong.argmax())
-        what = f"a tuple of {relation} has {counts[first]} columns; its table has {len(relation.columns)}"
-        raise block.error(int(where.messages[first]), what, at=int(where.starts[first]))
-    return after
+        what = f"a tuple of {{table}} has {counts[first]} columns; its table has {walk.widths[first]}"
+        raise _error(block, tables, walk, first, starts, what)
+    return walk
 
 
-def _gathered(
-    block: MessageBlock, where: TupleRows, starts: Int64s, ends: Int64s, is_text: Bools | None
-) -> pa.Array:
-    """The texts between these positions, one for each row of the result."""
-    # An array over the whole block, of the texts and of the gaps between them: take() copies the texts alone.
-    offsets = np.empty(2 * len(starts) + 1, np.int32)
-    offsets[0:-1:2] = starts
-    offsets[1::2] = ends
-    offsets[-1] = block.data.size
-    both = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), block.data])
-    return both.take(_indexes(where, len(starts), is_text))
-
-
-def _indexes(where: TupleRows, count: int, is_text: Bools | None) -> pa.Array:
-    """For each row of the result the index of its text among texts and gaps; null if there is none."""
-    if where.rows is None and is_text is None:
-        return _even_numbers(count)
-    if where.rows is None:
-        return pa.array(np.arange(0, 2 * count, 2), mask=~is_text)
-    indexes = np.zeros(where.total, np.int64)
-    indexes[where.rows] = np.arange(0, 2 * count, 2)
-    return pa.array(
-        indexes, mask=~_scattered(where, np.ones(count, np.bool_) if is_text is None else is_text)
+def _without_narrow(walk: _Walk, column: int, behind: Int64s) -> _Walk:
+    """The tuples that have the column; the others end here."""
+    has = walk.widths > column
+    if has.all():
+        return walk
+    behind[walk.tuples[~has]] = walk.at[~has]
+    return _Walk(
+        at=walk.at[has],
+        limits=walk.limits[has],
+        widths=walk.widths[has],
+        rows=walk.rows[has],
+        tuples=walk.tuples[has],
+        places=None if walk.places is None else walk.places[has],
     )
 
 
-@functools.lru_cache(maxsize=1)  # the same for all columns of a table
+def _values(block: MessageBlock, tables: RowsByTable, walk: _Walk, column: int) -> _Values:
+    # One number holds the kind of the value (a byte) and the length of its text (4 bytes).
+    words = block.words[walk.at]
+    kinds = words.astype(np.uint8)
+    lengths = (words >> np.uint64(8)).astype(np.uint32).byteswap().astype(np.int64)
+    is_text = kinds == _TEXT
+    if is_text.all():
+        starts = walk.at + 5
+        values = _Values(starts=starts, ends=starts + lengths)
+    else:
+        _check_kinds(block, tables, walk, column, kinds)
+        starts = walk.at + np.where(is_text, 5, 1)
+        is_unchanged = kinds == _UNCHANGED
+        values = _Values(
+            starts=starts,
+            ends=starts + np.where(is_text, lengths, 0),
+            is_text=is_text,
+            is_unchanged=is_unchanged if is_unchanged.any() else None,
+        )
+    what = "a tuple is truncated in column {column} of {table}"
+    _check(block, tables, walk, values.ends > walk.limits, walk.at, what, column)
+    return values
+
+
+def _gathered(block: MessageBlock, walk: _Walk, values: _Values, total: int, nulls: pa.Array) -> pa.Array:
+    """The texts, each at its place."""
+    count = len(values.starts)
+    if not count or (values.is_text is not None and not values.is_text.any()):
+        return nulls
+    # An array over the whole block, of the texts and of the gaps between them: take() copies the texts alone.
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[0:-1:2] = values.starts
+    offsets[1::2] = values.ends
+    offsets[-1] = block.data.size
+    both = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), block.data])
+    if values.is_text is None and walk.places is None:
+        return both.take(_even_numbers(count))
+    indexes = np.arange(0, 2 * count, 2)
+    if walk.places is not None:
+        placed = np.zeros(total, np.int64)
+        placed[walk.places] = indexes
+        indexes = placed
+    if values.is_text is None and count == total:
+        return both.take(pa.array(indexes))
+    is_text = np.ones(count, np.bool_) if values.is_text is None else values.is_text
+    return both.take(pa.array(indexes, mask=~_placed(walk, is_text, total)))
+
+
+@functools.lru_cache(maxsize=1)  # the same for all columns
 def _even_numbers(count: int) -> pa.Array:
     return pa.array(np.arange(0, 2 * count, 2))
 
 
-def _scattered(where: TupleRows, mask: Bools) -> Bools:
-    """A mask of the rows that have a tuple, as a mask of all rows."""
-    if where.rows is None:
+def _placed(walk: _Walk, mask: Bools, total: int) -> Bools:
+    """A mask of tuples as a mask of places."""
+    if walk.places is None:
         return mask
-    scattered = np.zeros(where.total, np.bool_)
-    scattered[where.rows] = mask
-    return scattered
+    placed = np.zeros(total, np.bool_)
+    placed[walk.places] = mask
+    return placed
 
 
-def _check_kinds(
+def _part(mask: Bools | None, group: Group) -> Bools | None:
+    if mask is None:
+        return None
+    part = mask[group.start : group.stop]
+    return part if part.any() else None
+
+
+def _check_kinds(block: MessageBlock, tables: RowsByTable, walk: _Walk, column: int, kinds: Bytes) -> None:
+    # What is behind the message belongs to the next one.
+    what = "a tuple is truncated before column {column} of {table}"
+    _check(block, tables, walk, walk.at >= walk.limits, walk.at, what, column)
+    what = "the value of column {column} of {table} is in binary form"
+    remedy = "pgoutput sends texts unless its option binary is true; do not set this option"
+    _check(block, tables, walk, kinds == _BINARY, walk.at, what, column, remedy=remedy)
+    unknown = (kinds != _TEXT) & (kinds != _NULL) & (kinds != _UNCHANGED)
+    what = "the value of column {column} of {table} is of an unknown kind"
+    _check(block, tables, walk, unknown, walk.at, what, column)
+
+
+def _check(
     block: MessageBlock,
-    relation: Relation,
-    where: TupleRows,
-    column: int,
-    kinds: Bytes,
+    tables: RowsByTable,
+    walk: _Walk,
+    wrong: Bools,
     at: Int64s,
-    ends: Int64s,
+    what: str,
+    column: int | None = None,
+    *,
+    remedy: str = REPORT,
 ) -> None:
-    wrong = (kinds != _TEXT) & (kinds != _NULL) & (kinds != _UNCHANGED)
-    wrong |= at >= ends  # what is there belongs to the next message
-    if not wrong.any():
-        return
-    first = int(wrong.argmax())
-    named = f"column {relation.columns[column].name} of {relation}"
-    place = int(at[first])
-    if at[first] >= ends[first]:
-        raise block.error(int(where.messages[first]), f"a tuple is truncated before {named}", at=place)
-    if kinds[first] == _BINARY:
-        what = f"the value of {named} is in binary form"
-        raise block.error(int(where.messages[first]), what, at=place, remedy=_SETTINGS)
-    what = f"the kind of the value of {named}, 0x{kinds[first]:02x}, is unknown"
-    raise block.error(int(where.messages[first]), what, at=place)
+    if wrong.any():
+        raise _error(block, tables, walk, int(wrong.argmax()), at, what, column, remedy=remedy)
 
 
-def _check_ends(
+def _error(
     block: MessageBlock,
-    relation: Relation,
-    where: TupleRows,
-    column: int,
+    tables: RowsByTable,
+    walk: _Walk,
+    index: int,
     at: Int64s,
-    ends: Int64s,
-    starts: Int64s,
-) -> None:
-    truncated = at > ends
-    if truncated.any():
-        first = int(truncated.argmax())
-        what = f"a tuple is truncated in column {relation.columns[column].name} of {relation}"
-        raise block.error(int(where.messages[first]), what, at=int(starts[first]))
+    what: str,
+    column: int | None = None,
+    *,
+    remedy: str = REPORT,
+) -> SplitReadError:
+    row = int(walk.rows[index])
+    relation = tables.relations[row]
+    name = "" if column is None else relation.columns[column].name
+    message = int(tables.messages[row])
+    return block.error(message, what.format(table=relation, column=name), at=int(at[index]), remedy=remedy)

@@ -30,10 +30,10 @@ class Row:
 
 
 def decoded(
-    *blocks: Sequence[bytes], first: int = 0, end: int = EVERYTHING, skip: int = 0, most_bytes: int = 1 << 30
+    *blocks: Sequence[bytes], first: int = 0, end: int = EVERYTHING, skip: int = 0, block_bytes: int = 4 << 20
 ) -> list[Row]:
     """The rows of the blocks in the order of the log."""
-    decoder = PgOutputDecoder(first=first, end=end, most_bytes=most_bytes)
+    decoder = PgOutputDecoder(first=first, end=end, block_bytes=block_bytes)
     rows: list[Row] = []
     for block in blocks:
         rows += sorted(rows_of(decoder.decode(block, skip=skip)), key=lambda row: (row.lsn, row.seq))

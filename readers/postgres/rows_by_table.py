@@ -1,0 +1,92 @@
+"""The changes of a block put together by table, so that the tuples of all tables are read in the same passes.
+
+What must not live here: the bytes of tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from flip27_source.readers.postgres.message_blocks import Int64s
+from flip27_source.readers.postgres.relations import Relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The places ``[start, stop)`` of the changes of one table."""
+
+    relation: Relation
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsByTable:
+    """Changes in the order of the log, and a place by table for each.
+
+    Tables with more columns come first: the changes that have a certain column have the first places.
+
+    Attributes:
+        messages: the message of each change, as its index in the block.
+        relations: the table of each change.
+        widths: the number of columns of this table.
+        order: the change at each place; None if places are in the order of the log.
+        places: the place of each change; None if places are in the order of the log.
+        groups: the tables, ordered by their first change.
+    """
+
+    messages: Int64s
+    relations: _Relations
+    widths: Int64s
+    order: Int64s | None
+    places: Int64s | None
+    groups: tuple[Group, ...]
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Relations:
+    known: Sequence[Relation]
+    numbers: Int64s
+
+    def __getitem__(self, row: int) -> Relation:
+        return self.known[self.numbers[row]]
+
+
+def by_table(messages: Int64s, known: Sequence[Relation], numbers: Int64s) -> RowsByTable:
+    """Put changes together by table.
+
+    Args:
+        numbers: for each change, at least one, its table as an index of ``known``.
+    """
+    relations = _Relations(known=known, numbers=numbers)
+    total = len(numbers)
+    if (numbers == numbers[0]).all():
+        group = Group(relation=relations[0], start=0, stop=total)
+        widths = np.full(total, len(group.relation.columns))
+        return RowsByTable(
+            messages=messages, relations=relations, widths=widths, order=None, places=None, groups=(group,)
+        )
+    widths = np.array([len(relation.columns) for relation in known])[numbers]
+    order = np.lexsort((numbers, -widths))  # stable
+    places = np.empty(total, np.int64)
+    places[order] = np.arange(total)
+    borders = np.flatnonzero(np.diff(numbers[order])) + 1
+    starts = [0, *borders.tolist()]
+    groups = [
+        Group(relation=relations[int(order[start])], start=start, stop=stop)
+        for start, stop in zip(starts, [*starts[1:], total], strict=True)
+    ]
+    return RowsByTable(
+        messages=messages,
+        relations=relations,
+        widths=widths,
+        order=order,
+        places=places,
+        groups=tuple(sorted(groups, key=lambda group: int(order[group.start]))),
+    )
