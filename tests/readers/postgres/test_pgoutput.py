@@ -1,0 +1,351 @@
+"""What the decoder makes of the messages of pgoutput."""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+import pytest
+
+from flip27_source.errors import SplitReadError
+from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
+from flip27_source.readers.postgres.relations import Relation, RelationColumn
+from tests.readers.postgres.pgoutput_messages import (
+    UNCHANGED,
+    YEAR_2000_US,
+    begin,
+    commit,
+    delete,
+    described,
+    insert,
+    logical_message,
+    origin,
+    relation,
+    truncate,
+    type_named,
+    update,
+)
+from tests.readers.postgres.pgoutput_rows import EVERYTHING, Row, decoded, rows_of
+
+ORDERS = relation()
+ITEMS = relation("items", ("id", "order_id", "note"), oid=16_500)
+FULL = relation("orders", ("id", "name"), identity="f", keys=("id", "name"))
+
+
+def transaction(lsn: int, *messages: bytes) -> list[bytes]:
+    return [begin(lsn), *messages, commit(lsn)]
+
+
+def decoder() -> PgOutputDecoder:
+    return PgOutputDecoder(first=0, end=EVERYTHING)
+
+
+def test_literal_bytes_of_a_server_are_decoded() -> None:
+    description = b"R\x00\x00\x40\x01public\x00orders\x00d\x00\x02"
+    description += b"\x01id\x00\x00\x00\x00\x17\xff\xff\xff\xff\x00price\x00\x00\x00\x06\xa4\x00\x0c\x00\x06"
+    messages = [
+        bytes.fromhex("42 00000000 0156ABC8 0002FC9A 4F2B1A40 000002EB"),
+        description,
+        b"I\x00\x00\x40\x01N\x00\x02t\x00\x00\x00\x0242t\x00\x00\x00\x059.990",
+        bytes.fromhex("43 00 00000000 0156ABC8 00000000 0156ABF8 0002FC9A 4F2B1A40"),
+    ]
+    (changes,) = decoder().decode(messages)
+    assert changes.relation == Relation(
+        oid=16_385,
+        schema="public",
+        name="orders",
+        replica_identity="d",
+        columns=(
+            RelationColumn(name="id", type_oid=23, type_modifier=-1, is_key=True),
+            RelationColumn(name="price", type_oid=1700, type_modifier=(12 << 16) + 6, is_key=False),
+        ),
+    )
+    assert bytes(changes.op) == b"I"
+    assert (changes.lsn[0], changes.seq[0], changes.xid[0]) == (0x156ABC8, 1, 747)
+    assert changes.committed_at[0] == YEAR_2000_US + 0x2FC9A4F2B1A40
+    assert [texts.to_pylist() for texts in changes.new.texts] == [[b"42"], [b"9.990"]]
+    assert [texts.to_pylist() for texts in changes.old.texts] == [[None], [None]]
+    assert changes.new.unchanged == [None, None]
+    assert bytes(changes.old_kind) == b"\0"
+
+
+def test_texts_are_binary_and_null_is_not_the_empty_text() -> None:
+    (changes,) = decoder().decode(
+        transaction(9, described(ORDERS), insert(ORDERS, b"1", b""), insert(ORDERS, b"2", None))
+    )
+    assert changes.new.texts[1].type == pa.binary()
+    assert changes.new.texts[1].to_pylist() == [b"", None]
+
+
+def test_texts_of_several_bytes_per_character_keep_their_bytes() -> None:
+    names = ["größe", "日本語", "🦉", "\x01"]
+    rows = decoded(
+        transaction(9, described(ORDERS), *(insert(ORDERS, b"1", name.encode()) for name in names))
+    )
+    assert [row.new for row in rows] == [(b"1", name.encode()) for name in names]
+
+
+def test_texts_of_more_than_255_and_65535_bytes_are_whole() -> None:
+    texts = [b"a" * 255, b"b" * 256, b"c" * 65_535, b"d" * 65_536, b"e" * 5_000_000]
+    rows = decoded(transaction(9, described(ORDERS), *(insert(ORDERS, text, b"x") for text in texts)))
+    assert [row.new for row in rows] == [(text, b"x") for text in texts]
+
+
+def test_an_unchanged_toast_value_is_marked() -> None:
+    (changes,) = decoder().decode(
+        transaction(
+            9,
+            described(ORDERS),
+            update(ORDERS, b"1", UNCHANGED),
+            update(ORDERS, b"2", None),
+            insert(ORDERS, b"3", b""),
+        )
+    )
+    assert changes.new.texts[1].to_pylist() == [None, None, b""]
+    id_mask, name_mask = changes.new.unchanged
+    assert id_mask is None
+    assert name_mask is not None
+    assert name_mask.tolist() == [True, False, False]
+
+
+def test_an_update_without_an_old_tuple_has_only_the_new_one() -> None:
+    rows = decoded(transaction(9, described(ORDERS), update(ORDERS, b"1", b"new")))
+    assert rows == [Row(relation=ORDERS, op="U", lsn=9, seq=1, new=(b"1", b"new"))]
+
+
+def test_an_update_of_the_key_has_the_old_key() -> None:
+    rows = decoded(transaction(9, described(ORDERS), update(ORDERS, b"2", b"name", key=(b"1", None))))
+    assert rows == [
+        Row(relation=ORDERS, op="U", lsn=9, seq=1, new=(b"2", b"name"), old=(b"1", None), old_kind="K")
+    ]
+
+
+def test_with_a_full_identity_updates_and_deletes_have_the_old_row() -> None:
+    rows = decoded(
+        transaction(
+            9,
+            described(FULL),
+            update(FULL, b"1", b"new", old=(b"1", b"old")),
+            insert(FULL, b"2", b"other"),
+            delete(FULL, old=(b"1", b"new")),
+        )
+    )
+    assert rows == [
+        Row(relation=FULL, op="U", lsn=9, seq=1, new=(b"1", b"new"), old=(b"1", b"old"), old_kind="O"),
+        Row(relation=FULL, op="I", lsn=9, seq=2, new=(b"2", b"other")),
+        Row(relation=FULL, op="D", lsn=9, seq=3, old=(b"1", b"new"), old_kind="O"),
+    ]
+
+
+def test_a_delete_has_the_key_and_no_new_tuple() -> None:
+    rows = decoded(transaction(9, described(ORDERS), delete(ORDERS, key=(b"1", None))))
+    assert rows == [Row(relation=ORDERS, op="D", lsn=9, seq=1, old=(b"1", None), old_kind="K")]
+
+
+def test_each_table_of_a_truncate_is_a_change_with_its_own_seq() -> None:
+    rows = decoded(
+        transaction(
+            9,
+            described(ORDERS),
+            described(ITEMS),
+            insert(ORDERS, b"1", b"a"),
+            truncate(ITEMS, ORDERS),
+            insert(ITEMS, b"1", b"2", b"3"),
+        )
+    )
+    assert [(row.relation.name, row.op, row.seq) for row in rows] == [
+        ("orders", "I", 1),
+        ("items", "T", 2),
+        ("orders", "T", 3),
+        ("items", "I", 4),
+    ]
+
+
+def test_tables_that_take_turns_keep_the_order_of_the_log() -> None:
+    messages = transaction(
+        9,
+        described(ORDERS),
+        described(ITEMS),
+        insert(ORDERS, b"1", b"a"),
+        insert(ITEMS, b"2", b"1", b"x"),
+        delete(ORDERS, key=(b"1", None)),
+        update(ITEMS, b"2", b"1", UNCHANGED),
+    )
+    orders, items = decoder().decode(messages)
+    assert rows_of([orders]) == [
+        Row(relation=ORDERS, op="I", lsn=9, seq=1, new=(b"1", b"a")),
+        Row(relation=ORDERS, op="D", lsn=9, seq=3, old=(b"1", None), old_kind="K"),
+    ]
+    assert rows_of([items]) == [
+        Row(relation=ITEMS, op="I", lsn=9, seq=2, new=(b"2", b"1", b"x")),
+        Row(relation=ITEMS, op="U", lsn=9, seq=4, new=(b"2", b"1", UNCHANGED)),
+    ]
+
+
+def test_changes_before_and_after_ddl_in_a_transaction_have_their_own_description() -> None:
+    wider = relation("orders", ("id", "name", "note"))
+    found = decoder().decode(
+        transaction(
+            9,
+            described(ORDERS),
+            insert(ORDERS, b"1", b"a"),
+            described(wider),
+            insert(wider, b"2", b"b", b"c"),
+            described(ORDERS),
+            insert(ORDERS, b"3", b"d"),
+        )
+    )
+    assert [changes.relation for changes in found] == [ORDERS, wider, ORDERS]
+    assert [row.new for row in rows_of(found)] == [(b"1", b"a"), (b"2", b"b", b"c"), (b"3", b"d")]
+
+
+def test_a_repeated_description_does_not_divide_changes() -> None:
+    (changes,) = decoder().decode(
+        transaction(
+            9,
+            described(ORDERS),
+            insert(ORDERS, b"1", b"a"),
+            described(ORDERS),
+            insert(ORDERS, b"2", b"b"),
+        )
+    )
+    assert len(changes) == 2
+
+
+def test_a_description_holds_in_later_blocks() -> None:
+    rows = decoded(transaction(9, described(ORDERS)), transaction(10, insert(ORDERS, b"1", b"a")))
+    assert rows == [Row(relation=ORDERS, op="I", lsn=10, seq=1, new=(b"1", b"a"))]
+
+
+def test_a_description_in_a_transaction_before_the_window_holds_in_it() -> None:
+    messages = [*transaction(9, described(ORDERS)), *transaction(10, insert(ORDERS, b"1", b"a"))]
+    assert [row.lsn for row in decoded(messages, first=10)] == [10]
+
+
+def test_a_transaction_goes_on_in_the_next_blocks() -> None:
+    first, *rest = transaction(
+        9,
+        described(ORDERS),
+        insert(ORDERS, b"1", b"a"),
+        truncate(ORDERS, ORDERS),
+        insert(ORDERS, b"2", b"b"),
+        insert(ORDERS, b"3", b"c"),
+    )
+    one_by_one = [[first], [], *([message] for message in rest)]
+    assert [(row.lsn, row.seq, row.op) for row in decoded(*one_by_one)] == [
+        (9, 1, "I"),
+        (9, 2, "T"),
+        (9, 3, "T"),
+        (9, 4, "I"),
+        (9, 5, "I"),
+    ]
+
+
+def test_a_window_has_its_first_lsn_and_not_its_end() -> None:
+    messages = [begin(8), described(ORDERS), insert(ORDERS, b"8", b""), commit(8)]
+    for lsn in (9, 10, 11, 12):
+        messages += transaction(lsn, insert(ORDERS, b"%d" % lsn, b""))
+    assert [row.lsn for row in decoded(messages, first=9, end=12)] == [9, 10, 11]
+    assert decoded(messages, first=10, end=10) == []
+
+
+def test_seq_counts_from_1_in_every_transaction() -> None:
+    messages = [
+        *transaction(9, described(ORDERS), insert(ORDERS, b"1", b""), insert(ORDERS, b"2", b"")),
+        *transaction(10),
+        *transaction(11, insert(ORDERS, b"3", b"")),
+    ]
+    assert [(row.lsn, row.seq) for row in decoded(messages)] == [(9, 1), (9, 2), (11, 1)]
+
+
+def test_transactions_keep_their_xid_and_time() -> None:
+    largest = 2**32 - 1
+    before_2000 = YEAR_2000_US - 1
+    messages = [
+        begin(2**40, xid=largest, at_us=before_2000),
+        described(ORDERS),
+        insert(ORDERS, b"1", b""),
+        commit(2**40, at_us=before_2000),
+    ]
+    (row,) = decoded(messages)
+    assert (row.lsn, row.xid, row.committed_at) == (2**40, largest, before_2000)
+
+
+def test_origins_types_and_logical_messages_are_no_changes() -> None:
+    messages = [
+        logical_message("heartbeat", b"outside of a transaction"),
+        *transaction(
+            9,
+            origin("other server"),
+            type_named(16_600, "mood"),
+            described(ORDERS),
+            logical_message("", b""),
+            insert(ORDERS, b"1", b"a"),
+        ),
+    ]
+    assert decoded(messages) == [Row(relation=ORDERS, op="I", lsn=9, seq=1, new=(b"1", b"a"))]
+
+
+def test_a_row_of_1600_columns_is_decoded_beside_narrow_ones() -> None:
+    wide = relation("wide", [f"c{number}" for number in range(1600)], oid=17_000)
+    values = [None if number % 7 == 0 else b"%d" % number for number in range(1600)]
+    rows = decoded(
+        transaction(
+            9,
+            described(ORDERS),
+            described(wide),
+            insert(ORDERS, b"1", b"a"),
+            insert(wide, *values),
+            insert(ORDERS, b"2", b"b"),
+        )
+    )
+    assert [row.new for row in rows] == [(b"1", b"a"), tuple(values), (b"2", b"b")]
+
+
+def test_a_table_without_columns_has_changes() -> None:
+    bare = relation("bare", ())
+    (changes,) = decoder().decode(transaction(9, described(bare), insert(bare), insert(bare)))
+    assert len(changes) == 2
+    assert changes.new.texts == []
+
+
+def test_the_schema_pg_catalog_is_sent_as_an_empty_text() -> None:
+    table = relation(schema="")
+    (row,) = decoded(transaction(9, described(table), truncate(table)))
+    assert row.relation.schema == "pg_catalog"
+
+
+def test_rows_of_copy_are_decoded_without_their_first_bytes() -> None:
+    messages = transaction(9, described(ORDERS), insert(ORDERS, b"1", b"a"))
+    framed = [struct.pack(">hi", 1, len(message)) + message for message in messages]
+    assert decoded(framed, skip=6) == decoded(messages)
+
+
+def test_messages_may_be_views_of_memory() -> None:
+    messages = transaction(9, described(ORDERS), insert(ORDERS, b"1", b"a"))
+    assert decoded([memoryview(message) for message in messages]) == decoded(messages)  # type: ignore[misc]
+
+
+def test_a_large_call_is_cut_into_blocks_without_a_change_of_rows() -> None:
+    messages = transaction(
+        9, described(ORDERS), *(insert(ORDERS, b"%d" % number, b"x") for number in range(99))
+    )
+    found = PgOutputDecoder(first=0, end=EVERYTHING, block_bytes=400).decode(messages)
+    assert len(found) > 2
+    assert rows_of(found) == decoded(messages)
+    assert [row.seq for row in rows_of(found)] == list(range(1, 100))
+
+
+def test_no_messages_give_no_changes() -> None:
+    found = decoder()
+    assert found.decode([]) == []
+    found.finish()
+
+
+def test_a_log_that_ends_within_a_transaction_is_refused() -> None:
+    cut = decoder()
+    cut.decode(transaction(9, described(ORDERS)))
+    cut.finish()
+    cut.decode([begin(10)])
+    with pytest.raises(SplitReadError, match="the log ends within a transaction, after message 4"):
+        cut.finish()
