@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.readers.postgres.parsers import array_of, bytes_of, refuse
+from flip27_source.readers.postgres.parsers import Bounds, array_of, bytes_of, refuse
 
 _NO_BYTE, _PREFIX = 0x100, 0x200
 _REASON = "it is not a bytea in hexadecimal form"
@@ -37,4 +37,5 @@ def parse_hex(texts: pa.Array) -> pa.Array:
     if len(others) > len(prefixes):
         refuse(texts, np.bincount(np.searchsorted(bounds, others, side="right") - 1) > 1, _REASON)
     content = found[is_byte].astype(np.uint8)
-    return array_of(pa.binary(), content, bounds - np.arange(len(bounds), dtype=np.int32))
+    numbers: Bounds = np.arange(len(bounds), dtype=np.int32)
+    return array_of(pa.binary(), content, bounds - numbers)

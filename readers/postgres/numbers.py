@@ -97,26 +97,17 @@ def _integers_of_floats(name: str, kind: pa.DataType) -> Parse:
 def _floats(texts: pa.Array, name: str) -> pa.Array:
     """The values of a float column, in its own precision."""
     kind = _FLOATS[name]
-
-    def slow(text: str) -> float:
-        if text not in _SPECIAL and not _NUMBER.fullmatch(text):
-            raise UnfitError(text, f"it is not a value of the type {name}")
-        return float(text)
-
-    def fast(texts: pa.Array) -> pa.Array:
+    try:
         values = texts.cast(kind)
-        _refuse_overflow(texts, values)
-        return values
-
-    ordinary = r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]{1,3})?|NaN|-?Infinity"
-    return OrdinaryOrOdd(kind=kind, fast=fast, ordinary=ordinary, slow=slow)(texts)
-
-
-def _refuse_overflow(texts: pa.Array, values: pa.Array) -> None:
-    infinite = np.isinf(np.asarray(values))
-    if infinite.any():
-        infinite &= ~np.asarray(pc.is_in(texts, pa.array(["Infinity", "-Infinity"])))
-        refuse(texts, infinite, f"it is beyond the range of a {values.type}")
+    except pa.ArrowInvalid:
+        is_number = pc.match_substring_regex(texts, rf"\A(?:{_NUMBER.pattern}|NaN|-?Infinity)\z")
+        refuse(texts, ~np.asarray(is_number), "it is not a number")
+        raise
+    odd = ~np.isfinite(np.asarray(values))
+    if odd.any():
+        odd &= ~np.asarray(pc.is_in(texts, pa.array(sorted(_SPECIAL))))
+        refuse(texts, odd, f"it is beyond the range of a {kind}, or not a number")
+    return values
 
 
 def _floats_of_floats(name: str, kind: pa.DataType) -> Parse:

@@ -80,6 +80,8 @@ class ValueConverter:
         if types.is_large_binary(texts.type) or types.is_large_string(texts.type):
             texts = texts.cast(pa.binary())
         try:
+            if self._parse is _strings:
+                return _strings(texts)
             return parse_present(texts.view(pa.string()), self._parse, self._target)
         except UnfitError as unfit:
             self._refuse(unfit, where)
@@ -108,6 +110,7 @@ def _parser(type: PgType, target: pa.DataType) -> Parse | None:
 
 
 def _strings(texts: pa.Array) -> pa.Array:
+    """The texts, nulls among them."""
     raw = texts.view(pa.binary())
     try:
         return raw.cast(pa.string())
@@ -122,9 +125,9 @@ def _strings(texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _is_utf8(text: bytes) -> bool:
+def _is_utf8(text: bytes | None) -> bool:
     try:
-        text.decode()
+        (text or b"").decode()
     except UnicodeDecodeError:
         return False
     return True
