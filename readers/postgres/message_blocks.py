@@ -164,13 +164,14 @@ def blocks_of(
         joined = pa.array([*some, _PADDING], pa.large_binary())
         if len(some) > 1 and joined.buffers()[2].size > most_bytes:
             del joined
-            yield from blocks_of(
-                some,
-                first_number=first_number + start,
-                skip=skip,
-                block_bytes=min(block_bytes, most_bytes) // 2,
-                most_bytes=most_bytes,
-            )
+            for half in (slice(len(some) // 2), slice(len(some) // 2, None)):
+                yield from blocks_of(
+                    some[half],
+                    first_number=first_number + start + (half.start or 0),
+                    skip=skip,
+                    block_bytes=block_bytes,
+                    most_bytes=most_bytes,
+                )
         else:
             yield MessageBlock(joined, first_number=first_number + start, skip=skip)
 

@@ -50,10 +50,10 @@ def test_a_message_beyond_the_maximum_is_a_block_of_its_own() -> None:
 
 
 def test_errors_name_the_number_of_a_message_in_all_blocks() -> None:
-    for block_bytes in (1, 1 << 20):
+    for block_bytes, most_bytes in [(1, 1 << 30), (1 << 20, 30), (1 << 20, 1 << 30)]:
         numbers = [
             str(block.error(index, "wrong")).split()[1]
-            for block in blocks([SMALL] * 5, block_bytes=block_bytes)
+            for block in blocks([SMALL] * 5, block_bytes=block_bytes, most_bytes=most_bytes)
             for index in range(len(block.kinds))
         ]
         assert numbers == ["1", "2", "3", "4", "5"]
