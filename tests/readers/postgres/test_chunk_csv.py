@@ -12,11 +12,11 @@ from flip27_source.readers.postgres.chunk_csv import csv_batches
 from tests.postgres_server import PostgresServer
 
 NASTY = [
-    None, "", " ", "  two  ", "plain", "a,b", 'a "quoted" word', '"', '""', '"""', "'", "a\nb", "\n", "\r", "\r\n",
-    "a\r\nb",
-    "\\.", "\\N", "\\", "NULL", "null", "NaN", "#N/A", "\t", "\ufeff", "\ufeffabc", "\u2028", "ümläut", "\U0001f600",
-    "\x01\x1f\x7f",
-    ",", ",,", "\n\n", '",\n"', '"\n', '\n"', "x" * 100_000, "0", "-", "{}", "{NULL}", "# comment", "=1+1",
+    None, "", " ", "  two  ", "plain", "a,b", 'a "quoted" word', '"', '""', '"""', "'", "a\nb", "\n", "\r",
+    "\r\n", "a\r\nb", "\\.", "\\N", "\\", "NULL", "null", "NaN", "#N/A", "\t", "\ufeff", "\ufeffabc",
+    "\u2028", "ümläut", "\U0001f600", "\x01\x1f\x7f", ",", ",,", "\n\n",
+    '",\n"', '"\n', '\n"', "x" * 100_000, "0", "-",
+    "{}", "{NULL}", "# comment", "=1+1",
 ]  # fmt: skip
 
 

@@ -1,0 +1,41 @@
+"""A server of these tests alone: some change its settings, some kill it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+
+import pytest
+
+from tests.enumerators.postgres.database import TestedDatabase
+from tests.postgres_server import WHEELS, PostgresServer, postgres_server
+
+OLDER = pytest.param(
+    16,
+    marks=[
+        pytest.mark.slow,
+        pytest.mark.skipif(
+            importlib.util.find_spec(WHEELS[16]) is None, reason="PostgreSQL 16 has no wheel for this Python"
+        ),
+    ],
+)
+
+
+@pytest.fixture(scope="module", params=[18, OLDER])
+def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
+    # Large transactions are written to disk while they are decoded.
+    with postgres_server(request.param, logical_decoding_work_mem="64kB") as server:
+        yield server
+
+
+@pytest.fixture
+def database(server: PostgresServer) -> Iterator[TestedDatabase]:
+    """An empty database with a publication ``p`` of all tables, and after it a slot, ``slot``."""
+    with server.database() as name:
+        database = TestedDatabase(server=server, name=name)
+        try:
+            database.execute("CREATE PUBLICATION p FOR ALL TABLES")
+            database.make_slot("slot_" + name)
+            yield database
+        finally:
+            database.close()

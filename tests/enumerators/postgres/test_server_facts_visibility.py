@@ -1,0 +1,203 @@
+"""What the source takes for granted about snapshots and the log together, on a real server.
+
+A commit that waits for a synchronous standby is in the log and not yet visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.enumerators.postgres.database import Running, TestedDatabase, wait_until
+
+SNAPSHOT = "SELECT pg_current_snapshot()::text"
+
+
+class Snapshot:
+    """``xmin:xmax:xip`` as PostgreSQL writes it."""
+
+    def __init__(self, database: TestedDatabase) -> None:
+        self.text = database.one(SNAPSHOT)
+        xmin, xmax, _running = self.text.split(":")
+        self.xmin, self.xmax = int(xmin), int(xmax)
+
+
+@pytest.fixture
+def waiting(database: TestedDatabase) -> Iterator[Callable[[str], tuple[psycopg.Connection, Running]]]:
+    """Runs a statement whose commit waits for a standby that never comes."""
+    database.execute("SET synchronous_commit = local")
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    database.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+    started = []
+
+    def start(statement: str) -> tuple[psycopg.Connection, Running]:
+        session = database.session(synchronous_commit="on")
+
+        def names() -> str:
+            return database.one("SHOW synchronous_standby_names", session=session)
+
+        wait_until(lambda: names() == "nobody", names)
+        running = Running(lambda: session.execute(statement))
+        started.append((session, running))
+        database.wait_for("IPC SyncRep", session)
+        return session, running
+
+    yield start
+    for session, running in started:
+        session.cancel()
+        running.result()
+    database.execute("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+    # Sessions of later tests do not wait.
+    wait_until(lambda: database.one("SHOW synchronous_standby_names") == "", lambda: "the setting stays")
+
+
+def is_visible(database: TestedDatabase, xid: int, snapshot: str) -> bool:
+    return database.one("SELECT pg_visible_in_snapshot(%s::text::xid8, %s::pg_snapshot)", str(xid), snapshot)
+
+
+def ids(database: TestedDatabase) -> list[int]:
+    return database.column("SELECT id FROM t ORDER BY id")
+
+
+def test_a_commit_that_waits_for_a_standby_is_decoded_and_not_visible(
+    database: TestedDatabase, waiting: Any
+) -> None:
+    before = Snapshot(database)
+    session, running = waiting("INSERT INTO t VALUES (2)")
+    last = database.peek()[-1]
+    assert last.changes[0].new == {"id": "2"}
+    assert last.final_lsn < database.flushed()
+    during = Snapshot(database)
+    assert ids(database) == [1]
+    assert not is_visible(database, last.xid, during.text)
+    assert not is_visible(database, last.xid, before.text)
+    session.cancel()
+    running.result()
+    assert ids(database) == [1, 2]
+    assert is_visible(database, last.xid, Snapshot(database).text)
+
+
+def test_xmax_of_a_snapshot_is_no_horizon_for_what_the_log_contains_and_a_new_xid_is(
+    database: TestedDatabase, waiting: Any
+) -> None:
+    session, running = waiting("INSERT INTO t VALUES (2)")
+    last = database.peek()[-1]
+    s0 = Snapshot(database)
+    assert last.final_lsn < database.flushed()
+    # xmax is the latest completed transaction plus one: the one that waits is not below it.
+    assert s0.xmax <= last.xid
+    x0 = int(database.one("SELECT pg_current_xact_id()::text"))
+    assert x0 > last.xid
+    later = Snapshot(database)
+    assert later.xmin >= s0.xmax
+    assert ids(database) == [1]
+    assert not later.xmin > x0
+    session.cancel()
+    running.result()
+    assert Snapshot(database).xmin > x0
+    assert ids(database) == [1, 2]
+
+
+def test_a_commit_before_the_start_of_a_slot_may_be_neither_decoded_nor_visible_once_the_slot_exists(
+    database: TestedDatabase, waiting: Any
+) -> None:
+    first, second, creating = (database.session(synchronous_commit="local") for _ in range(3))
+    slot = f"late_{database.name}"
+
+    def waited_for() -> list[str]:
+        return database.column(
+            "SELECT transactionid::text FROM pg_locks WHERE pid = %s AND NOT granted",
+            creating.info.backend_pid,
+        )
+
+    first.execute("BEGIN; INSERT INTO t VALUES (10)")
+    creation = Running(
+        lambda: creating.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+    )
+    wait_until(lambda: waited_for() != [], lambda: "the creation does not wait for the first transaction")
+    before = waited_for()
+    second.execute("BEGIN; INSERT INTO t VALUES (11)")
+    first.execute("COMMIT")
+    wait_until(lambda: waited_for() not in ([], before), lambda: f"the creation waits for {waited_for()}")
+    session, running = waiting("INSERT INTO t VALUES (2)")
+    hidden = int(
+        database.one(
+            "SELECT backend_xid::text FROM pg_stat_activity WHERE pid = %s", session.info.backend_pid
+        )
+    )
+    second.execute("COMMIT")
+    creation.result()
+    assert database.peek(slot=slot) == []
+    s0 = Snapshot(database)
+    assert not is_visible(database, hidden, s0.text)
+    assert ids(database) == [1, 10, 11]
+    x0 = int(database.one("SELECT pg_current_xact_id()::text"))
+    assert Snapshot(database).xmin <= x0
+    session.cancel()
+    running.result()
+    assert Snapshot(database).xmin > x0
+    assert ids(database) == [1, 2, 10, 11]
+    assert database.peek(slot=slot) == []
+
+
+def test_begin_has_the_xid_that_the_snapshot_knows_with_subtransactions_too(database: TestedDatabase) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    session = database.session()
+    session.execute("BEGIN; SAVEPOINT a; INSERT INTO t VALUES (1); SAVEPOINT b; INSERT INTO t VALUES (2)")
+    session.execute("ROLLBACK TO b; INSERT INTO t VALUES (3); RELEASE a")
+    xid = int(database.one("SELECT pg_current_xact_id()::text", session=session))
+    during = Snapshot(database)
+    session.execute("COMMIT")
+    (transaction,) = database.peek()
+    assert transaction.xid == xid
+    assert str(xid) not in database.column("SELECT DISTINCT xmin::text FROM t")
+    assert [change.new for change in transaction.changes] == [{"id": "1"}, {"id": "3"}]
+    assert not is_visible(database, xid, during.text)
+    assert is_visible(database, xid, Snapshot(database).text)
+
+
+def test_a_prepared_transaction_is_decoded_when_it_is_committed_with_its_own_xid(
+    database: TestedDatabase,
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    session = database.session()
+    session.execute("BEGIN; INSERT INTO t VALUES (1)")
+    xid = int(database.one("SELECT pg_current_xact_id()::text", session=session))
+    session.execute("PREPARE TRANSACTION 'one'")
+    assert database.peek() == []
+    prepared = Snapshot(database)
+    assert not is_visible(database, xid, prepared.text)
+    assert prepared.xmin == xid
+    database.execute("INSERT INTO t VALUES (2)")
+    database.execute("COMMIT PREPARED 'one'")
+    two, one = database.peek()
+    assert (one.xid, one.changes[0].new, two.changes[0].new) == (xid, {"id": "1"}, {"id": "2"})
+    assert one.xid < two.xid
+    assert is_visible(database, xid, Snapshot(database).text)
+
+
+def test_a_prepared_transaction_that_is_rolled_back_is_not_decoded(database: TestedDatabase) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    session = database.session()
+    session.execute("BEGIN; INSERT INTO t VALUES (1)")
+    session.execute("PREPARE TRANSACTION 'one'")
+    database.execute("ROLLBACK PREPARED 'one'")
+    assert database.peek() == []
+
+
+def test_a_snapshot_of_a_repeatable_read_transaction_stays_that_of_its_first_statement(
+    database: TestedDatabase,
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    session = database.session()
+    session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    stored = database.one(SNAPSHOT, session=session)
+    database.execute("INSERT INTO t VALUES (1)")
+    with session.cursor().copy("COPY (SELECT id FROM t) TO STDOUT (FORMAT csv)") as copy:
+        assert list(copy) == []
+    assert database.one(SNAPSHOT, session=session) == stored
+    (transaction,) = database.peek()
+    assert not is_visible(database, transaction.xid, stored)

@@ -1,0 +1,201 @@
+"""What the source takes for granted about windows of the log, on a real server."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import psycopg
+import pytest
+
+from tests.enumerators.postgres import log
+from tests.enumerators.postgres.database import TestedDatabase
+from tests.enumerators.postgres.log import Transaction
+
+
+def work(database: TestedDatabase, chance: random.Random, steps: int) -> None:
+    """Transactions of two sessions, interleaved: small, large, rolled back, with savepoints, prepared."""
+    database.execute("CREATE TABLE t (id bigserial PRIMARY KEY, v text)")
+    sessions = [database.session(), database.session()]
+    for step in range(steps):
+        session = chance.choice(sessions)
+        if session.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+            session.execute("BEGIN")
+        rows = chance.choice([1, 1, 1, 3, 50, 900])
+        session.execute("INSERT INTO t (v) SELECT %s FROM generate_series(1, %s)", ["x" * 60, rows])
+        match chance.randrange(7):
+            case 0:
+                session.execute("ROLLBACK")
+            case 1:
+                session.execute("SAVEPOINT s; UPDATE t SET v = 'lost' WHERE id % 7 = 0; ROLLBACK TO s")
+            case 2:
+                session.execute("SAVEPOINT s; DELETE FROM t WHERE id % 50 = 0; RELEASE s; COMMIT")
+            case 3:
+                session.execute(f"PREPARE TRANSACTION 'p{step}'")
+                session.execute(f"COMMIT PREPARED 'p{step}'")
+            case _:
+                session.execute("COMMIT")
+    for session in sessions:
+        session.execute("COMMIT")
+
+
+def ends(everything: list[Transaction], last: int, chance: random.Random, count: int) -> list[int]:
+    """Ends of windows in ascending order: at records, one byte beside them, and anywhere."""
+    near = [lsn for transaction in everything for lsn in (transaction.final_lsn, transaction.end_lsn)]
+    start = everything[0].final_lsn - 100
+    found = {chance.choice(near) + chance.choice([-1, 0, 0, 0, 1]) for _ in range(count)}
+    found |= {chance.randrange(start, last) for _ in range(count // 2)}
+    return [*sorted(end for end in found if end < last), last]
+
+
+def within(found: list[Transaction], first: int, end: int) -> list[Transaction]:
+    return [transaction for transaction in found if first <= transaction.final_lsn < end]
+
+
+@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+def test_windows_that_touch_have_each_transaction_once_and_whole(database: TestedDatabase, seed: int) -> None:
+    chance = random.Random(seed)
+    start = database.confirmed()
+    work(database, chance, steps=40)
+    everything = database.peek()
+    assert len(everything) > 10
+    first, found = start, []
+    for end in ends(everything, database.flushed(), chance, count=16):
+        found += within(database.peek(end), first, end)
+        first = end
+    assert found == everything
+
+
+@pytest.mark.parametrize("seed", [4, 5, pytest.param(6, marks=pytest.mark.slow)])
+def test_windows_have_each_transaction_once_when_the_slot_advances_after_each(
+    database: TestedDatabase, seed: int
+) -> None:
+    chance = random.Random(seed)
+    start = database.confirmed()
+    work(database, chance, steps=40)
+    everything = database.peek()
+    first, found = start, []
+    for end in ends(everything, database.flushed(), chance, count=16):
+        found += within(database.peek(end), first, end)
+        assert database.advance(end) == end
+        rest = database.peek()
+        assert rest == [transaction for transaction in everything if transaction.final_lsn >= end]
+        first = end
+    assert found == everything
+
+
+def test_a_peek_gives_more_than_its_window_only_behind_it(database: TestedDatabase) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)")
+    one, two, three = database.peek()
+    assert database.peek(two.final_lsn - 1) == [one]
+    # The record that reaches the position is decoded.
+    assert database.peek(two.final_lsn + 1) == [one, two]
+    assert database.peek(two.end_lsn) == [one, two]
+    assert database.peek(three.end_lsn + 1_000_000) == [one, two, three]
+
+
+def test_begin_and_commit_name_the_same_position(database: TestedDatabase) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    (transaction,) = database.peek()
+    assert transaction.final_lsn == transaction.commit_lsn < transaction.end_lsn
+
+
+@pytest.mark.parametrize("beside", [-3, 0])
+def test_a_slot_advanced_to_a_commit_or_before_it_gives_that_commit(
+    database: TestedDatabase, beside: int
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    (transaction,) = database.peek()
+    assert database.advance(transaction.final_lsn + beside) == transaction.final_lsn + beside
+    assert database.confirmed() == transaction.final_lsn + beside
+    assert database.peek() == [transaction]
+
+
+def test_a_slot_advanced_into_a_commit_record_does_not_give_that_commit(database: TestedDatabase) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    (transaction,) = database.peek()
+    assert database.advance(transaction.final_lsn + 1) == transaction.final_lsn + 1
+    assert database.peek() == []
+
+
+def test_a_slot_does_not_advance_beyond_the_log(database: TestedDatabase) -> None:
+    last = database.flushed()
+    assert last <= database.advance(last + 10_000_000) <= database.flushed()
+
+
+def test_a_slot_can_advance_to_where_it_is_and_not_back(database: TestedDatabase) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    (transaction,) = database.peek()
+    database.advance(transaction.end_lsn)
+    assert database.advance(transaction.end_lsn) == transaction.end_lsn
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="cannot advance replication slot"):
+        database.advance(transaction.final_lsn)
+
+
+def test_a_commit_that_is_not_on_disk_is_visible_and_missing_from_a_window_that_contains_it(
+    database: TestedDatabase,
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    database.execute("ALTER SYSTEM SET wal_writer_delay = '10s'", "SELECT pg_reload_conf()")
+    session = database.session(synchronous_commit="off")
+    found: list[tuple[int, int, list[Transaction]]] = []
+    try:
+        # The WAL writer may happen to write in between: then another row is tried.
+        for number in range(20):
+            session.execute("INSERT INTO t VALUES (%s)", [number])
+            inserted = log.lsn(database.one("SELECT pg_current_wal_insert_lsn()::text"))
+            before, missing = database.flushed(), database.peek(inserted)
+            if database.flushed() == before < inserted:
+                found.append((before, inserted, missing))
+                break
+    finally:
+        database.execute("ALTER SYSTEM RESET wal_writer_delay", "SELECT pg_reload_conf()")
+    ((before, inserted, missing),) = found
+    assert database.one("SELECT count(*) FROM t") == number + 1
+    database.execute("CREATE TABLE flushes (id int)")
+    (late,) = (each for each in database.peek(inserted) if each not in missing)
+    assert before <= late.final_lsn < inserted
+    assert late.changes[0].new == {"id": str(number)}
+
+
+def test_windows_are_the_same_after_the_server_was_killed(database: TestedDatabase) -> None:
+    chance = random.Random(7)
+    start = database.confirmed()
+    work(database, chance, steps=30)
+    everything = database.peek()
+    last = database.flushed()
+    between = ends(everything, last, chance, count=8)
+    middle = between[len(between) // 2]
+    database.advance(middle)
+    open_transaction = database.session()
+    open_transaction.execute("BEGIN; INSERT INTO t (v) VALUES ('never committed')")
+    database.server.kill()
+    database.server.start()
+    database.reconnect()
+    # An advance is durable with the next checkpoint only.
+    assert start <= database.confirmed() <= middle
+    for first, end in pairwise(between):
+        if first >= middle:
+            assert within(database.peek(end), first, end) == within(everything, first, end)
+    assert [each for each in database.peek() if each.final_lsn >= last] == []
+    database.execute("INSERT INTO t (v) VALUES ('after')")
+    (after,) = [each for each in database.peek() if each.final_lsn >= last]
+    assert [change.new["v"] for change in after.changes if change.new] == ["after"]
+
+
+def test_the_first_row_of_a_peek_comes_when_the_whole_window_is_decoded_and_the_slot_is_free(
+    database: TestedDatabase,
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 50000)")
+    session = database.session()
+    query = (
+        f"COPY (SELECT data FROM pg_logical_slot_peek_binary_changes('{database.slot}', NULL, NULL,"
+        " 'proto_version', '1', 'publication_names', 'p')) TO STDOUT (FORMAT binary)"
+    )
+    with session.cursor().copy(query) as copy:
+        rows = iter(copy)
+        next(rows)
+        database.advance(database.flushed())
+        assert database.peek() == []
+        assert sum(1 for _ in rows) > 50_000
