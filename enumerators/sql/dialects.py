@@ -1,0 +1,191 @@
+"""How databases differ: names, literals, cursors as text, comparison of tuples, settings. Pure: no I/O.
+
+The database alone compares cursors, because only it knows the order of its texts. A cursor is stored as text
+that the dialect made of the value, and from which it makes the same value again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+_NUMBERS = ("int", "uint", "decimal", "float", "double", "halffloat")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text_literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The SQL of a database.
+
+    Attributes:
+        name: postgresql, sqlite, duckdb, or another name.
+        quoted: a name as an identifier.
+        literal: a stored value of an Arrow type as SQL.
+        as_text: an expression for the stored text of a column; None if Python makes the text.
+        given: a value that a user wrote, and its Arrow type, as a stored value.
+        plain: a stored value as users write it.
+        has_types: whether a result without rows has types.
+        compares_tuples: whether (a, b) > (1, 2) uses an index.
+        cast_to_text: an expression for the text of a column that Spark has no type for.
+        settings: statements for each new connection.
+        clock: a query for the time of the server; None for the clock of this machine.
+    """
+
+    name: str
+    quoted: Callable[[str], str] = _quoted
+    literal: Callable[[str, str], str]
+    as_text: Callable[[str], str] | None = None
+    given: Callable[[str, str], str] = lambda value, _: value
+    plain: Callable[[str], str] = lambda value: value
+    has_types: bool = True
+    compares_tuples: bool = False
+    cast_to_text: Callable[[str], str] | None = None
+    settings: tuple[str, ...] = ()
+    clock: str | None = None
+
+    def compared(self, columns: Sequence[str], operator: str, literals: Sequence[str]) -> str:
+        """The condition that the tuple of the columns is ``>``, ``>=``, ``<=`` ... the tuple of literals.
+
+        There may be fewer literals than columns: then only the first columns are compared.
+        """
+        pairs = list(zip(columns, literals, strict=False))
+        if len(pairs) == 1:
+            return f"{pairs[0][0]} {operator} {pairs[0][1]}"
+        if self.compares_tuples:
+            names, values = (", ".join(part) for part in zip(*pairs, strict=True))
+            return f"({names}) {operator} ({values})"
+        strict = operator[0]
+        steps = []
+        for number, (column, literal) in enumerate(pairs):
+            is_last = number == len(pairs) - 1
+            equal = [f"{name} = {value}" for name, value in pairs[:number]]
+            steps.append(" AND ".join([*equal, f"{column} {operator if is_last else strict} {literal}"]))
+        # The first condition is implied by the others; it is what an index of the first column needs.
+        first = f"{pairs[0][0]} {strict}= {pairs[0][1]}"
+        return f"({first} AND ({' OR '.join(f'({step})' for step in steps)}))"
+
+
+def _untyped(value: str, _kind: str) -> str:
+    """A text in quotes: the database reads it as the type of the column that it is compared with."""
+    return _text_literal(value)
+
+
+def _sqlite_given(value: str, kind: str) -> str:
+    if kind == "number" and (number := _number(value)) is not None:
+        return number
+    return _text_literal(value)
+
+
+def _sqlite_literal(value: str, _kind: str) -> str:
+    """What quote() made of a value, if it is one literal and nothing else."""
+    if re.fullmatch(r"'(?:[^']|'')*'|[xX]'[0-9a-fA-F]*'|[-+]?[0-9.eE+-]+|[-+]?9\.0e\+999", value) is None:
+        raise ValueError(f"{value!r} is not a literal of SQLite")
+    return value
+
+
+def _sqlite_plain(value: str) -> str:
+    return value[1:-1].replace("''", "'") if value.startswith("'") else value
+
+
+def _number(value: str) -> str | None:
+    try:
+        found = Decimal(value)
+    except InvalidOperation:
+        return None
+    return value.strip() if found.is_finite() and re.fullmatch(r"[-+0-9.eE]+", value.strip()) else None
+
+
+def _ansi_literal(value: str, kind: str) -> str:
+    if kind.startswith(_NUMBERS):
+        number = _number(value)
+        if number is None:
+            raise ValueError(f"{value!r} is not a number")
+        return number
+    if kind.startswith("timestamp"):
+        return f"TIMESTAMP {_text_literal(value)}"
+    if kind.startswith("date"):
+        return f"DATE {_text_literal(value)}"
+    if kind == "bool":
+        return "TRUE" if value == "true" else "FALSE"
+    if "binary" in kind:
+        return f"X'{bytes.fromhex(value).hex()}'"
+    return _text_literal(value)
+
+
+def _mysql_literal(value: str, kind: str) -> str:
+    """Backslashes are escapes in MySQL."""
+    return _ansi_literal(value, kind).replace("\\", "\\\\")
+
+
+# Texts of values depend on these settings. The source never writes.
+_SETTINGS = (
+    "SELECT set_config('DateStyle', 'ISO, MDY', false), set_config('TimeZone', 'UTC', false), "
+    "set_config('IntervalStyle', 'postgres', false), set_config('extra_float_digits', '1', false), "
+    "set_config('bytea_output', 'hex', false), set_config('standard_conforming_strings', 'on', false), "
+    "set_config('default_transaction_read_only', 'on', false)"
+)
+
+POSTGRESQL = Dialect(
+    name="postgresql",
+    literal=_untyped,
+    as_text=lambda column: f"CAST({column} AS text)",
+    compares_tuples=True,
+    cast_to_text=lambda column: f"CAST({column} AS text)",
+    settings=(_SETTINGS,),
+    clock="SELECT CAST(clock_timestamp() AS text)",
+)
+SQLITE = Dialect(
+    name="sqlite",
+    has_types=False,
+    literal=_sqlite_literal,
+    as_text=lambda column: f"quote({column})",
+    given=_sqlite_given,
+    plain=_sqlite_plain,
+    compares_tuples=True,
+)
+DUCKDB = Dialect(
+    name="duckdb",
+    literal=_untyped,
+    as_text=lambda column: f"CAST({column} AS VARCHAR)",
+    cast_to_text=lambda column: f"CAST({column} AS VARCHAR)",
+    settings=("SET TimeZone = 'UTC'",),
+)
+ANSI = Dialect(name="ansi", literal=_ansi_literal)
+MYSQL = Dialect(name="mysql", quoted=lambda name: f"`{name.replace('`', '``')}`", literal=_mysql_literal)
+
+_KNOWN = {
+    "postgresql": POSTGRESQL,
+    "sqlite": SQLITE,
+    "duckdb": DUCKDB,
+    "mysql": MYSQL,
+    "mariadb": MYSQL,
+}
+
+
+def dialect_of(name: str) -> Dialect:
+    """The dialect of a database by its name, as ADBC or SQLAlchemy gives it."""
+    return _KNOWN.get(name.strip().lower(), ANSI)
+
+
+def text_of(value: Any) -> str:
+    """The stored text of a value, where the database does not make it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, dt.datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)

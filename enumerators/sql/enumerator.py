@@ -1,0 +1,257 @@
+"""The sql enumerator: ranges of cursors of a table or query, found by polling.
+
+What lives here: the rounds of discovery. A round ends at a cursor below which no row is expected any more
+(option lag; on PostgreSQL :mod:`.open_transactions`), and cuts the rows up to there into ranges.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
+
+from flip27_source.discovery import DiscoveringEnumerator, Discovery
+from flip27_source.enumerator import Boundedness, SplitEnumeratorContext
+from flip27_source.enumerators.sql.connections import DatabaseFailure
+from flip27_source.enumerators.sql.lag import newest_allowed
+from flip27_source.enumerators.sql.open_transactions import Waiting, settled, writers_of
+from flip27_source.enumerators.sql.options import (
+    ENUMERATOR_OPTIONS,
+    LAG,
+    ON_NULL_CURSOR,
+    PARTITION_ROWS,
+    TRANSACTION_TIMEOUT,
+    WAIT_FOR_TRANSACTIONS,
+    check_sql_options,
+    starts_at_latest,
+)
+from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
+from flip27_source.enumerators.sql.table import CursorTable, is_without_end
+from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.options import Option, Options
+from flip27_source.source_options import (
+    MAX_BYTES_PER_TRIGGER,
+    MAX_PARTITION_BYTES,
+    MAX_ROWS_PER_TRIGGER,
+    TIME_ZONE,
+)
+
+_log = logging.getLogger("flip27_source")
+
+_CUTS_AT_ONCE = 64
+_MOST_SPLITS = 128
+"""In a round, so that the first batch need not wait for all cuts. A run that ends has only one round."""
+_PAUSE_S = 0.2
+_LONGEST_ID = 200
+
+
+class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
+    """Polls a table or query by columns that grow."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = ENUMERATOR_OPTIONS
+    default_reader: ClassVar[str | None] = "sql"
+    repeatable: ClassVar[bool] = False
+
+    def __init__(
+        self, context: SplitEnumeratorContext[SqlSplit], options: Options, state: Any = None
+    ) -> None:
+        super().__init__(context, options, state)
+        self._waiting: Waiting | None = None  # used by discover only
+        self._is_start_stored = state is not None
+
+    def start(self) -> None:
+        """Check the options, and start discovery."""
+        check_sql_options(self.options_given)
+        super().start()
+
+    def wants_checkpoint(self) -> bool:
+        """Whether the start position is ``latest`` and not stored yet: it must not move."""
+        position: SqlPosition | None = self._position
+        return not self._is_start_stored and starts_at_latest(self.options_given) and position is not None
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """The position, and the ranges that wait."""
+        self._is_start_stored = self._is_start_stored or self._position is not None
+        return super().snapshot_state(checkpoint_id)
+
+    def discover(self, position: SqlPosition | None) -> Discovery[SqlSplit, SqlPosition]:
+        """The ranges up to the newest cursor that is safe to read.
+
+        Raises:
+            DiscoveryError: the table cannot be polled.
+        """
+        try:
+            with CursorTable(self.options_given) as table:
+                return self._round(table, position)
+        except DatabaseFailure as failure:
+            raise DiscoveryError(failure.what, remedy=failure.remedy) from None
+
+    def _round(self, table: CursorTable, before: SqlPosition | None) -> Discovery[SqlSplit, SqlPosition]:
+        self._check_nulls(table)
+        newest = self._newest(table)
+        if before is None and starts_at_latest(self.options_given):
+            return Discovery((), SqlPosition(done=newest, newest=newest))
+        position = before or SqlPosition()
+        done = position.done
+        if newest == position.newest and newest == done:
+            self._waiting = None
+            return Discovery((), position)
+        _check_types(table, done, newest)
+        is_behind = self._check_is_ahead(table, position, newest)
+        upto = self._safe(table, newest)
+        row_bytes = position.row_bytes
+        splits: list[SqlSplit] = []
+        if upto is not None and upto != done and not is_behind:
+            row_bytes = row_bytes or table.row_bytes(done, upto)
+            splits = list(self._splits(table, done, upto, row_bytes))
+        done = splits[-1].upto if splits else done
+        return Discovery(
+            splits, SqlPosition(done=done, newest=newest, is_behind=is_behind, row_bytes=row_bytes)
+        )
+
+    def _splits(
+        self, table: CursorTable, after: Cursor | None, upto: Cursor, row_bytes: int
+    ) -> Iterator[SqlSplit]:
+        step = self._rows_of_a_range(row_bytes)
+        most = None if self._is_bounded else _MOST_SPLITS
+        found = 0
+        while most is None or found < most:
+            cuts = table.cuts(after, upto, rows=step, most=_CUTS_AT_ONCE)
+            for cut in cuts:
+                if cut == after:
+                    continue  # more rows have this cursor than a range should have
+                yield _split(after, cut, step, row_bytes)
+                after = cut
+                found += 1
+            if len(cuts) < _CUTS_AT_ONCE:
+                rows = table.count(after, upto)
+                if rows:
+                    yield _split(after, upto, rows, row_bytes)
+                return
+
+    def _rows_of_a_range(self, row_bytes: int) -> int:
+        """The rows of a full range, so that a batch can be filled up to its limit."""
+        options = self.options_given
+        step = min(options[PARTITION_ROWS], max(1, options[MAX_PARTITION_BYTES] // row_bytes))
+        rows, size = options[MAX_ROWS_PER_TRIGGER], options[MAX_BYTES_PER_TRIGGER]
+        limits = [rows, None if size is None else max(1, size // row_bytes)]
+        for limit in limits:
+            if limit is not None:
+                step = min(step, limit)
+                step = limit // -(-limit // step)
+        return step
+
+    def _newest(self, table: CursorTable) -> Cursor | None:
+        newest = table.newest()
+        if newest is not None and is_without_end(newest):
+            raise DiscoveryError(
+                f"{table.name} has a row with the cursor {newest}: no later row could be greater",
+                remedy="correct the row, or leave such rows out with option query",
+            )
+        return newest
+
+    def _safe(self, table: CursorTable, newest: Cursor | None) -> Cursor | None:
+        """The greatest cursor that is old enough, and below which no open transaction can commit."""
+        if self.context.reads_once:
+            return newest  # no later run would miss a row
+        allowed = self._old_enough(table, newest)
+        options = self.options_given
+        if table.database.dialect.name != "postgresql" or not options[WAIT_FOR_TRANSACTIONS]:
+            return allowed
+        deadline = time.monotonic() + options[TRANSACTION_TIMEOUT]
+        while True:
+            safe, self._waiting = settled(self._waiting, allowed, writers_of(table.database))
+            waiting = self._waiting
+            self.context.metrics.gauge("openTransactions", 0 if waiting is None else len(waiting.writers))
+            if safe is not None or waiting is None or not self._is_bounded:
+                return safe
+            if time.monotonic() > deadline:
+                processes = ", ".join(sorted(set(waiting.writers.values())))
+                raise DiscoveryError(
+                    f"writing transactions have been open for {options[TRANSACTION_TIMEOUT]:g} seconds, and "
+                    f"rows of {table.name} wait for them (processes {processes})",
+                    remedy="end these transactions (pg_stat_activity, pg_prepared_xacts), or set a longer "
+                    "transactionTimeout",
+                )
+            time.sleep(_PAUSE_S)
+
+    def _old_enough(self, table: CursorTable, newest: Cursor | None) -> Cursor | None:
+        if newest is None:
+            return None
+        kind = newest.types[0]
+        zone = ZoneInfo(self.options_given[TIME_ZONE] or "UTC")
+        try:
+            allowed = newest_allowed(
+                table.plain(newest), kind, now=table.now(), lag_s=self.options_given[LAG], zone=zone
+            )
+        except ValueError as error:
+            raise OptionError(
+                f"option lag is set, but the first cursor column is not a time: {error}",
+                remedy="remove lag, or begin cursorColumns with a column of times",
+            ) from None
+        return newest if allowed is None else table.newest(not_after=table.given(allowed, kind))
+
+    def _check_nulls(self, table: CursorTable) -> None:
+        if self.options_given[ON_NULL_CURSOR] == "ignore":
+            self.context.metrics.gauge("nullCursorRows", table.null_rows())
+            return
+        column = table.null_column()
+        if column is not None:
+            raise DiscoveryError(
+                f"{table.name} has a row with NULL in its cursor column {column}, so the row has no position",
+                remedy="declare the column NOT NULL; or leave such rows out with option query, or with "
+                '.option("onNullCursor", "ignore"), which counts them',
+            )
+
+    def _check_is_ahead(self, table: CursorTable, position: SqlPosition, newest: Cursor | None) -> bool:
+        """Whether all rows are below the position; rows that appear there are reported as lost."""
+        done = position.done
+        if done is None:
+            return False
+        if position.is_behind and newest != position.newest:
+            missed = newest is not None and table.count(position.newest, done)
+            if missed:
+                self.context.report_data_loss(
+                    f"rows of {table.name} have appeared at or below the cursor {done}, up to which it was "
+                    "already read: the cursor columns went back",
+                    remedy="if the table was emptied or restored, start a new query, or move the position",
+                )
+        is_behind = newest is None or not table.reaches(done)
+        if is_behind and not position.is_behind:
+            _log.warning(
+                "%s has no row at or above the cursor %s any more, up to which it was read; rows that appear "
+                "below it will be reported as a data loss",
+                table.name,
+                done,
+            )
+        return is_behind
+
+    @property
+    def _is_bounded(self) -> bool:
+        return self.context.boundedness is Boundedness.BOUNDED
+
+
+def _split(after: Cursor | None, upto: Cursor, rows: int, row_bytes: int) -> SqlSplit:
+    return SqlSplit(split_id=_id_of(after), after=after, upto=upto, rows=rows, bytes=rows * row_bytes)
+
+
+def _id_of(after: Cursor | None) -> str:
+    if after is None:
+        return "from the start"
+    name = f"after {after}"
+    if len(name) <= _LONGEST_ID:
+        return name
+    return f"{name[:_LONGEST_ID]}... {hashlib.sha256(repr(after.values).encode()).hexdigest()[:32]}"
+
+
+def _check_types(table: CursorTable, done: Cursor | None, newest: Cursor | None) -> None:
+    if done is not None and newest is not None and done.types != newest.types:
+        raise DiscoveryError(
+            f"the cursor columns of {table.name} have the types {', '.join(newest.types)}; they had "
+            f"{', '.join(done.types)} when {done} was read",
+            remedy="positions of another type cannot be compared: restore the types, or start a new query "
+            "with a startingCursor",
+        )

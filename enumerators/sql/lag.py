@@ -1,0 +1,73 @@
+"""How far rows are held back by their own time (option lag). Pure: no I/O, no clock.
+
+Transactions commit in another order than the times of their rows. Rows wait until no open transaction is
+expected to commit an older time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from zoneinfo import ZoneInfo
+
+DEFAULT_LAG_S = 10.0
+
+_TIME = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d)(?:(?P<between>[ T])\d\d:\d\d(?::\d\d(?:\.(?P<digits>\d{1,9}))?)?"
+    r"(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?"
+)
+
+
+def newest_allowed(
+    text: str, kind: str, *, now: dt.datetime, lag_s: float | None, zone: ZoneInfo
+) -> str | None:
+    """The greatest time that may be read, in the form of ``text``; None if rows are not held back.
+
+    Args:
+        text: the newest value of the first cursor column, as users write it.
+        kind: the Arrow type of the column.
+        now: the present time, with a zone.
+        lag_s: None for the default.
+        zone: that of times without a zone.
+
+    Raises:
+        ValueError: a lag is set, and the value is not a time.
+    """
+    lag = dt.timedelta(seconds=DEFAULT_LAG_S if lag_s is None else lag_s)
+    if not lag:
+        return None
+    form = _TIME.fullmatch(text) if is_time(text, kind) else None
+    if form is None:
+        if is_time(text, kind):
+            # A year beyond 9999 or BC: rows are held back all the same.
+            return str((now - lag).astimezone(zone).date() - dt.timedelta(days=1))
+        if lag_s is not None:
+            raise ValueError(f"{text!r} of type {kind} is not a time")
+        return None
+    allowed = now - lag
+    if form["between"] is None:
+        # A date is complete when its day is over.
+        return str(allowed.astimezone(zone).date() - dt.timedelta(days=1))
+    return _in_form(form, allowed, zone)
+
+
+def is_time(text: str, kind: str) -> bool:
+    """Whether a cursor column contains times: by its type, or because its text is a time."""
+    if kind.startswith(("timestamp", "date")):
+        return True
+    return kind in ("string", "large_string", "string_view") and _TIME.fullmatch(text) is not None
+
+
+def _in_form(form: re.Match[str], time: dt.datetime, zone: ZoneInfo) -> str:
+    suffix = form["zone"] or ""
+    if suffix in ("", "Z"):
+        local = time.astimezone(dt.UTC if suffix else zone)
+    else:
+        sign = -1 if suffix[0] == "-" else 1
+        digits = suffix[1:].replace(":", "").ljust(4, "0")
+        offset = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+        local = time.astimezone(dt.timezone(sign * offset))
+    found = local.strftime(f"%Y-%m-%d{form['between']}%H:%M:%S")
+    if form["digits"]:
+        found += f".{local.microsecond:06d}000"[: 1 + len(form["digits"])]
+    return found + suffix

@@ -1,0 +1,237 @@
+"""The options of the sql source that both halves use, and the checks of their combinations. No I/O."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from flip27_source.enumerators.sql.split import MAX_COLUMNS
+from flip27_source.errors import OptionError
+from flip27_source.options import Option, Options, boolean, duration_s, integer, one_of, optional, text
+
+_NAME = r"""(?:[^\W\d][\w$]*|"(?:[^"]|"")+"|`[^`]+`|\[[^\]]+\])"""
+_TABLE = re.compile(rf"{_NAME}(?:\.{_NAME}){{0,2}}")
+
+EARLIEST = "earliest"
+LATEST = "latest"
+
+
+def _table(value: str) -> str:
+    if _TABLE.fullmatch(value.strip()) is None:
+        raise ValueError('a name is expected as SQL writes it, such as orders, shop.orders or "Orders"')
+    return value.strip()
+
+
+def _query(value: str) -> str:
+    found = value.strip().rstrip(";").rstrip()
+    if not re.match(r"(?:select|with|from|values)\b", found, re.IGNORECASE):
+        raise ValueError("a SELECT is expected")
+    return found
+
+
+def texts(value: str) -> tuple[str, ...]:
+    """The texts in a list separated by commas, or in a JSON list of strings and numbers."""
+    if value.strip().startswith("["):
+        try:
+            return tuple(map(str, msgspec.json.decode(value, type=list[str | int | float])))
+        except msgspec.MsgspecError:
+            raise ValueError('a JSON list is expected, such as ["2024-01-31 08:00:00", 17]') from None
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _columns(value: str) -> tuple[str, ...]:
+    names = texts(value)
+    if not 0 < len(names) <= MAX_COLUMNS or len(set(names)) < len(names):
+        raise ValueError(f"1 to {MAX_COLUMNS} different columns are expected, such as updated_at,id")
+    return names
+
+
+DRIVER: Option[str | None] = Option(
+    name="driver",
+    parse=optional(text),
+    default=None,
+    default_text="not set: uri is a SQLAlchemy URL",
+    doc="ADBC driver: sqlite, duckdb, postgresql, the Python module of another driver, or the name or path "
+    "of a shared library.",
+)
+URI: Option[str | None] = Option(
+    name="uri",
+    parse=optional(text),
+    default=None,
+    doc="The database: a file for sqlite and duckdb, postgresql://user@host:5432/shop for postgresql, the "
+    "uri of another ADBC driver, or a SQLAlchemy URL. Never stored or shown.",
+    secret=True,
+)
+URI_ENV: Option[str | None] = Option(
+    name="uriEnv",
+    parse=optional(text),
+    default=None,
+    doc="Environment variable of the driver and the executors that contains uri.",
+)
+PASSWORD_ENV: Option[str | None] = Option(
+    name="passwordEnv",
+    parse=optional(text),
+    default=None,
+    doc="Environment variable of the driver and the executors that contains the password.",
+)
+TABLE: Option[str | None] = Option(
+    name="table",
+    parse=optional(_table),
+    default=None,
+    doc="Table or view, written as in SQL: orders, shop.orders.",
+    first_start_only=True,
+)
+QUERY: Option[str | None] = Option(
+    name="query",
+    parse=optional(_query),
+    default=None,
+    doc="SELECT to read instead of a table. It is used as a subquery, so it needs no ORDER BY.",
+    first_start_only=True,
+)
+CURSOR_COLUMNS: Option[tuple[str, ...] | None] = Option(
+    name="cursorColumns",
+    parse=optional(_columns),
+    default=None,
+    doc="Columns that grow, such as id or updated_at,id: new and changed rows have greater values, compared "
+    "as a tuple. Together they should identify a row.",
+    first_start_only=True,
+)
+STARTING_CURSOR: Option[str] = Option(
+    name="startingCursor",
+    parse=text,
+    default=EARLIEST,
+    doc="Where a new query starts: earliest, latest (only rows that appear later), or values of the first "
+    "cursor columns, separated by commas or as a JSON list; rows with these values or greater ones are read.",
+    first_start_only=True,
+)
+LAG: Option[float | None] = Option(
+    name="lag",
+    parse=optional(duration_s),
+    default=None,
+    default_text="10 seconds if the first cursor column is a time, otherwise none",
+    doc="How long rows wait after the time in their first cursor column, so that transactions that commit "
+    "late are not missed. For a date, the day has to be over for this long; 0s turns it off.",
+)
+WAIT_FOR_TRANSACTIONS: Option[bool] = Option(
+    name="waitForTransactions",
+    parse=boolean,
+    default=True,
+    doc="On PostgreSQL, rows wait until every transaction that was writing when they were first seen has "
+    "ended. false: only lag protects from late commits.",
+)
+TRANSACTION_TIMEOUT: Option[float] = Option(
+    name="transactionTimeout",
+    parse=duration_s,
+    default=60.0,
+    default_text="1 minute",
+    doc="How long a run that ends (availableNow, spark.read) waits for such transactions before it fails.",
+)
+PARTITION_ROWS: Option[int] = Option(
+    name="partitionRows",
+    parse=integer(minimum=1),
+    default=100_000,
+    doc="Maximum number of rows in a range, which one task reads; maxRowsPerTrigger, maxBytesPerTrigger and "
+    "maxPartitionBytes make ranges smaller.",
+)
+ON_NULL_CURSOR: Option[str] = Option(
+    name="onNullCursor",
+    parse=one_of("fail", "ignore"),
+    default="fail",
+    doc="What to do with rows that have NULL in a cursor column and therefore no position: fail stops the "
+    "query; ignore leaves them out and counts them (nullCursorRows).",
+)
+APPEND_ONLY: Option[bool] = Option(
+    name="appendOnly",
+    parse=boolean,
+    default=False,
+    doc="true: rows are never deleted, their cursors never change, and no two rows have the same cursor. "
+    "Each range then has to return as many rows as were counted when it was found; another number stops the "
+    "query.",
+)
+
+ENUMERATOR_OPTIONS: tuple[Option[Any], ...] = (
+    DRIVER,
+    URI,
+    URI_ENV,
+    PASSWORD_ENV,
+    TABLE,
+    QUERY,
+    CURSOR_COLUMNS,
+    STARTING_CURSOR,
+    LAG,
+    WAIT_FOR_TRANSACTIONS,
+    TRANSACTION_TIMEOUT,
+    PARTITION_ROWS,
+    ON_NULL_CURSOR,
+)
+
+
+def cursor_columns(options: Options) -> tuple[str, ...]:
+    """The names of the cursor columns.
+
+    Raises:
+        OptionError: they are not set.
+    """
+    return options.require(CURSOR_COLUMNS, why="rows are read in the order of these columns")
+
+
+def starting_values(options: Options) -> tuple[str, ...]:
+    """The values of startingCursor; empty for earliest and latest.
+
+    Raises:
+        OptionError: there are more values than cursor columns.
+    """
+    given = options[STARTING_CURSOR].strip()
+    if given.lower() in (EARLIEST, LATEST):
+        return ()
+    try:
+        values = texts(given)
+    except ValueError as error:
+        raise OptionError(
+            f"option {STARTING_CURSOR.name} has the value {given!r}: {error}",
+            remedy=f"{STARTING_CURSOR.name}: {STARTING_CURSOR.doc}",
+        ) from None
+    columns = cursor_columns(options)
+    if not 0 < len(values) <= len(columns):
+        raise OptionError(
+            f"option {STARTING_CURSOR.name} has {len(values)} values ({given!r}), but "
+            f"{CURSOR_COLUMNS.name} has {len(columns)} columns",
+            remedy="give a value for each column, or only for the first ones",
+        )
+    return values
+
+
+def starts_at_latest(options: Options) -> bool:
+    """Whether a new query reads only rows that appear later."""
+    return options[STARTING_CURSOR].strip().lower() == LATEST
+
+
+def source_name(options: Options) -> str:
+    """The table or query for messages."""
+    table = options[TABLE]
+    return "the query" if table is None else f"table {table}"
+
+
+def check_sql_options(options: Options) -> None:
+    """Refuse missing options and invalid combinations.
+
+    Raises:
+        OptionError: an option is missing, or excludes another one.
+    """
+    if (options[TABLE] is None) == (options[QUERY] is None):
+        both = "are both set" if options[TABLE] is not None else "are both not set"
+        raise OptionError(
+            f"options table and query {both}",
+            remedy='add .option("table", "orders"), or .option("query", "SELECT ..."), but not both',
+        )
+    if (options[URI] is None) == (options[URI_ENV] is None):
+        both = "are both set" if options[URI] is not None else "are both not set"
+        raise OptionError(
+            f"options uri and uriEnv {both}",
+            remedy='add .option("uri", ...), or .option("uriEnv", ...) with the name of an environment '
+            "variable, but not both",
+        )
+    cursor_columns(options)
+    starting_values(options)

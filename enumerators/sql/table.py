@@ -1,0 +1,180 @@
+"""A polled table on an open connection: what the queries of one round say about it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from flip27_source.enumerators.sql.connections import Database, connected
+from flip27_source.enumerators.sql.dialects import text_of
+from flip27_source.enumerators.sql.options import (
+    CURSOR_COLUMNS,
+    STARTING_CURSOR,
+    cursor_columns,
+    source_name,
+    starting_values,
+)
+from flip27_source.enumerators.sql.queries import Queries, probe, qualified, relation_of
+from flip27_source.enumerators.sql.split import Cursor
+from flip27_source.errors import OptionError
+from flip27_source.options import Options
+
+_SAMPLE_ROWS = 1000
+_LEAST_ROW_BYTES = 8
+_WITHOUT_END = frozenset({"infinity", "nan"})
+
+
+class CursorTable:
+    """The table or query of the options. A context manager, which closes the connection.
+
+    Attributes:
+        fields: its columns.
+        queries: its SQL.
+
+    Raises:
+        DatabaseFailure: the database cannot be reached, or the table cannot be read.
+        OptionError: a cursor column does not exist, or startingCursor does not fit.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.name = source_name(options)
+        self.database: Database = connected(options)
+        try:
+            relation = relation_of(options)
+            self.fields = self.database.fields(probe(relation, self.database.dialect))
+            names = [self._column(name) for name in cursor_columns(options)]
+            quoted = tuple(qualified(self.database.dialect.quoted(name)) for name in names)
+            self._names = names
+            self.queries = Queries(dialect=self.database.dialect, relation=relation, columns=quoted)
+            self.queries = Queries(
+                dialect=self.database.dialect,
+                relation=relation,
+                columns=quoted,
+                start=self._start(starting_values(options), [self.fields.field(name).type for name in names]),
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self.database.close()
+
+    def newest(self, *, not_after: Cursor | None = None) -> Cursor | None:
+        """The greatest visible cursor; None without rows.
+
+        Args:
+            not_after: only rows whose first column is not greater than this one value.
+        """
+        literal = None
+        if not_after is not None:
+            literal = self.database.dialect.literal(not_after.values[0], not_after.types[0])
+        found = self._cursors(self.queries.newest(not_after=literal))
+        return found[0] if found else None
+
+    def null_column(self) -> str | None:
+        """A cursor column in which a row has NULL."""
+        for name, column in zip(self._names, self.queries.columns, strict=True):
+            if self.database.value(self.queries.null_in(column)) is not None:
+                return name
+        return None
+
+    def null_rows(self) -> int:
+        """The number of rows that have NULL in a cursor column."""
+        return int(self.database.value(self.queries.null_rows()))
+
+    def reaches(self, cursor: Cursor) -> bool:
+        """Whether there is a row with this cursor or a greater one."""
+        return self.database.value(self.queries.reaches(cursor)) is not None
+
+    def count(self, after: Cursor | None, upto: Cursor) -> int:
+        """The number of rows of a range."""
+        return int(self.database.value(self.queries.count(after, upto)))
+
+    def cuts(self, after: Cursor | None, upto: Cursor, *, rows: int, most: int) -> list[Cursor]:
+        """Cursors that cut a range into ranges of so many rows; at most ``most``."""
+        return self._cursors(self.queries.cuts(after, upto, rows=rows, most=most))
+
+    def row_bytes(self, after: Cursor | None, upto: Cursor) -> int:
+        """The size of a row, from the first rows of a range."""
+        _, rows = self.database.rows(self.queries.first_rows(after, upto, rows=_SAMPLE_ROWS))
+        sizes = [sum(map(_size_of, row)) for row in rows]
+        return max(_LEAST_ROW_BYTES, sum(sizes) // len(sizes)) if sizes else _LEAST_ROW_BYTES
+
+    def now(self) -> dt.datetime:
+        """The present time, of the server's clock if it has one."""
+        clock = self.database.dialect.clock
+        if clock is None:
+            return dt.datetime.now(dt.UTC)
+        return dt.datetime.fromisoformat(str(self.database.value(clock)))
+
+    def plain(self, cursor: Cursor) -> str:
+        """The first value of a cursor as users write it."""
+        return self.database.dialect.plain(cursor.values[0])
+
+    def given(self, value: str, kind: str) -> Cursor:
+        """A first value that a user or this program wrote, as a cursor of one column."""
+        return Cursor(values=(self.database.dialect.given(value, kind),), types=(kind,))
+
+    def _cursors(self, sql: str) -> list[Cursor]:
+        kinds, rows = self.database.rows(sql)
+        count = len(self.queries.columns)
+        is_sqlite = self.database.dialect.name == "sqlite"
+        types = tuple(_kind_of_sqlite(kind) if is_sqlite else kind for kind in kinds[count:])
+        return [Cursor(values=tuple(map(text_of, row[:count])), types=types) for row in rows]
+
+    def _column(self, name: str) -> str:
+        names: list[str] = self.fields.names
+        if name in names:
+            return name
+        same = [other for other in names if other.lower() == name.lower()]
+        if len(same) == 1:
+            return same[0]
+        raise OptionError(
+            f"option {CURSOR_COLUMNS.name} contains {name!r}, which is no column of {self.name}; it has "
+            f"{', '.join(names)}",
+            remedy="name columns of the table; if the column was renamed or dropped, its positions are lost: "
+            "start a new query with a startingCursor",
+        )
+
+    def _start(self, values: Sequence[str], types: Sequence[Any]) -> str | None:
+        if not values:
+            return None
+        dialect = self.database.dialect
+        literals = []
+        for value, kind in zip(values, map(str, types), strict=False):
+            named = _kind_of_sqlite(kind) if dialect.name == "sqlite" else kind
+            try:
+                literals.append(dialect.literal(dialect.given(value, named), named))
+            except ValueError as error:
+                raise OptionError(
+                    f"option {STARTING_CURSOR.name} contains {value!r}: {error}",
+                    remedy=f"write a value of the column's type, {kind}",
+                ) from None
+        return dialect.compared(self.queries.columns, ">=", literals)
+
+
+def is_without_end(cursor: Cursor) -> bool:
+    """Whether no other row can follow: infinity and NaN are greater than all values."""
+    is_text = [kind.startswith(("string", "large_string")) for kind in cursor.types]
+    found = zip(cursor.values, is_text, strict=True)
+    return any(not text and value.lower() in _WITHOUT_END for value, text in found)
+
+
+def _kind_of_sqlite(kind: str) -> str:
+    """Integers and fractions are one type: a column may have both."""
+    return "number" if kind in ("int64", "double") else kind
+
+
+def _size_of(value: Any) -> int:
+    return len(value) if isinstance(value, str | bytes) else 8

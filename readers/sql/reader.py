@@ -1,0 +1,144 @@
+"""The sql reader: the rows of a range of cursors, read on executors.
+
+What lives here: the reader. Where a range ends was decided on the driver; nothing newer is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from flip27_source.enumerators.sql.connections import DatabaseFailure, SqlAlchemyDatabase, connected
+from flip27_source.enumerators.sql.options import APPEND_ONLY, check_sql_options
+from flip27_source.enumerators.sql.split import SqlSplit
+from flip27_source.enumerators.sql.table import CursorTable
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Option, Options
+from flip27_source.reader import SplitReader
+from flip27_source.readers.sql.schema import schema_of
+from flip27_source.readers.sql.types import array_of, converted, selected
+from flip27_source.schemas.inference import FindsSchema
+
+
+class SqlReader(FindsSchema, SplitReader[SqlSplit]):
+    """Reads ranges of a table or query: Arrow batches of ADBC, or rows of SQLAlchemy."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (APPEND_ONLY,)
+    repeatable: ClassVar[bool] = False
+
+    _table: CursorTable | None = None
+
+    @classmethod
+    def find_schema(cls, options: Options) -> pa.Schema:
+        """The columns of the table or query."""
+        check_sql_options(options)
+        try:
+            database = connected(options)
+            try:
+                return schema_of(database, options)
+            finally:
+                database.close()
+        except DatabaseFailure as failure:
+            raise SchemaError(
+                f"the columns cannot be looked up: {failure.what}", remedy=failure.remedy
+            ) from None
+
+    def read(self, split: SqlSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of the range, in the order of their cursors."""
+        try:
+            table = self._opened()
+            rows = 0
+            for batch in self._batches(table, split):
+                rows += batch.num_rows
+                yield batch
+        except DatabaseFailure as failure:
+            raise SplitReadError(
+                f"the rows {_named(split)} cannot be read: {failure.what}", remedy=failure.remedy
+            ) from None
+        if self.context.options[APPEND_ONLY] and rows != split.rows:
+            raise SplitReadError(
+                f"the range of {table.name} {_named(split)} has {rows} rows; it had {split.rows} when it was "
+                "found, and option appendOnly is set",
+                remedy="if rows change or are deleted, or several rows have one cursor, remove appendOnly; "
+                "if rows were committed late, set a longer lag",
+            )
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._table is not None:
+            self._table.close()
+
+    def _opened(self) -> CursorTable:
+        """The table, with one connection for all ranges of the task."""
+        if self._table is None:
+            options = self.context.options
+            self._table = CursorTable(options)
+            known = {name.lower() for name in self.context.schema.names}
+            if any(name.lower() not in known for name in self._table.fields.names):
+                found = schema_of(self._table.database, options)
+                self.context.check_new_columns(found, where=self._table.name)
+        return self._table
+
+    def _batches(self, table: CursorTable, split: SqlSplit) -> Iterator[pa.RecordBatch]:
+        schema, database = self.context.schema, table.database
+        sources = [self._source(table, field.name) for field in schema]
+        select = [
+            selected(source, field.type, database.dialect)
+            for source, field in zip(sources, schema, strict=True)
+        ]
+        sql = table.queries.rows(split.after, split.upto, select)
+        if isinstance(database, SqlAlchemyDatabase):
+            for block in database.blocks(sql):
+                arrays = [
+                    self._array(table, field, list(values))
+                    for field, values in zip(schema, zip(*block, strict=True), strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
+            return
+        for batch in database.batches(sql, first_rows=split.rows + 1):
+            arrays = [
+                self._converted(table, field, column)
+                for field, column in zip(schema, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+    def _source(self, table: CursorTable, name: str) -> pa.Field:
+        """The table's column for a column of the DataFrame."""
+        fields = table.fields
+        if name in fields.names:
+            return fields.field(fields.names.index(name))
+        same = [number for number, other in enumerate(fields.names) if other.lower() == name.lower()]
+        if len(same) != 1:
+            raise SplitReadError(
+                f"{table.name} has no column {name!r}; it has {', '.join(fields.names)}",
+                remedy="if the column was dropped or renamed, give a schema without it with .schema(...), or "
+                "select it with option query",
+            )
+        return fields.field(same[0])
+
+    def _array(self, table: CursorTable, field: pa.Field, values: list[Any]) -> pa.Array:
+        try:
+            natural = array_of(values, field.type)
+        except (ValueError, TypeError, pa.ArrowException) as error:
+            raise self._unfit(table, field, error) from None
+        return self._converted(table, field, natural)
+
+    def _converted(self, table: CursorTable, field: pa.Field, column: pa.Array) -> pa.Array:
+        try:
+            return converted(column, field.type, self.context.time_zone)
+        except (ValueError, pa.ArrowException) as error:
+            raise self._unfit(table, field, error) from None
+
+    def _unfit(self, table: CursorTable, field: pa.Field, error: Exception) -> SplitReadError:
+        return SplitReadError(
+            f"column {field.name} of {table.name} has a value that does not fit the type {field.type}: "
+            f"{str(error)[:200]}",
+            remedy="give the column a type that fits in .schema(...), such as string",
+        )
+
+
+def _named(split: SqlSplit) -> str:
+    start = "from the start" if split.after is None else f"after {split.after}"
+    return f"{start} up to {split.upto}"

@@ -1,0 +1,102 @@
+"""The columns of a table or query as a schema of Spark, if the user gives none."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.enumerators.sql.connections import Database, SqlAlchemyDatabase
+from flip27_source.enumerators.sql.options import TABLE
+from flip27_source.enumerators.sql.queries import probe, relation_of
+from flip27_source.options import Options
+from flip27_source.readers.sql.types import UTC_TIMESTAMP, affinity, spark_type
+
+_SAMPLE_ROWS = 1000
+_OF_PYTHON: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    dt.date: pa.date32(),
+    dt.datetime: pa.timestamp("us"),
+}
+
+
+def schema_of(database: Database, options: Options) -> pa.Schema:
+    """The columns, with types of Spark.
+
+    Raises:
+        DatabaseFailure: the table cannot be read.
+    """
+    relation = relation_of(options)
+    if isinstance(database, SqlAlchemyDatabase):
+        return _of_sqlalchemy(database, relation, options[TABLE])
+    if database.dialect.name == "sqlite":
+        return _of_sqlite(database, relation, options[TABLE])
+    found = database.fields(probe(relation, database.dialect))
+    return pa.schema([pa.field(field.name, spark_type(field)) for field in found])
+
+
+def _of_sqlite(database: Database, relation: str, table: str | None) -> pa.Schema:
+    """Declared types where they decide, otherwise those of the first rows: any value can have any type."""
+    declared = {}
+    if table is not None:
+        plain = re.sub(r'^["`\[]|["`\]]$', "", table.rpartition(".")[2]).replace("'", "''")
+        _, rows = database.rows(f"SELECT name, type FROM pragma_table_info('{plain}')")
+        declared = {name: affinity(kind) for name, kind in rows}
+    batches = database.batches(f"SELECT * FROM {relation} LIMIT {_SAMPLE_ROWS}", first_rows=_SAMPLE_ROWS)
+    sample = next(batches, None)
+    fields = database.fields(probe(relation, database.dialect)) if sample is None else sample.schema
+    return pa.schema([(field.name, declared.get(field.name) or spark_type(field)) for field in fields])
+
+
+def _of_sqlalchemy(database: SqlAlchemyDatabase, relation: str, table: str | None) -> pa.Schema:
+    declared = {} if table is None else _reflected(database, table)
+    names, rows = database.named_rows(f"SELECT * FROM {relation} LIMIT {_SAMPLE_ROWS}")
+    columns: Any = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return pa.schema(
+        [
+            (name, declared.get(name) or _of_values(values))
+            for name, values in zip(names, columns, strict=True)
+        ]
+    )
+
+
+def _reflected(database: SqlAlchemyDatabase, table: str) -> dict[str, pa.DataType]:
+    """The declared types of a table's columns, as far as they have one in Spark."""
+    schema, _, name = table.rpartition(".")
+    found = {}
+    for column in database.columns(re.sub(r'["`\[\]]', "", name), re.sub(r'["`\[\]]', "", schema) or None):
+        kind = _of_declared(column["type"])
+        if kind is not None:
+            found[column["name"]] = kind
+    return found
+
+
+def _of_declared(kind: Any) -> pa.DataType | None:
+    try:
+        of_python = kind.python_type
+    except NotImplementedError:
+        return None
+    if of_python is decimal.Decimal:
+        precision, scale = kind.precision, kind.scale
+        if precision is None or not 0 <= (scale or 0) <= precision <= 38:
+            return pa.string()
+        return pa.decimal128(precision, scale or 0)
+    if of_python is dt.datetime and getattr(kind, "timezone", False):
+        return UTC_TIMESTAMP
+    return _OF_PYTHON.get(of_python)
+
+
+def _of_values(values: tuple[Any, ...]) -> pa.DataType:
+    """The type of some values of a query; of decimals the digits are unknown, so they are text."""
+    try:
+        found = pa.array(values).type
+    except pa.ArrowException:
+        return pa.string()
+    return pa.string() if pa.types.is_decimal(found) else spark_type(pa.field("value", found))

@@ -1,0 +1,181 @@
+"""Types of databases as types of Spark: which a column has, and how its values get there. No I/O."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.sql.dialects import Dialect, text_of
+from flip27_source.enumerators.sql.queries import qualified
+from flip27_source.schemas.ddl import type_name
+
+UTC_TIMESTAMP = pa.timestamp("us", "UTC")
+
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+    pa.null(): pa.string(),
+}
+_AFFINITIES = (
+    ("INT", pa.int64()),
+    ("CHAR", pa.string()),
+    ("CLOB", pa.string()),
+    ("TEXT", pa.string()),
+    ("BLOB", pa.binary()),
+    ("REAL", pa.float64()),
+    ("FLOA", pa.float64()),
+    ("DOUB", pa.float64()),
+)
+_POSTGRESQL_AS_TEXT = frozenset({"money"})
+_FIRST_US = -62_135_596_800_000_000
+_LAST_US = 253_402_300_799_999_999
+_US_PER_DAY = 86_400_000_000
+
+
+def spark_type(field: pa.Field) -> pa.DataType:
+    """The type of Spark for a column; string for types that Spark does not have."""
+    metadata = field.metadata or {}
+    named = metadata.get(b"POSTGRESQL:type", b"").decode()
+    if named in _POSTGRESQL_AS_TEXT:
+        return pa.string()
+    if named == "oid":
+        return pa.int64()
+    if named == "numeric":
+        return _numeric(int(metadata.get(b"POSTGRESQL:typmod", b"-1")))
+    return _known(field.type)
+
+
+def affinity(declared: str) -> pa.DataType | None:
+    """The type of a column of SQLite by its declaration; None if it does not decide."""
+    upper = declared.upper()
+    return next((kind for part, kind in _AFFINITIES if part in upper), None)
+
+
+def selected(field: pa.Field, target: pa.DataType, dialect: Dialect) -> str:
+    """The expression that selects a column: as it is, or as text where Arrow has no type for it."""
+    column = qualified(dialect.quoted(field.name))
+    natural = spark_type(field)
+    if (field.metadata or {}).get(b"POSTGRESQL:type") == b"oid":
+        column = f"CAST({column} AS bigint)"
+    wants_text = pa.types.is_string(target) or pa.types.is_string(natural)
+    if dialect.cast_to_text is not None and wants_text and not _is_text(field.type):
+        return dialect.cast_to_text(column)
+    return column
+
+
+def converted(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:
+    """A column of a result in the type of the DataFrame.
+
+    Raises:
+        ValueError: a value does not fit; the text says which.
+    """
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    _check_times(column)
+    if column.type.equals(target):
+        return column
+    if pa.types.is_timestamp(target):
+        return _timestamps(column, target, time_zone)
+    return column.cast(target)
+
+
+def array_of(values: list[Any], target: pa.DataType) -> pa.Array:
+    """The values that a driver of Python gave, as a column of their own type; texts if that is wanted.
+
+    Raises:
+        ValueError, TypeError: the values have no common type.
+    """
+    if pa.types.is_string(target):
+        return pa.array([value if value is None else as_text(value) for value in values], target)
+    # Nested values have no type of their own: an empty list does not say what it could contain.
+    return pa.array(values, target) if pa.types.is_nested(target) else pa.array(values)
+
+
+def as_text(value: Any) -> str:
+    """A value of Python as text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list):
+        return json.dumps(value, default=str)
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return text_of(value.astimezone(dt.UTC))
+    return text_of(value)
+
+
+def _known(kind: pa.DataType) -> pa.DataType:
+    if kind in _WIDER:
+        return _WIDER[kind]
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us") if kind.tz is None else UTC_TIMESTAMP
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        kind = pa.struct([field.with_type(_nested(field.type)) for field in kind])
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_nested(kind.key_type), _nested(kind.item_type))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = pa.list_(_nested(kind.value_type))
+    try:
+        type_name(kind)
+    except ValueError:
+        return pa.string()
+    return kind
+
+
+def _nested(kind: pa.DataType) -> pa.DataType:
+    """The type within another one; a type that Spark does not have stays, so that the whole is text."""
+    found = _known(kind)
+    return kind if pa.types.is_string(found) and not _is_text(kind) else found
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _numeric(modifier: int) -> pa.DataType:
+    """The type of PostgreSQL's numeric(precision, scale); string without one, and for those of no decimal."""
+    if modifier < 4:
+        return pa.string()
+    precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
+    return pa.decimal128(precision, scale) if precision <= 38 and scale <= precision else pa.string()
+
+
+def _check_times(column: pa.Array) -> None:
+    """Raise ValueError for infinity, which looks like a time of another year, and years that Spark lacks."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "us":
+        numbers, first, last = column.cast(pa.int64()), _FIRST_US, _LAST_US
+    elif pa.types.is_date32(column.type):
+        numbers, first, last = column.cast(pa.int32()), _FIRST_US // _US_PER_DAY, _LAST_US // _US_PER_DAY
+    else:
+        return
+    ends = pc.min_max(numbers)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is not None and (low < first or high > last):
+        raise ValueError("a time is infinity, or its year is not within 1 to 9999")
+
+
+def _timestamps(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:
+    """Times with and without a zone: those without one are in the session's time zone."""
+    if _is_text(column.type):
+        try:
+            return column.cast(target)
+        except pa.ArrowException:
+            column = column.cast(pa.timestamp("us"))
+    if not pa.types.is_timestamp(column.type):
+        return column.cast(target)
+    column = column.cast(pa.timestamp("us", column.type.tz))
+    if column.type.tz is None and target.tz is not None:
+        return pc.assume_timezone(column, time_zone).cast(target)
+    if column.type.tz is not None and target.tz is None:
+        return pc.local_timestamp(column.cast(pa.timestamp("us", time_zone)))
+    return column.cast(target)

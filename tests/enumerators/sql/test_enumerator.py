@@ -1,0 +1,237 @@
+"""The sql enumerator: ranges of cursors, each row in one of them, in every database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
+from flip27_source.testing import MicroBatchEngine, plan, run
+from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, polled
+
+Engine = Callable[..., MicroBatchEngine]
+
+
+def ids(options: dict[str, str]) -> list[Any]:
+    """The ids that a run reads which begins and ends now."""
+    return [number for batch in run(options) for number in batch.column("id").to_pylist()]
+
+
+def ranges(options: dict[str, str]) -> list[tuple[str, int]]:
+    found = plan(options)
+    return sorted(zip(found["split"].to_pylist(), found["rows"].to_pylist(), strict=True))
+
+
+def test_the_table_is_cut_into_ranges_of_partition_rows_also_among_equal_times(shop: Shop) -> None:
+    shop.insert(ORDERS)
+    options = shop.with_options(partitionRows="4")
+    assert [rows for _, rows in ranges(options)] == [2, 4]
+    assert [batch.column("id").to_pylist() for batch in run(options)] == [[1, 2, 3, 4], [5, 6]]
+
+
+def test_rows_with_a_time_that_was_read_before_arrive_once(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert(ORDERS[:4])
+    engine = flip27_engine(shop.options)
+    assert batches_of(engine) == [[1, 2, 3, 4]]
+    shop.insert(ORDERS[4:])
+    assert polled(engine) == [[5, 6]]
+    assert polled(engine) == []
+
+
+def test_changed_rows_arrive_again_with_their_new_time(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert(ORDERS)
+    engine = flip27_engine(shop.options)
+    batches_of(engine)
+    shop.execute(f"UPDATE orders SET amount = 0, updated_at = '{DAY} 10:00:00' WHERE id IN (2, 5)")
+    assert polled(engine) == [[2, 5]]
+
+
+def test_a_restarted_query_reads_neither_rows_twice_nor_loses_any(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert(ORDERS[:4])
+    engine = flip27_engine(shop.with_options(partitionRows="3", maxRowsPerTrigger="3"))
+    assert engine.run_batch() is not None
+    shop.insert(ORDERS[4:])
+    engine.restart()
+    engine.process_all_available()
+    polled(engine)
+    assert sorted(row[0] for row in engine.rows) == [1, 2, 3, 4, 5, 6]
+
+
+def test_batches_have_exactly_as_many_rows_as_their_limit(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert(ORDERS)
+    engine = flip27_engine(shop.with_options(maxRowsPerTrigger="4", partitionRows="3"))
+    assert batches_of(engine) == [[1, 2, 3, 4], [5, 6]]
+
+
+def test_a_limit_on_bytes_makes_batches_of_fewer_rows(sqlite: Shop, flip27_engine: Engine) -> None:
+    sqlite.insert(ORDERS)
+    row_bytes = 8 + 8 + len(ORDERS[0][2])
+    engine = flip27_engine(sqlite.with_options(maxBytesPerTrigger=str(2 * row_bytes)))
+    assert batches_of(engine) == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_one_growing_id_is_enough(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert(ORDERS[:3])
+    engine = flip27_engine(shop.with_options(cursorColumns="id", partitionRows="2"))
+    assert batches_of(engine) == [[1, 2, 3]]
+    shop.insert(ORDERS[3:])
+    assert polled(engine) == [[4, 5, 6]]
+
+
+def test_times_alone_keep_rows_of_one_time_together(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert(ORDERS)
+    engine = flip27_engine(shop.with_options(cursorColumns="updated_at", maxRowsPerTrigger="1"))
+    assert batches_of(engine) == [[1, 2], [3], [4, 5, 6]]
+
+
+def test_a_query_is_read_as_a_table(shop: Shop) -> None:
+    shop.insert(ORDERS)
+    options = shop.with_options(
+        query="SELECT id, amount * 2 AS twice, updated_at FROM orders WHERE amount > 2 -- large ones;"
+    )
+    del options["table"]
+    assert ids(options) == [1, 3, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("start", "found"),
+    [
+        ("earliest", [1, 2, 3, 4, 5, 6]),
+        (f"{DAY} 08:00:01", [3, 4, 5, 6]),
+        (f"{DAY} 08:00:02, 5", [5, 6]),
+        (f'["{DAY} 08:00:02", 6]', [6]),
+    ],
+)
+def test_a_query_starts_at_the_cursor_that_is_given(shop: Shop, start: str, found: list[int]) -> None:
+    shop.insert(ORDERS)
+    assert ids(shop.with_options(startingCursor=start)) == found
+
+
+def test_the_first_round_fixes_the_latest_cursor_even_if_no_row_is_read(
+    shop: Shop, flip27_engine: Engine
+) -> None:
+    shop.insert(ORDERS[:3])
+    engine = flip27_engine(shop.with_options(startingCursor="latest"))
+    assert batches_of(engine) == []
+    shop.insert(ORDERS[3:])
+    engine.restart()
+    assert polled(engine) == [[4, 5, 6]]
+
+
+def test_an_empty_table_gives_rows_once_it_has_some(shop: Shop, flip27_engine: Engine) -> None:
+    engine = flip27_engine(shop.options)
+    assert batches_of(engine) == []
+    shop.insert(ORDERS[:1])
+    assert polled(engine) == [[1]]
+
+
+def test_rows_without_a_cursor_stop_the_query(sqlite: Shop) -> None:
+    sqlite.insert(ORDERS)
+    sqlite.execute("UPDATE orders SET updated_at = NULL WHERE id = 3")
+    with pytest.raises(DiscoveryError, match=r"NULL in its cursor column updated_at.*(?s:.)*onNullCursor"):
+        ids(sqlite.options)
+
+
+def test_rows_without_a_cursor_are_counted_if_they_are_to_be_left_out(
+    sqlite: Shop, flip27_engine: Engine
+) -> None:
+    sqlite.insert(ORDERS)
+    sqlite.execute("UPDATE orders SET updated_at = NULL WHERE id IN (3, 4)")
+    engine = flip27_engine(sqlite.with_options(onNullCursor="ignore"))
+    assert batches_of(engine) == [[1, 2, 5, 6]]
+    assert engine.batches[-1].end["summary"]["nullCursorRows"] == 2
+
+
+def test_rows_that_appear_below_the_position_of_an_emptied_table_are_a_data_loss(
+    shop: Shop, flip27_engine: Engine
+) -> None:
+    shop.insert(ORDERS)
+    engine = flip27_engine(shop.options)
+    batches_of(engine)
+    shop.execute("DELETE FROM orders")
+    assert polled(engine) == []
+    shop.insert(ORDERS[:2])
+    with pytest.raises(DataLossError, match="the cursor columns went back"):
+        polled(engine)
+
+
+def test_a_data_loss_that_is_reported_does_not_stop_later_rows(sqlite: Shop, flip27_engine: Engine) -> None:
+    sqlite.insert(ORDERS)
+    engine = flip27_engine(sqlite.with_options(onDataLoss="report"))
+    batches_of(engine)
+    sqlite.execute("DELETE FROM orders")
+    assert polled(engine) == []
+    sqlite.insert([(1, 1.0, f"{DAY} 07:00:00"), (7, 1.0, f"{DAY} 11:00:00")])
+    assert polled(engine) == [[7]]
+
+
+def test_the_newest_row_may_be_deleted(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert(ORDERS)
+    engine = flip27_engine(shop.options)
+    batches_of(engine)
+    shop.execute("DELETE FROM orders WHERE id = 6")
+    assert polled(engine) == []
+    shop.insert([(7, 1.0, f"{DAY} 11:00:00")])
+    assert polled(engine) == [[7]]
+
+
+def test_another_type_of_the_cursor_stops_the_query(sqlite: Shop, flip27_engine: Engine) -> None:
+    sqlite.execute("CREATE TABLE loose (number)")
+    sqlite.execute("INSERT INTO loose VALUES (1), (2)")
+    engine = flip27_engine(sqlite.with_options(table="loose", cursorColumns="number"))
+    batches_of(engine)
+    sqlite.execute("INSERT INTO loose VALUES ('three')")
+    with pytest.raises(DiscoveryError, match=r"have the types string; they had number when \(2\)"):
+        polled(engine)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"table": "nothing"}, "nothing"),
+        (
+            {"cursorColumns": "changed_at"},
+            "which is no column of table orders; it has id, amount",
+        ),
+        ({"cursorColumns": "id", "lag": "1h"}, "lag is set, but the first cursor column is not a time"),
+        ({"query": "SELECT 1"}, "table and query are both set"),
+        ({"uriEnv": "SHOP"}, "uri and uriEnv are both set"),
+        ({"startingCursor": "1,2,3"}, "has 3 values"),
+    ],
+)
+def test_what_cannot_be_polled_is_named(shop: Shop, change: dict[str, str], message: str) -> None:
+    shop.insert(ORDERS)
+    with pytest.raises(Flip27Error, match=message):
+        ids({**shop.options, **change, "discoveryRetries": "0"})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("table", "orders; DROP TABLE orders"), ("table", "a b"), ("query", "DELETE FROM orders"),
+     ("cursorColumns", ","), ("cursorColumns", "id,id")],
+)  # fmt: skip
+def test_values_that_are_no_table_query_or_columns_are_refused(sqlite: Shop, option: str, value: str) -> None:
+    with pytest.raises(OptionError, match=option):
+        ids({**sqlite.options, option: value})
+
+
+def test_a_file_that_does_not_exist_is_not_created(sqlite: Shop, tmp_path: Any) -> None:
+    with pytest.raises(Flip27Error, match=r"missing\.db does not exist"):
+        ids(sqlite.with_options(uri=str(tmp_path / "missing.db")))
+    assert not (tmp_path / "missing.db").exists()
+
+
+def test_a_variable_that_is_not_set_is_named(sqlite: Shop) -> None:
+    options = sqlite.with_options(uriEnv="FLIP27_NOT_SET")
+    del options["uri"]
+    with pytest.raises(OptionError, match="variable FLIP27_NOT_SET of option uriEnv is not set"):
+        ids(options)
+
+
+def test_a_driver_that_is_not_installed_is_named_with_what_to_install(sqlite: Shop) -> None:
+    options = sqlite.with_options(uri="mysql+nonsense://u@h/d")
+    del options["driver"]
+    with pytest.raises(Flip27Error, match="nonsense"):
+        ids(options)

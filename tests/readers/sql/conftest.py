@@ -1,0 +1,5 @@
+"""Shops for the tests of the sql reader."""
+
+from tests.enumerators.sql.fixtures import shop, sqlite
+
+__all__ = ["shop", "sqlite"]
