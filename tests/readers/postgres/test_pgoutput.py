@@ -108,6 +108,20 @@ def test_an_unchanged_toast_value_is_marked() -> None:
     assert name_mask.tolist() == [True, False, False]
 
 
+def test_a_table_has_no_mask_for_unchanged_values_of_another_table() -> None:
+    orders, items = decoder().decode(
+        transaction(
+            9,
+            described(ORDERS),
+            described(ITEMS),
+            update(ORDERS, b"1", b"a"),
+            update(ITEMS, b"2", UNCHANGED, b"x"),
+        )
+    )
+    assert orders.new.unchanged == [None, None]
+    assert [mask is None for mask in items.new.unchanged] == [True, False, True]
+
+
 def test_an_update_without_an_old_tuple_has_only_the_new_one() -> None:
     rows = decoded(transaction(9, described(ORDERS), update(ORDERS, b"1", b"new")))
     assert rows == [Row(relation=ORDERS, op="U", lsn=9, seq=1, new=(b"1", b"new"))]

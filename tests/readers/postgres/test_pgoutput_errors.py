@@ -54,8 +54,9 @@ def test_an_empty_message_is_refused() -> None:
 
 
 def test_a_row_of_copy_that_is_shorter_than_its_frame_is_refused() -> None:
-    with pytest.raises(SplitReadError, match="message 1 of this read of the log: the message is empty"):
-        decoded([b"\0\1"], skip=6)
+    for skip in (6, 60):
+        with pytest.raises(SplitReadError, match="message 1 of this read of the log: the message is empty"):
+            decoded([b"\0\1"], skip=skip)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,7 @@ def test_a_message_is_refused_wherever_it_is_truncated(message: bytes) -> None:
     for length in range(len(message)):
         said = refusal(message[:length], INSERT, before=before)
         assert said.startswith(f"message {len(before) + 1} "), (length, said)
+        assert any(what in said for what in ("truncated", "is empty", "without", "not the length")), said
 
 
 @pytest.mark.parametrize(
