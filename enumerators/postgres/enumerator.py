@@ -7,7 +7,7 @@ What lives here: when the server is asked, on a thread, and what becomes of the 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,6 +24,7 @@ from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Key, Observation
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
+from flip27_source.enumerators.postgres.check import findings
 from flip27_source.enumerators.postgres.chunks import next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.schema import change_schema
@@ -40,6 +41,7 @@ from flip27_source.enumerators.postgres.split import (
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
+from flip27_source.source_checks import ChecksSource, Finding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,7 +128,9 @@ class _Look:
     position: int | None = None
 
 
-class PostgresEnumerator(PerformsActions[AdvanceSlot], FindsSchema, SplitEnumerator[PostgresSplit]):
+class PostgresEnumerator(
+    PerformsActions[AdvanceSlot], FindsSchema, ChecksSource, SplitEnumerator[PostgresSplit]
+):
     """Hands out the chunks of the tables, and the log as one split without an end."""
 
     options: ClassVar = opts.POSTGRES_OPTIONS
@@ -156,6 +160,11 @@ class PostgresEnumerator(PerformsActions[AdvanceSlot], FindsSchema, SplitEnumera
         """The columns of the tables, and those of the change."""
         with connect(options, purpose="schema") as connection:
             return checked(options, "asking for the columns", lambda: change_schema(connection, options))
+
+    @classmethod
+    def check_source(cls, options: Options) -> Iterator[Finding]:
+        """What ``flip27 check`` says about the server."""
+        return findings(options)
 
     def start(self) -> None:
         """Look at the server at once, and then again and again."""

@@ -13,7 +13,9 @@ import typer
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error
+from flip27_source.registry import find_enumerator
 from flip27_source.source import Source
+from flip27_source.source_checks import ChecksSource
 from flip27_source.source_options import STATE_LOCATION
 
 from ..answers import Answer, Table
@@ -69,6 +71,7 @@ def check(
 ) -> Answer:
     """Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.
 
+    The source is asked too, if its enumerator has checks of its own: a database and its rights, for example.
     Probe files are deleted afterwards. The exit code is 3 if a check failed.
     """
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
@@ -95,8 +98,7 @@ def _with_session(spark: SparkSession | None) -> Iterator[Finding]:
 
 def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | None) -> Iterator[Finding]:
     try:
-        # Locations can be checked without the real reader; this one reads any file.
-        source = Source.resolve({"reader": _ANY_READER} | options)
+        source = Source.resolve(_with_reader(options))
     except Flip27Error as error:
         yield failure("options", error)
         return
@@ -106,6 +108,9 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
         yield skipped("state location", "not given", "give it with --state")
     else:
         yield from state_location(location, source.options.with_prefix("storage."))
+    if issubclass(source.enumerator_type, ChecksSource):
+        yield from _own_checks(source)
+        return
     if not issubclass(source.enumerator_type, FilesEnumerator):
         yield no_path(source.enumerator_name)
         return
@@ -113,6 +118,21 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
     yield from findings
     if first is not None and source.reader_name != _ANY_READER:
         yield finding_of("schema", lambda: _schema(source, ddl, first, spark))
+
+
+def _with_reader(options: dict[str, str]) -> dict[str, str]:
+    # Locations can be checked without the real reader; this one reads any file.
+    needs_one = find_enumerator(options["enumerator"]).default_reader is None
+    return {"reader": _ANY_READER} | options if needs_one else options
+
+
+def _own_checks(source: Source) -> Iterator[Finding]:
+    """What the enumerator finds; an error is the last finding."""
+    assert issubclass(source.enumerator_type, ChecksSource)
+    try:
+        yield from source.enumerator_type.check_source(source.options)
+    except Exception as error:  # noqa: BLE001 - the libraries of sources raise any error
+        yield failure(source.enumerator_name, error)
 
 
 def _schema(source: Source, ddl: str | None, first: FileSplit, spark: SparkSession | None) -> Finding:

@@ -2,56 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from flip27_source.errors import Flip27Error, kept_text
+from flip27_source.source_checks import Finding, Status, failed, ok, skipped, warning
 
-
-class Status(enum.StrEnum):
-    """The result of a check; a skipped check says why it could not run."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """The finding of one check.
-
-    Attributes:
-        check: the name of the check.
-        found: what the check found.
-        remedy: what to do; None if nothing is wrong.
-    """
-
-    check: str
-    status: Status
-    found: str
-    remedy: str | None = None
-
-
-def ok(check: str, found: str) -> Finding:
-    """The check passed."""
-    return Finding(check=check, status=Status.OK, found=found)
-
-
-def warning(check: str, found: str, remedy: str) -> Finding:
-    """A query works, but not with every feature, or not well."""
-    return Finding(check=check, status=Status.WARNING, found=found, remedy=remedy)
-
-
-def failed(check: str, found: str, remedy: str | None) -> Finding:
-    """A query would fail."""
-    return Finding(check=check, status=Status.FAILED, found=found, remedy=remedy)
-
-
-def skipped(check: str, why: str, remedy: str | None = None) -> Finding:
-    """The check could not run."""
-    return Finding(check=check, status=Status.SKIPPED, found=why, remedy=remedy)
+__all__ = ["Finding", "Status", "failed", "failure", "finding_of", "ok", "skipped", "warning"]
 
 
 def finding_of(check: str, look: Callable[[], Finding]) -> Finding:

@@ -1,0 +1,328 @@
+"""Checks of what a query needs to read the log: publication, slot, and the WAL that the server keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.enumerators.postgres import options as opts
+from flip27_source.enumerators.postgres.check_tables import CheckedTable
+from flip27_source.enumerators.postgres.connection import checked
+from flip27_source.enumerators.postgres.server import Slot, check_slot, publication_sql, slot_of
+from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.table_patterns import quoted
+from flip27_source.errors import Flip27Error
+from flip27_source.options import Options
+from flip27_source.source_checks import Finding, failed, ok, skipped, warning
+from flip27_source.source_options import STATE_LOCATION
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+KEEP_SIZE = "max_slot_wal_keep_size"
+_UNBOUNDED = "-1"
+
+_PUBLICATION = """
+SELECT pubviaroot, pg_has_role(pubowner, 'USAGE'),
+       array_remove(ARRAY[
+           CASE WHEN NOT pubinsert THEN 'insert' END, CASE WHEN NOT pubupdate THEN 'update' END,
+           CASE WHEN NOT pubdelete THEN 'delete' END, CASE WHEN NOT pubtruncate THEN 'truncate' END], NULL)
+FROM pg_publication WHERE pubname = %s
+"""
+# Row filters and lists of columns are new in PostgreSQL 15.
+_PUBLISHED = """
+SELECT t.schemaname, t.tablename, to_jsonb(t) ->> 'rowfilter',
+       (SELECT count(*)
+        FROM pg_attribute a
+        JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relname = t.tablename AND n.nspname = t.schemaname
+          AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+          AND NOT coalesce(to_jsonb(t) -> 'attnames' ? a.attname::text, true))
+FROM pg_publication_tables t WHERE t.pubname = %s
+"""
+_MAY_CREATE = "SELECT has_database_privilege(current_database(), 'CREATE')"
+_SLOTS = """
+SELECT current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots)::int
+"""
+_KEEP = f"""
+SELECT current_setting('{KEEP_SIZE}'),
+       CASE WHEN current_setting('{KEEP_SIZE}') <> '{_UNBOUNDED}'
+            THEN pg_size_bytes(current_setting('{KEEP_SIZE}')) END,
+       current_setting('idle_replication_slot_timeout', true)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """A publication.
+
+    Attributes:
+        left_out: kinds of changes that it does not have.
+        filtered, cut: tables of which it lacks rows, or columns.
+    """
+
+    name: str
+    tables: frozenset[tuple[str, str]]
+    is_via_root: bool
+    is_owned: bool
+    left_out: tuple[str, ...]
+    filtered: tuple[str, ...]
+    cut: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """For how long the server keeps the log of a slot that is not read.
+
+    Attributes:
+        bytes: the value of the setting; None without a limit.
+        idle_timeout: the setting idle_replication_slot_timeout of PostgreSQL 18; 0 for none.
+    """
+
+    text: str
+    bytes: int | None
+    idle_timeout: str | None
+
+
+def log_findings(
+    connection: Connection,
+    options: Options,
+    role: str,
+    tables: Sequence[CheckedTable],
+    *,
+    is_superuser: bool,
+) -> Iterator[Finding]:
+    """The findings about publication, slot and WAL."""
+
+    def asked(sql: str, *parameters: Any) -> tuple[Any, ...]:
+        row: tuple[Any, ...] = checked(
+            options, "asking for the log", lambda: connection.execute(sql, parameters or None).fetchone()
+        )
+        return row
+
+    text, limit, idle = asked(_KEEP)
+    keep = Keep(text=text, bytes=limit, idle_timeout=idle)
+    yield keep_finding(keep)
+    if options[opts.SLOT_NAME] is None and options[STATE_LOCATION] is None:
+        why = "its name follows from the stateLocation"
+        yield skipped("slot", why, "give it with --state, or --option slotName=...")
+        yield skipped("publication", why, "give it with --state, or --option publication=...")
+        yield free_slots(*asked(_SLOTS))
+        return
+    name = slot_name_of(options)
+    slot: Slot | None = checked(options, "asking for the slot", lambda: slot_of(connection, name))
+    if slot is None:
+        free = free_slots(*asked(_SLOTS))
+        yield free
+        if free.remedy is None:
+            yield ok("slot", f"{name} does not exist: the first start of the query makes it")
+    else:
+        yield from slot_findings(slot, database=connection.info.dbname, keep=keep)
+    if tables:
+        published = options[opts.PUBLICATION] or name
+        publication = checked(
+            options, "asking for the publication", lambda: publication_of(connection, published)
+        )
+        may_create = is_superuser or asked(_MAY_CREATE)[0]
+        if publication is None:
+            yield missing_publication(
+                published,
+                tables,
+                role,
+                database=connection.info.dbname,
+                may_create=may_create,
+                is_superuser=is_superuser,
+            )
+        else:
+            yield from publication_findings(publication, tables, role, is_superuser=is_superuser)
+
+
+def free_slots(most: int, used: int) -> Finding:
+    """Whether the server has room for one more slot."""
+    if used < most:
+        return ok("replication slots", f"{most - used} of {most} are free")
+    return failed(
+        "replication slots",
+        f"all {most} are in use (max_replication_slots)",
+        "SELECT slot_name, active FROM pg_replication_slots; lists them: drop one that nobody reads with "
+        "SELECT pg_drop_replication_slot('...'); or ALTER SYSTEM SET max_replication_slots = "
+        f"{most + 10}; and restart the server",
+    )
+
+
+def keep_finding(keep: Keep) -> Finding:
+    """Whether a query that is down can fill the server's disk, or lose its slot to a timeout."""
+    if keep.idle_timeout not in (None, "0"):
+        return warning(
+            "idle_replication_slot_timeout",
+            f"{keep.idle_timeout}: a query that is down for longer loses its slot",
+            "ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf();",
+        )
+    if keep.text == _UNBOUNDED:
+        return warning(
+            KEEP_SIZE,
+            "-1: a query that is down holds back WAL until the server's disk is full",
+            f"ALTER SYSTEM SET {KEEP_SIZE} = '100GB'; SELECT pg_reload_conf(); (or as much as the disk has "
+            "room for)",
+        )
+    return ok(KEEP_SIZE, f"{keep.text}: a query that is behind by more loses its slot")
+
+
+def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]:
+    """What is wrong with a slot that exists; its values, if nothing is."""
+    check = "slot"
+    said = f"{slot.name} keeps {slot.kept_bytes:,} bytes of WAL (wal_status {slot.wal_status})"
+    faults = []
+    try:
+        check_slot(slot, database=database, position=None)
+    except Flip27Error as error:
+        yield failed(check, error.what, error.remedy)
+        return
+    if slot.is_temporary:
+        faults.append(
+            failed(
+                check,
+                f"{slot.name} is temporary: it goes with the session that made it",
+                "set slotName to another name: the slot is then made",
+            )
+        )
+    if slot.two_phase:
+        faults.append(
+            warning(
+                check,
+                f"{slot.name} has two_phase on, but this source reads a prepared transaction at its COMMIT "
+                "PREPARED",
+                "set slotName to another name: the slot is then made without two_phase",
+            )
+        )
+    if slot.active_pid is not None:
+        faults.append(
+            warning(
+                check,
+                f"{slot.name} is read at this moment by the backend {slot.active_pid}",
+                "each query needs a slot of its own; SELECT application_name, usename, client_addr FROM "
+                f"pg_stat_activity WHERE pid = {slot.active_pid}; says who reads it",
+            )
+        )
+    if slot.wal_status == "unreserved":
+        faults.append(
+            warning(
+                check,
+                f"{said}: the server removes that WAL at its next checkpoint, and the slot is lost then",
+                f"start the query now; ALTER SYSTEM SET {KEEP_SIZE} to more than {keep.text}; SELECT "
+                "pg_reload_conf();",
+            )
+        )
+    elif keep.bytes is not None and slot.kept_bytes * 2 > keep.bytes:
+        faults.append(
+            warning(
+                check,
+                f"{said}: more than half of {KEEP_SIZE}={keep.text}",
+                f"let the query catch up, or ALTER SYSTEM SET {KEEP_SIZE} to more; SELECT pg_reload_conf();",
+            )
+        )
+    yield from faults or [ok(check, said)]
+
+
+def missing_publication(
+    name: str,
+    tables: Sequence[CheckedTable],
+    role: str,
+    *,
+    database: str,
+    may_create: bool,
+    is_superuser: bool,
+) -> Finding:
+    """Whether the first start of the query can make the publication."""
+    strange = [str(table.catalog.table) for table in tables if not (table.is_owned or is_superuser)]
+    if may_create and not strange:
+        return ok("publication", f"{name} does not exist: the first start of the query makes it")
+    reasons = [] if may_create else [f"has no CREATE on database {database}"]
+    reasons += [f"does not own {', '.join(strange)}"] if strange else []
+    sql = publication_sql(name, [table.catalog.table for table in tables])
+    return failed(
+        "publication",
+        f"{name} does not exist, and role {role} may not make it: it {' and '.join(reasons)}",
+        f"have the owner of the tables run: {sql};",
+    )
+
+
+def publication_findings(
+    publication: Publication, tables: Sequence[CheckedTable], role: str, *, is_superuser: bool
+) -> Iterator[Finding]:
+    """What is wrong with a publication that exists; its values, if nothing is."""
+    check, name = "publication", quoted(publication.name)
+    faults = []
+    lacking = [
+        table
+        for table in tables
+        if (table.catalog.table.schema, table.catalog.table.name) not in publication.tables
+    ]
+    may_add = is_superuser or (publication.is_owned and all(table.is_owned for table in lacking))
+    if lacking and not may_add:
+        names = ", ".join(str(table.catalog.table) for table in lacking)
+        faults.append(
+            failed(
+                check,
+                f"{publication.name} lacks {names}, and role {role} may not add them",
+                f"have the owner run: ALTER PUBLICATION {name} ADD TABLE "
+                f"{', '.join(table.sql for table in lacking)};",
+            )
+        )
+    if publication.left_out:
+        faults.append(
+            warning(
+                check,
+                f"{publication.name} leaves out every {', '.join(publication.left_out)}: the rows that are "
+                "read differ from the table",
+                f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
+            )
+        )
+    if not publication.is_via_root and any(table.is_partitioned for table in tables):
+        faults.append(
+            failed(
+                check,
+                f"{publication.name} has publish_via_partition_root off: the log names partitions, not their "
+                "tables",
+                f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
+            )
+        )
+    wanted = {str(table.catalog.table): table for table in tables}
+    for what, listed in (("rows", publication.filtered), ("columns", publication.cut)):
+        for table_name in listed:
+            if table_name in wanted:
+                sql = wanted[table_name].sql
+                faults.append(
+                    warning(
+                        check,
+                        f"{publication.name} has only some {what} of {table_name}; the snapshot has all",
+                        f"ALTER PUBLICATION {name} DROP TABLE {sql}; "
+                        f"ALTER PUBLICATION {name} ADD TABLE {sql};",
+                    )
+                )
+    if faults:
+        yield from faults
+    elif lacking:
+        yield ok(check, f"{publication.name} gets {len(lacking)} more tables at the start of the query")
+    else:
+        others = len(publication.tables) - len(tables)
+        said = f" and {others} others, which the server decodes in vain" if others > 0 else ""
+        yield ok(check, f"{publication.name} has the tables{said}")
+
+
+def publication_of(connection: Connection, name: str) -> Publication | None:
+    """The publication with this name; None if there is none."""
+    row = connection.execute(_PUBLICATION, [name]).fetchone()
+    if row is None:
+        return None
+    rows = connection.execute(_PUBLISHED, [name]).fetchall()
+    return Publication(
+        name=name,
+        tables=frozenset((schema, table) for schema, table, _, _ in rows),
+        is_via_root=row[0],
+        is_owned=row[1],
+        left_out=tuple(row[2]),
+        filtered=tuple(f"{schema}.{table}" for schema, table, only, _ in rows if only is not None),
+        cut=tuple(f"{schema}.{table}" for schema, table, _, missing in rows if missing),
+    )

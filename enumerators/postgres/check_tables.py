@@ -1,0 +1,164 @@
+"""Checks of the tables that a query reads: rights of the role, keys, and rows that are hidden from it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flip27_source.enumerators.postgres import options as opts
+from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
+from flip27_source.enumerators.postgres.connection import checked
+from flip27_source.enumerators.postgres.table_patterns import quoted
+from flip27_source.errors import Flip27Error
+from flip27_source.options import Options
+from flip27_source.source_checks import Finding, failed, ok, skipped, warning
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+_NAMES_SHOWN = 5
+
+_RIGHTS = """
+SELECT c.oid::bigint, has_schema_privilege(n.oid, 'USAGE'), row_security_active(c.oid),
+       pg_has_role(c.relowner, 'USAGE'), c.relkind = 'p', ARRAY(
+           SELECT a.attname::text FROM pg_attribute a
+           WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+             AND NOT has_column_privilege(c.oid, a.attnum, 'SELECT')
+           ORDER BY a.attnum),
+       has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = ANY(%s::bigint[]::oid[])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedTable:
+    """A table, and what the role may do with it.
+
+    Attributes:
+        hides_rows: whether row-level security applies to the role.
+        is_owned: whether the role owns it, or is a member of the role that does.
+        hidden_columns: columns that the role may not select.
+        may_select: whether it may select any column.
+    """
+
+    catalog: CatalogTable
+    may_use_schema: bool
+    hides_rows: bool
+    is_owned: bool
+    is_partitioned: bool
+    hidden_columns: tuple[str, ...]
+    may_select: bool
+
+    @property
+    def sql(self) -> str:
+        """The name as SQL."""
+        return quoted(self.catalog.table.schema, self.catalog.table.name)
+
+
+def table_findings(
+    connection: Connection, options: Options, role: str
+) -> Generator[Finding, None, tuple[CheckedTable, ...]]:
+    """The findings about the tables; returns the tables. One without a fault has no finding of its own."""
+    patterns = options[opts.TABLES]
+    if patterns is None:
+        yield skipped("tables", "not given", "give them with --option tables=public.orders")
+        return ()
+    try:
+        found: list[CatalogTable] = checked(
+            options, "asking for the tables", lambda: find_tables(connection, patterns)
+        )
+    except Flip27Error as error:
+        yield failed("tables", error.what, error.remedy)
+        return ()
+    if not found:
+        listed = ", ".join(pattern.text for pattern in patterns)
+        yield failed(
+            "tables",
+            f"the database has none that {listed} names",
+            "correct the option tables; unlogged and temporary tables have no log",
+        )
+        return ()
+    rows = checked(options, "asking for rights", lambda: _with_rights(connection, found))
+    tables = tuple(rows)
+    bad = 0
+    for table in tables:
+        faults = list(table_faults(table, role))
+        bad += bool(faults)
+        yield from faults
+    if bad < len(tables):
+        good = f"{len(tables) - bad} of {len(tables)}" if bad else str(len(tables))
+        yield ok("tables", f"{good} can be read, with a key for their rows: {_listed(tables)}")
+    return tables
+
+
+def table_faults(table: CheckedTable, role: str) -> Iterator[Finding]:
+    """What is wrong with one table."""
+    check, name, schema = f"table {table.catalog.table}", table.sql, quoted(table.catalog.table.schema)
+    if not table.may_use_schema:
+        yield failed(
+            check,
+            f"role {role} has no USAGE on schema {schema}",
+            f"GRANT USAGE ON SCHEMA {schema} TO {quoted(role)};",
+        )
+    if table.hidden_columns:
+        what = f"columns {', '.join(table.hidden_columns)}" if table.may_select else "it"
+        yield failed(
+            check, f"role {role} may not select {what}", f"GRANT SELECT ON {name} TO {quoted(role)};"
+        )
+    if table.hides_rows:
+        yield failed(
+            check,
+            f"row-level security hides rows of it from role {role}: the snapshot would lack rows that the log "
+            "has",
+            f"ALTER ROLE {quoted(role)} BYPASSRLS;",
+        )
+    yield from identity_faults(table.catalog, name)
+
+
+def identity_faults(table: CatalogTable, name: str) -> Iterator[Finding]:
+    """What is wrong with the columns that identify a row."""
+    check = f"table {table.table}"
+    identity = table.replica_identity
+    if identity == "n" or (identity == "d" and not table.identity):
+        why = "REPLICA IDENTITY is NOTHING" if identity == "n" else "it has no primary key"
+        remedy = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
+        if identity == "n" and table.key:
+            remedy = f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;"
+        yield warning(
+            check,
+            f"{why}: the server refuses every UPDATE and DELETE of it once a publication has it",
+            f"{remedy} or ALTER TABLE {name} ADD PRIMARY KEY (...);" if not table.key else remedy,
+        )
+    if not table.key:
+        yield warning(
+            check,
+            "it has no primary key: the snapshot reads it as one chunk, in one task and one transaction",
+            f"ALTER TABLE {name} ADD PRIMARY KEY (...); or ALTER TABLE {name} REPLICA IDENTITY USING INDEX "
+            "...;",
+        )
+
+
+def _with_rights(connection: Connection, found: Sequence[CatalogTable]) -> list[CheckedTable]:
+    rows = connection.execute(_RIGHTS, [[table.table.oid for table in found]]).fetchall()
+    rights = {row[0]: row[1:] for row in rows}
+    return [
+        CheckedTable(
+            catalog=table,
+            may_use_schema=rights[table.table.oid][0],
+            hides_rows=rights[table.table.oid][1],
+            is_owned=rights[table.table.oid][2],
+            is_partitioned=rights[table.table.oid][3],
+            hidden_columns=tuple(rights[table.table.oid][4]),
+            may_select=rights[table.table.oid][5],
+        )
+        for table in found
+        if table.table.oid in rights
+    ]
+
+
+def _listed(tables: Sequence[CheckedTable]) -> str:
+    names = [str(table.catalog.table) for table in tables]
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(names[:_NAMES_SHOWN]) + more

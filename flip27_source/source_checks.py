@@ -1,0 +1,68 @@
+"""Checks of a source before it runs: the findings of ``flip27 check``, and the mix-in of enumerators."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from .options import Options
+
+
+class Status(enum.StrEnum):
+    """The result of a check; a skipped check says why it could not run."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The finding of one check.
+
+    Attributes:
+        check: the name of the check.
+        found: what the check found.
+        remedy: what to do; None if nothing is wrong.
+    """
+
+    check: str
+    status: Status
+    found: str
+    remedy: str | None = None
+
+
+def ok(check: str, found: str) -> Finding:
+    """The check passed."""
+    return Finding(check=check, status=Status.OK, found=found)
+
+
+def warning(check: str, found: str, remedy: str) -> Finding:
+    """A query works, but not with every feature, or not well."""
+    return Finding(check=check, status=Status.WARNING, found=found, remedy=remedy)
+
+
+def failed(check: str, found: str, remedy: str | None) -> Finding:
+    """A query would fail."""
+    return Finding(check=check, status=Status.FAILED, found=found, remedy=remedy)
+
+
+def skipped(check: str, why: str, remedy: str | None = None) -> Finding:
+    """The check could not run."""
+    return Finding(check=check, status=Status.SKIPPED, found=why, remedy=remedy)
+
+
+@runtime_checkable
+class ChecksSource(Protocol):
+    """Optional mix-in of an enumerator: ``flip27 check`` asks it whether the source is ready."""
+
+    @classmethod
+    def check_source(cls, options: Options) -> Iterable[Finding]:
+        """The findings, in the order in which they are shown; it may do I/O, and changes nothing.
+
+        An error that it raises becomes a failed check, after the findings that came before it. Findings
+        contain no secrets.
+        """
