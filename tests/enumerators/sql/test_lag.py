@@ -1,0 +1,101 @@
+"""How far rows are held back by their own time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from flip27_source.enumerators.sql.lag import newest_allowed
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.sql.shops import Shop, batches_of, polled
+
+Engine = Callable[..., MicroBatchEngine]
+
+NOW = dt.datetime(2024, 5, 1, 12, 0, 0, 250_000, tzinfo=dt.UTC)
+UTC = ZoneInfo("UTC")
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def allowed(text: str, kind: str, lag_s: float | None = 60, zone: ZoneInfo = UTC) -> str | None:
+    return newest_allowed(text, kind, now=NOW, lag_s=lag_s, zone=zone)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "found"),
+    [
+        ("2024-05-01 12:00:00+00", "timestamp[us, tz=UTC]", "2024-05-01 11:59:00+00"),
+        ("2024-05-01 12:00:00.123456", "timestamp[us]", "2024-05-01 11:59:00.250000"),
+        ("2024-05-01T12:00:00Z", "string", "2024-05-01T11:59:00Z"),
+        ("2024-05-01T14:00:00.1+02:00", "string", "2024-05-01T13:59:00.2+02:00"),
+        ("2024-05-01 07:00:00-0500", "string", "2024-05-01 06:59:00-0500"),
+    ],
+)
+def test_the_newest_time_allowed_is_written_as_the_column_writes_it(text: str, kind: str, found: str) -> None:
+    assert allowed(text, kind) == found
+
+
+def test_a_time_without_a_zone_is_in_the_time_zone_of_the_option() -> None:
+    assert allowed("2024-05-01 14:00:00", "timestamp[us]", zone=BERLIN) == "2024-05-01 13:59:00"
+
+
+def test_a_date_is_complete_when_its_day_is_over_for_the_lag() -> None:
+    assert allowed("2024-05-01", "date32[day]") == "2024-04-30"
+    assert allowed("2024-05-01", "string", lag_s=13 * 3600) == "2024-04-29"
+
+
+def test_times_are_held_back_for_ten_seconds_if_no_lag_is_set() -> None:
+    assert allowed("2024-05-01 12:00:00", "string", lag_s=None) == "2024-05-01 11:59:50"
+
+
+@pytest.mark.parametrize(("text", "kind"), [("17", "int64"), ("b-17", "string"), ("2024", "string")])
+def test_other_values_are_not_held_back(text: str, kind: str) -> None:
+    assert allowed(text, kind, lag_s=None) is None
+    with pytest.raises(ValueError, match="is not a time"):
+        allowed(text, kind, lag_s=60)
+
+
+def test_a_lag_of_zero_holds_nothing_back() -> None:
+    assert allowed("2024-05-01 12:00:00", "string", lag_s=0) is None
+
+
+def at(seconds: int) -> str:
+    return (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def test_rows_wait_until_they_are_old_enough(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert([(1, 1.0, at(-7200)), (2, 1.0, at(-60)), (3, 1.0, at(3600))])
+    engine = flip27_engine(shop.with_options(lag="1h"))
+    assert batches_of(engine) == [[1]]
+    shop.insert([(4, 1.0, at(-7100))])
+    assert polled(engine) == [[4]]
+    assert batches_of(flip27_engine(shop.with_options(lag="0s"))) == [[1, 2, 3, 4]]
+
+
+def test_a_batch_read_has_the_rows_that_a_stream_would_hold_back(sqlite: Shop) -> None:
+    sqlite.insert([(1, 1.0, at(-7200)), (2, 1.0, at(0))])
+    assert rows_of_a_batch_read(sqlite.options) == [1, 2]
+
+
+def rows_of_a_batch_read(options: dict[str, str]) -> list[int]:
+    from flip27_source.driver.holder import CoordinatorHolder
+    from flip27_source.enumerator import Boundedness
+    from flip27_source.executor.subtask import read_subtask
+    from flip27_source.reader import SourceReaderContext
+    from flip27_source.schemas.source_schema import schema_of
+    from flip27_source.snapshots.offsets import INITIAL_OFFSET
+    from flip27_source.snapshots.store import MemoryStore
+    from flip27_source.source import Source
+    from flip27_source.testing.inline_environment import inline_environment
+
+    source, store = Source.resolve(options), MemoryStore()
+    holder = CoordinatorHolder(
+        source, Boundedness.BOUNDED, store=store, environment=inline_environment(), one_batch=True
+    )
+    start = INITIAL_OFFSET.to_json()
+    context = SourceReaderContext(options=source.options, schema=schema_of(source))
+    tasks = holder.plan(start, holder.latest_offset(start, None))
+    batches = [batch for task in tasks for batch in read_subtask(source, task, context, store)]
+    return sorted(number for batch in batches for number in batch.column("id").to_pylist())
