@@ -6,6 +6,7 @@ What must not live here: the meaning of a message, beyond its kind and its short
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -158,22 +159,21 @@ def blocks_of(
         skip: the number of bytes to ignore at the start of each message.
     """
     count = _messages_in(block_bytes, messages)
+    remaining = iter(messages)
     for start in range(0, len(messages), count):
-        some = messages[start : start + count]
+        some = [*islice(remaining, count), _PADDING]
+        number = first_number + start
         # One pass that copies the bytes and finds the lengths.
-        joined = pa.array([*some, _PADDING], pa.large_binary())
-        if len(some) > 1 and joined.buffers()[2].size > most_bytes:
-            del joined
-            for half in (slice(len(some) // 2), slice(len(some) // 2, None)):
-                yield from blocks_of(
-                    some[half],
-                    first_number=first_number + start + (half.start or 0),
-                    skip=skip,
-                    block_bytes=block_bytes,
-                    most_bytes=most_bytes,
-                )
-        else:
-            yield MessageBlock(joined, first_number=first_number + start, skip=skip)
+        joined = pa.array(some, pa.large_binary())
+        if len(some) == 2 or joined.buffers()[2].size <= most_bytes:
+            yield MessageBlock(joined, first_number=number, skip=skip)
+            continue
+        del joined, some[-1]
+        half = len(some) // 2
+        for first, part in ((number, some[:half]), (number + half, some[half:])):
+            yield from blocks_of(
+                part, first_number=first, skip=skip, block_bytes=block_bytes, most_bytes=most_bytes
+            )
 
 
 def _messages_in(block_bytes: int, messages: Sequence[bytes]) -> int:

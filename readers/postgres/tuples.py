@@ -46,7 +46,7 @@ class TupleColumns:
         """The tuples of one table."""
         count = len(group.relation.columns)
         return Tuples(
-            texts=[texts.slice(group.start, group.stop - group.start) for texts in self.texts[:count]],
+            texts=[_texts_of(texts, group) for texts in self.texts[:count]],
             unchanged=[_part(mask, group) for mask in self.unchanged[:count]],
         )
 
@@ -87,13 +87,15 @@ def read_tuples(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Walk:
-    """The tuples that have the next column.
+    """The tuples that have the next column, and for each of them:
 
     Attributes:
         at: the position of the column.
         limits: the position behind the message.
-        tuples: the indexes of the tuples.
-        places: the place of each; None: every change has a tuple, in the order of the places.
+        widths: the number of columns of the table.
+        rows: the change to which the tuple belongs.
+        tuples: the index among all tuples.
+        places: its place; None if every change has a tuple, and places are in the order of the log.
     """
 
     at: Int64s
@@ -124,7 +126,7 @@ class _Values:
 def _spans(tables: RowsByTable) -> Iterator[tuple[int, int, pa.Array]]:
     """Each column, the number of changes whose tables have it, and so many nulls."""
     start = 0
-    for width in np.unique(tables.widths).tolist():
+    for width in sorted({len(group.relation.columns) for group in tables.groups}):
         total = int((tables.widths >= width).sum())
         nulls = pa.nulls(total, pa.binary())
         for column in range(start, width):
@@ -228,6 +230,11 @@ def _placed(walk: _Walk, mask: Bools, total: int) -> Bools:
     placed = np.zeros(total, np.bool_)
     placed[walk.places] = mask
     return placed
+
+
+def _texts_of(texts: pa.Array, group: Group) -> pa.Array:
+    count = group.stop - group.start
+    return texts if count == len(texts) else texts.slice(group.start, count)
 
 
 def _part(mask: Bools | None, group: Group) -> Bools | None:
