@@ -110,8 +110,7 @@ def table_faults(table: CheckedTable, role: str) -> Iterator[Finding]:
     if table.hides_rows:
         yield failed(
             check,
-            f"row-level security hides rows of it from role {role}: the snapshot would lack rows that the log "
-            "has",
+            f"row-level security hides rows from role {role}: the snapshot would lack rows that the log has",
             f"ALTER ROLE {quoted(role)} BYPASSRLS;",
         )
     yield from identity_faults(table.catalog, name)
