@@ -6,7 +6,8 @@ What the elements mean belongs to ``values``.
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,8 @@ from flip27_source.readers.postgres.parsers import (
     interleaved,
 )
 
+_Positions: TypeAlias = "np.ndarray[Any, np.dtype[np.intp]]"
+
 _OPEN, _CLOSE, _QUOTE, _BACKSLASH = b'{}"\\'
 _BOUNDS = re.compile(rb"(?:\[-?[0-9]+:-?[0-9]+\])+=")
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
@@ -37,18 +40,42 @@ def element_lists(texts: pa.Array, *, dimensions: int, delimiter: str) -> pa.Arr
     Raises:
         UnfitError: an array has other dimensions, or a text is not an array.
     """
-    is_plain = _are_plain(bytes_of(texts)) if dimensions == 1 else np.zeros(len(texts), np.bool_)
-    if is_plain.all():
-        plain = _plain_lists(texts, delimiter)
+    if dimensions > 1:
+        return _odd_lists(texts, dimensions, delimiter)
+    marks = _marks_of(bytes_of(texts), delimiter)
+    is_plain = np.zeros(len(texts), np.bool_) if marks is None else marks.are_plain()
+    if marks is not None and is_plain.all():
+        plain = _plain_lists(marks)
         if plain is not None:
             return plain
         is_plain = ~is_plain
-    plain = _plain_lists(texts.filter(pa.array(is_plain)), delimiter)
+    plain = None
+    if is_plain.any():
+        marks = _marks_of(bytes_of(texts.filter(pa.array(is_plain))), delimiter)
+        plain = None if marks is None else _plain_lists(marks)
     if plain is None:
-        is_plain = np.zeros(len(texts), np.bool_)
-        plain = pa.nulls(0, _list_type(1))
+        return _odd_lists(texts, dimensions, delimiter)
     odd = _odd_lists(texts.filter(pa.array(~is_plain)), dimensions, delimiter)
-    return odd if dimensions > 1 else interleaved(plain, odd, is_plain)
+    return interleaved(plain, odd, is_plain)
+
+
+def nested_lists(texts: pa.Array, *, delimiter: str) -> list[Any]:
+    """The array of each text, of any number of dimensions, as lists in lists of texts, without lower bounds.
+
+    Args:
+        texts: without nulls.
+
+    Raises:
+        UnfitError: a text is not an array.
+    """
+    parser = _ArrayText(delimiter)
+    return [_decoded(parser.parse(text)[0]) for text in texts.view(pa.binary()).to_pylist()]
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(element) for element in value]
+    return value if value is None else value.decode()
 
 
 def _list_type(dimensions: int, value: pa.DataType | None = None) -> pa.DataType:
@@ -58,56 +85,93 @@ def _list_type(dimensions: int, value: pa.DataType | None = None) -> pa.DataType
     return kind
 
 
-def _are_plain(texts: TextBytes) -> Mask:
-    """True for texts of one dimension without bounds, escapes, and braces within elements."""
-    content, starts, ends = texts.content, texts.bounds[:-1], texts.bounds[1:]
-    plain = np.ones(len(starts), np.bool_)
-    for mark, places in ((_OPEN, starts), (_CLOSE, ends - 1)):
-        found = np.flatnonzero(content == mark)
-        if not np.array_equal(found, places):
-            rows = np.searchsorted(ends, found, side="right")
-            plain &= np.bincount(rows, minlength=len(starts)) == 1
-            plain &= np.isin(places, found)
-    escapes = np.flatnonzero(content == _BACKSLASH)
-    plain[np.searchsorted(ends, escapes, side="right")] = False
-    return plain
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """What gives texts their structure.
+
+    Attributes:
+        texts: whole texts of arrays, if each is well-formed.
+        escapes: positions of backslashes that escape the next byte.
+        quotes: positions of quotes that are not escaped; each text has an even number of them.
+        structure: positions of braces and delimiters outside quotes.
+    """
+
+    texts: TextBytes
+    escapes: _Positions
+    quotes: _Positions
+    structure: _Positions
+
+    def are_plain(self) -> Mask:
+        """True for texts of one dimension without bounds."""
+        content, starts, ends = self.texts.content, self.texts.bounds[:-1], self.texts.bounds[1:]
+        kinds = content[self.structure]
+        plain = np.ones(len(starts), np.bool_)
+        for mark, places in ((_OPEN, starts), (_CLOSE, ends - 1)):
+            found = self.structure[kinds == mark]
+            if not np.array_equal(found, places):
+                rows = np.searchsorted(ends, found, side="right")
+                plain &= np.bincount(rows, minlength=len(starts)) == 1
+                plain &= np.isin(places, found)
+        return plain
 
 
-def _plain_lists(texts: pa.Array, delimiter: str) -> pa.Array | None:
-    """The lists of plain texts; None if some text turns out to be malformed."""
-    content = bytes_of(texts).content
-    is_mark = (content == ord(delimiter)) | (content == _OPEN) | (content == _CLOSE)
+def _marks_of(texts: TextBytes, delimiter: str) -> _Marks | None:
+    """The marks of texts; None if the quotes of some text do not pair up."""
+    content = texts.content
+    is_structure = (content == ord(delimiter)) | (content == _OPEN) | (content == _CLOSE)
+    escapes = _escaping(np.flatnonzero(content == _BACKSLASH))
     quotes = np.flatnonzero(content == _QUOTE)
+    if len(escapes):
+        is_escaped = np.zeros(len(content) + 1, np.bool_)
+        is_escaped[escapes + 1] = True
+        is_structure &= ~is_escaped[:-1]
+        quotes = quotes[~is_escaped[quotes]]
     if len(quotes):
-        if len(quotes) % 2:
+        if (np.searchsorted(quotes, texts.bounds) % 2).any():
             return None
-        is_mark &= ~_quoted_bytes(content, quotes)
-    marks = np.flatnonzero(is_mark)
-    kinds = content[marks]
-    openings = np.flatnonzero(kinds == _OPEN)
-    if len(openings) != len(texts):
-        return None
+        is_structure &= ~_quoted_bytes(content, quotes)
+    return _Marks(texts, escapes, quotes, np.flatnonzero(is_structure))
+
+
+def _escaping(backslashes: _Positions) -> _Positions:
+    """Those of the backslashes that are not escaped: in each run every second one, from the first."""
+    if not len(backslashes):
+        return backslashes
+    places = np.arange(len(backslashes))
+    begins_run = np.ones(len(backslashes), np.bool_)
+    begins_run[1:] = np.diff(backslashes) != 1
+    within_run = places - np.maximum.accumulate(np.where(begins_run, places, 0))
+    escaping: _Positions = backslashes[within_run % 2 == 0]
+    return escaping
+
+
+def _plain_lists(marks: _Marks) -> pa.Array | None:
+    """The lists of plain texts; None if some text turns out to be malformed."""
+    content, structure = marks.texts.content, marks.structure
+    kinds = content[structure]
     begins = np.flatnonzero(kinds != _CLOSE)
-    starts, ends = marks[begins] + 1, marks[begins + 1]
+    starts, ends = structure[begins] + 1, structure[begins + 1]
     is_empty_array = (starts == ends) & (kinds[begins] == _OPEN) & (kinds[begins + 1] == _CLOSE)
     kept = begins[~is_empty_array]
     starts, ends = starts[~is_empty_array], ends[~is_empty_array]
     if (starts == ends).any():
         return None
     is_quoted = content[starts] == _QUOTE
-    if len(quotes):
-        bounds = np.stack([starts[is_quoted], ends[is_quoted] - 1], axis=1).reshape(-1)
-        if not np.array_equal(bounds, quotes):
-            return None
-    is_mark[quotes] = True
-    elements = array_of(pa.string(), content[~is_mark], _running(ends - starts - 2 * is_quoted))
-    elements = _with_nulls(elements, is_quoted)
-    lists = np.searchsorted(kept, openings)
-    offsets = np.append(lists, len(kept)).astype(np.int32)
+    bounds = np.stack([starts[is_quoted], ends[is_quoted] - 1], axis=1).reshape(-1)
+    if not np.array_equal(bounds, marks.quotes):
+        return None
+    is_kept = np.ones(len(content), np.bool_)
+    for removed in (structure, marks.quotes, marks.escapes):
+        is_kept[removed] = False
+    lengths = ends - starts - 2 * is_quoted
+    if len(marks.escapes):
+        lengths -= np.searchsorted(marks.escapes, ends) - np.searchsorted(marks.escapes, starts)
+    elements = _with_nulls(array_of(pa.string(), content[is_kept], _running(lengths)), is_quoted)
+    offsets = np.append(np.searchsorted(kept, np.flatnonzero(kinds == _OPEN)), len(kept)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), elements)
 
 
-def _quoted_bytes(content: Bytes, quotes: np.ndarray[Any, np.dtype[np.intp]]) -> Mask:
+def _quoted_bytes(content: Bytes, quotes: _Positions) -> Mask:
     """True from each opening quote up to its closing quote; ``quotes`` are their positions."""
     steps = np.zeros(len(content), np.int8)
     steps[quotes[::2]] = 1
@@ -116,7 +180,7 @@ def _quoted_bytes(content: Bytes, quotes: np.ndarray[Any, np.dtype[np.intp]]) ->
     return inside
 
 
-def _running(lengths: np.ndarray[Any, Any]) -> Bounds:
+def _running(lengths: _Positions) -> Bounds:
     bounds = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=bounds[1:])
     return bounds
@@ -151,10 +215,11 @@ class _ArrayText:
 
     def __init__(self, delimiter: str) -> None:
         mark = re.escape(delimiter.encode())
-        # One value or opening brace, or one delimiter or closing brace.
-        self._before = re.compile(
-            rb'(\{)|"((?:[^"\\]|\\.)*)"|((?:[^"{}\\' + mark + rb"]|\\.)+)|(\})", re.DOTALL
-        )
+        plain = rb'[^"{}\\' + mark + rb"]"
+        in_quotes = rb'"([^"\\]*(?:\\.[^"\\]*)*)"'
+        bare = rb"(" + plain + rb"+(?:\\." + plain + rb"*)*|(?:\\." + plain + rb"*)+)"
+        # An opening brace, a value in quotes or without, or a closing brace.
+        self._before = re.compile(rb"(\{)|" + in_quotes + rb"|" + bare + rb"|(\})", re.DOTALL)
         self._behind = re.compile(rb"(" + mark + rb")|(\})")
 
     def parse(self, text: bytes) -> tuple[list[Any], int]:

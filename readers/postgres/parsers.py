@@ -1,6 +1,6 @@
 """Parsers of columns of texts: what takes ordinary texts at once, and odd ones one by one.
 
-What the texts mean belongs to ``numbers``, ``date_times``, ``byte_strings`` and ``array_texts``.
+What the texts mean belongs to ``number_texts``, ``date_times``, ``byte_strings`` and ``array_texts``.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.enumerators.postgres.types import PgType
+from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.postgres.array_texts import element_lists
 from flip27_source.readers.postgres.byte_strings import parse_hex
 from flip27_source.readers.postgres.date_times import date_time_parser
-from flip27_source.readers.postgres.numbers import NUMBERS, number_parser
+from flip27_source.readers.postgres.number_texts import NUMBERS, number_parser
 from flip27_source.readers.postgres.parsers import (
     Parse,
     UnfitError,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.types import PgType, arrow_type
+from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.readers.postgres.values import ValueConverter
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flip27_source.enumerators.postgres.types import PgType
+from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.postgres.values import ValueConverter
 from tests.readers.postgres.converting import converted, numeric
@@ -104,7 +104,8 @@ def test_decimals_are_exact() -> None:
         D("1.50"), D("-0.05"), D("9999999999.99"), D("0.00"),
     ]  # fmt: skip
     assert converted(numeric(2, 2), ["0.99", "-0.01"]).to_pylist() == [D("0.99"), D("-0.01")]
-    assert converted(numeric(38, 0), ["9" * 38, "-" + "9" * 38]).to_pylist() == [D("9" * 38), D("-" + "9" * 38)]
+    largest = "9" * 38
+    assert converted(numeric(38, 0), [largest, "-" + largest]).to_pylist() == [D(largest), D("-" + largest)]
     widest = "9" * 36 + ".99"
     assert converted(numeric(38, 2), [widest, "-" + widest, "1.10"]).to_pylist() == [
         D(widest), D("-" + widest), D("1.10"),

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flip27_source.enumerators.postgres.types import PgType
+from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.errors import SplitReadError
 from tests.readers.postgres.converting import array, converted, numeric
 
@@ -35,6 +35,8 @@ PRICES = array("numeric", modifier=numeric(5, 2).modifier)
         (TEXTS, r'{"a\"b","c\\d"}', ['a"b', "c\\d"]),
         (TEXTS, r'{"\\\"",","}', ['\\"', ","]),
         (TEXTS, '{"{1,2}","}{"}', ["{1,2}", "}{"]),
+        (TEXTS, r'{"\\","\\\\","\\\"","\"\\"}', ["\\", "\\\\", '\\"', '"\\']),
+        (TEXTS, r"{\"a,b\,c}", ['"a', "b,c"]),
         (TEXTS, '{"a\nb","\t"}', ["a\nb", "\t"]),
         (TEXTS, "{é,\U0001f600,\"ü ö\"}", ["é", "\U0001f600", "ü ö"]),
         (TEXTS, '[0:1]={a,"b"}', ["a", "b"]),

@@ -11,7 +11,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from flip27_source.enumerators.postgres.types import (
+from flip27_source.enumerators.postgres.column_types import (
     COLUMN_TYPE_FIELDS,
     COLUMN_TYPE_JOIN,
     PgType,

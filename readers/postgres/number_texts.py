@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.enumerators.postgres.types import MOST_DIGITS
+from flip27_source.enumerators.postgres.column_types import MOST_DIGITS
 from flip27_source.readers.postgres.parsers import (
     NotOrdinaryError,
     OrdinaryOrOdd,

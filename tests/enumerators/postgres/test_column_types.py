@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from flip27_source.enumerators.postgres.types import (
+from flip27_source.enumerators.postgres.column_types import (
     COLUMN_TYPE_FIELDS,
     COLUMN_TYPE_JOIN,
     PgType,
