@@ -268,7 +268,7 @@ class Secrets:
             parts = urlsplit(uri)
             found.update(filter(None, (parts.password, unquote(parts.password or ""))))
         found.update(_NAMED_SECRET.findall(uri))
-        spellings = {quote(text, safe="") for text in found} | found
+        spellings = {quote(text, safe=safe) for text in found for safe in ("", "/", "!*'()")} | found
         self._hidden = sorted((text for text in spellings if len(text) > 1), key=len, reverse=True)
         self._uri = uri
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 import time
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from types import TracebackType
+from typing import Any, ClassVar, Self
 from zoneinfo import ZoneInfo
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
@@ -60,6 +62,7 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
     ) -> None:
         super().__init__(context, options, state)
         self._waiting: Waiting | None = None  # used by discover only
+        self._connection = _Connection(options)
         self._is_start_stored = state is not None
 
     def start(self) -> None:
@@ -84,10 +87,17 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
             DiscoveryError: the table cannot be polled.
         """
         try:
-            with CursorTable(self.options_given) as table:
-                return self._round(table, position)
+            with self._connection as connection:
+                return self._round(connection.table(), position)
+        except BrokenConnection:
+            # The server was restarted, perhaps. The fault is reported if a new connection has it too.
+            return self.discover(position)
         except DatabaseFailure as failure:
             raise DiscoveryError(failure.what, remedy=failure.remedy) from None
+
+    def close(self) -> None:
+        """Close the connection, at once or when the present round ends."""
+        self._connection.end()
 
     def _round(self, table: CursorTable, before: SqlPosition | None) -> Discovery[SqlSplit, SqlPosition]:
         self._check_nulls(table)
@@ -232,6 +242,56 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
     @property
     def _is_bounded(self) -> bool:
         return self.context.boundedness is Boundedness.BOUNDED
+
+
+class BrokenConnection(Exception):  # noqa: N818 - not an error yet
+    """A statement failed on a connection that an earlier round had opened."""
+
+
+class _Connection:
+    """The connection of discovery, kept from round to round for PostgreSQL; a file is closed for its writer.
+
+    A context manager for one round. ``end`` may be called on another thread.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._in_use = threading.Lock()
+        self._has_ended = False
+        self._table: CursorTable | None = None
+        self._is_old = False
+
+    def table(self) -> CursorTable:
+        if self._table is None:
+            self._table = CursorTable(self._options)
+        return self._table
+
+    def end(self) -> None:
+        self._has_ended = True
+        if self._in_use.acquire(blocking=False):
+            self._close()
+            self._in_use.release()
+
+    def __enter__(self) -> Self:
+        self._in_use.acquire()
+        self._is_old = self._table is not None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        table = self._table
+        stays = table is not None and table.database.dialect.name == "postgresql"
+        if error is not None or self._has_ended or not stays:
+            self._close()
+        self._in_use.release()
+        if isinstance(error, DatabaseFailure) and self._is_old:
+            raise BrokenConnection from error
+
+    def _close(self) -> None:
+        if self._table is not None:
+            self._table.close()
+            self._table = None
 
 
 def _split(after: Cursor | None, upto: Cursor, rows: int, row_bytes: int) -> SqlSplit:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.testing import MicroBatchEngine, plan, run
 from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, polled
+from tests.postgres_server import PostgresServer, postgres_server
 
 Engine = Callable[..., MicroBatchEngine]
 
@@ -235,3 +238,70 @@ def test_a_driver_that_is_not_installed_is_named_with_what_to_install(sqlite: Sh
     del options["driver"]
     with pytest.raises(Flip27Error, match="nonsense"):
         ids(options)
+
+
+def test_polling_goes_on_after_a_restart_of_the_server(flip27_engine: Engine) -> None:
+    with postgres_server() as server, server.database() as name:
+        with server.connect(name) as connection:
+            connection.execute("CREATE TABLE orders AS SELECT 1 AS id")
+        options = {
+            "enumerator": "sql", "driver": "postgresql", "table": "orders", "cursorColumns": "id",
+            "uri": f"postgresql://postgres@127.0.0.1:{server.port}/{name}", "discoveryRetries": "0",
+        }  # fmt: skip
+        engine = flip27_engine(options)
+        assert batches_of(engine) == [[1]]
+        server.restart()
+        with server.connect(name) as connection:
+            connection.execute("INSERT INTO orders VALUES (2)")
+        assert polled(engine) == [[2]]
+
+
+def test_a_wrong_password_is_an_error_without_the_password(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_DB_PASSWORD", "not-the-right-one")
+    with postgres.role() as role:
+        options = {
+            "enumerator": "sql", "driver": "postgresql", "table": "orders", "cursorColumns": "id",
+            "uri": f"postgresql://{role.name}@127.0.0.1:{postgres.port}/postgres",
+            "passwordEnv": "SHOP_DB_PASSWORD", "discoveryRetries": "0",
+        }  # fmt: skip
+        for driver in ("postgresql", None):
+            with pytest.raises(Flip27Error, match="password authentication failed") as caught:
+                ids(with_driver(options, driver))
+            assert "not-the-right-one" not in "".join(traceback.format_exception(caught.value))
+            assert "passwordEnv" in str(caught.value)
+
+
+def test_the_password_of_the_environment_opens_the_database_and_is_stored_nowhere(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with postgres.role() as role, postgres.database() as name:
+        with postgres.connect(name) as connection:
+            connection.execute("CREATE TABLE orders AS SELECT generate_series(1, 3) AS id")
+            connection.execute(f"GRANT SELECT ON orders TO {role.name}")
+        monkeypatch.setenv("SHOP_DB_PASSWORD", role.password)
+        address = f"{role.name}@127.0.0.1:{postgres.port}/{name}"
+        secret = f"{role.name}:{role.password}@127.0.0.1:{postgres.port}/{name}"
+        options = {
+            "enumerator": "sql", "table": "orders", "cursorColumns": "id", "stateLocation": str(tmp_path),
+        }  # fmt: skip
+        given = [
+            {"driver": "postgresql", "uri": f"postgresql://{address}", "passwordEnv": "SHOP_DB_PASSWORD"},
+            {"uri": f"postgresql+psycopg://{address}", "passwordEnv": "SHOP_DB_PASSWORD"},
+            {"driver": "postgresql", "uri": f"postgresql://{secret}"},
+        ]
+        for number, more in enumerate(given):
+            engine = MicroBatchEngine({**options, **more, "uid": f"orders{number}"})
+            assert batches_of(engine) == [[1, 2, 3]]
+            assert role.password not in repr([batch.end for batch in engine.batches])
+            engine.stop()
+        stored = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+        assert not any(role.password.encode() in content for content in stored)
+
+
+def with_driver(options: dict[str, str], driver: str | None) -> dict[str, str]:
+    if driver is not None:
+        return options
+    others = {name: value for name, value in options.items() if name != "driver"}
+    return {**others, "uri": others["uri"].replace("postgresql://", "postgresql+psycopg://")}

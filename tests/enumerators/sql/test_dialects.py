@@ -1,0 +1,114 @@
+"""Literals, comparisons of tuples, and secrets in the errors of drivers. No database."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_source.enumerators.sql.connections import Secrets, _with_password
+from flip27_source.enumerators.sql.dialects import ANSI, MYSQL, POSTGRESQL, SQLITE, dialect_of, text_of
+
+
+@pytest.mark.parametrize("operator", [">", ">=", "<=", "<"])
+@given(
+    rows=st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=8),
+    values=st.lists(st.integers(0, 2), min_size=1, max_size=3),
+)
+def test_tuples_are_compared_alike_with_and_without_tuples_of_sql(
+    operator: str, rows: list[tuple[int, int, int]], values: list[int]
+) -> None:
+    literals = list(map(str, values))
+    found = []
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE t (a, b, c)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        for dialect in (SQLITE, ANSI):
+            condition = dialect.compared(["a", "b", "c"], operator, literals)
+            found.append(sorted(connection.execute(f"SELECT * FROM t WHERE {condition}").fetchall()))
+    connection.close()
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "literal"),
+    [
+        (17, "int64", "17"),
+        (Decimal("1.50"), "decimal128(4, 2)", "1.50"),
+        (0.1, "double", "0.1"),
+        ("it's", "string", "'it''s'"),
+        (dt.datetime(2024, 5, 1, 8), "timestamp[us]", "TIMESTAMP '2024-05-01 08:00:00'"),
+        (dt.date(2024, 5, 1), "date32[day]", "DATE '2024-05-01'"),
+        (True, "bool", "TRUE"),
+        (b"\x00\xff", "binary", "X'00ff'"),
+    ],
+)
+def test_values_are_stored_as_text_and_written_as_literals(value: Any, kind: str, literal: str) -> None:
+    assert ANSI.literal(text_of(value), kind) == literal
+
+
+def test_backslashes_are_doubled_where_they_are_escapes() -> None:
+    assert MYSQL.literal("a\\'b", "string") == "'a\\\\''b'"
+
+
+@pytest.mark.parametrize("value", ["1 OR 1=1", "'a' OR 'b'", "1; DROP TABLE t", "NULL", ""])
+def test_a_stored_text_that_is_not_one_literal_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="is not a"):
+        SQLITE.literal(value, "number")
+    with pytest.raises(ValueError, match="is not a number"):
+        ANSI.literal(value, "int64")
+
+
+@given(st.text())
+def test_any_text_is_one_literal(value: str) -> None:
+    assert POSTGRESQL.literal(value, "text")[1:-1].replace("''", "'") == value
+
+
+@given(st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(), st.binary()))
+def test_what_sqlite_quotes_is_the_same_value_again(value: Any) -> None:
+    if isinstance(value, str) and ("\x00" in value or any("\ud800" <= char <= "\udfff" for char in value)):
+        return  # quote() ends at a zero
+    with sqlite3.connect(":memory:") as connection:
+        (stored,) = connection.execute("SELECT quote(?)", (value,)).fetchone()
+        (again,) = connection.execute(f"SELECT {SQLITE.literal(stored, '')}").fetchone()
+    connection.close()
+    assert again == value
+    assert type(again) is type(value)
+
+
+def test_names_of_databases_choose_the_dialect() -> None:
+    assert dialect_of("PostgreSQL") is POSTGRESQL
+    assert dialect_of("MariaDB") is MYSQL
+    assert dialect_of("snowflake") is ANSI
+
+
+@pytest.mark.parametrize(
+    ("uri", "password"),
+    [
+        ("postgresql://flip27:s3cr%40t!@db/shop", None),
+        ("postgresql://flip27@db/shop", "s3cr@t!"),
+        ("host=db user=flip27 password=s3cr@t!", None),
+        ("snowflake://u@account/db?token=s3cr@t!", None),
+    ],
+)
+def test_secrets_are_masked_in_what_drivers_say(uri: str, password: str | None) -> None:
+    said = Secrets(uri, password).failure(OSError(f"bad {uri}: 's3cr@t!' and s3cr%40t%21")).what
+    assert "s3cr" not in said
+
+
+@pytest.mark.parametrize(
+    ("uri", "found"),
+    [
+        ("postgresql://u@db:5432/shop", "postgresql://u:p%40s@db:5432/shop"),
+        ("postgresql://u:old@db/shop?sslmode=require", "postgresql://u:p%40s@db/shop?sslmode=require"),
+        ("postgresql://db/shop?user=u", "postgresql://db/shop?user=u&password=p%40s"),
+        ("host=db user=u", "host=db user=u password='p@s'"),
+    ],
+)
+def test_the_password_is_put_into_the_uri_of_postgresql(uri: str, found: str) -> None:
+    assert _with_password(uri, "p@s") == found

@@ -1,0 +1,26 @@
+"""The sql source keeps the laws of enumerators, readers and sources, in every database."""
+
+from __future__ import annotations
+
+from flip27_source.testing import check_enumerator, check_reader, check_source
+from tests.enumerators.sql.shops import ORDERS, Shop
+
+
+def test_the_sql_source_keeps_the_laws(shop: Shop) -> None:
+    shop.insert(ORDERS)
+    options = shop.with_options(partitionRows="2", discoveryRetries="0")
+    check_reader(options)
+    check_enumerator(options, grow=shop.add_one)
+    check_source(options, grow=shop.add_one, update=shop.change_amounts, fast=True)
+
+
+def test_every_crash_point_on_its_own(sqlite: Shop) -> None:
+    sqlite.insert(ORDERS)
+    options = sqlite.with_options(partitionRows="1")
+    check_source(options, rows=ORDERS, grow=sqlite.add_one, update=sqlite.change_amounts)
+
+
+def test_times_that_several_rows_share_keep_the_laws(sqlite: Shop) -> None:
+    sqlite.insert(ORDERS)
+    options = sqlite.with_options(cursorColumns="updated_at", partitionRows="1")
+    check_source(options, rows=ORDERS, update=sqlite.change_amounts, fast=True)
