@@ -28,7 +28,7 @@ from flip27_source.enumerators.postgres.check import findings
 from flip27_source.enumerators.postgres.chunks import next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.schema import change_schema
-from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
 from flip27_source.enumerators.postgres.split import (
     LOG_SPLIT_ID,
     ChunkRead,
@@ -268,7 +268,9 @@ class PostgresEnumerator(
         try:
             connection = self._connection
             if connection is None or connection.closed:
-                connection = self._connection = connect(self.options_given, purpose="log")
+                connection = self._connection = connect(
+                    self.options_given, purpose=reading_purpose(slot_name_of(self.options_given))
+                )
             return checked(self.options_given, "looking at the log", lambda: self._asked(connection))
         except BaseException:
             if self._connection is not None:

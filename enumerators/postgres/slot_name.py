@@ -1,4 +1,4 @@
-"""The name of a query's slot where the user gives none. Pure."""
+"""The name of a query's slot where the user gives none, and of the session that reads a slot. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from flip27_source.source_options import STATE_LOCATION, UID
 
 _LONGEST = 63
 _DIGEST_CHARS = 12
+_PREFIX = "flip27 log "
 
 
 def slot_name_of(options: Options) -> str:
@@ -25,3 +26,12 @@ def slot_name_of(options: Options) -> str:
     digest = hashlib.sha256(f"{options[STATE_LOCATION]}\n{uid}".encode()).hexdigest()[:_DIGEST_CHARS]
     bare = re.sub(r"[^a-z0-9]+", "_", uid.lower()).strip("_")
     return f"flip27_{bare[: _LONGEST - _DIGEST_CHARS - 8]}_{digest}"
+
+
+def reading_purpose(slot: str) -> str:
+    """The purpose of the connection that a query keeps while it reads the slot.
+
+    It is in ``pg_stat_activity`` behind ``flip27``, so that clean-up can tell that the query runs. PostgreSQL
+    cuts long names off, and the digest is at the end of a slot's name.
+    """
+    return f"log {slot[len(_PREFIX) - _LONGEST :]}"

@@ -1,0 +1,145 @@
+"""The end of a query's life: dropping its slot and its publication, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.enumerators.postgres.connection import ServerError
+from flip27_source.enumerators.postgres.server import check_slot, drop_slot, published_tables, slot_of
+from flip27_source.enumerators.postgres.slot_name import reading_purpose
+from flip27_source.enumerators.postgres.table_patterns import quoted
+from flip27_source.errors import DataLossError
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+_READERS = """
+SELECT pid, application_name FROM pg_stat_activity
+WHERE pid = %s OR (datname = current_database() AND application_name = %s)
+ORDER BY pid
+"""
+_OTHER_SLOT = """
+SELECT o.slot_name, pg_wal_lsn_diff(o.restart_lsn, s.restart_lsn)::bigint
+FROM pg_replication_slots s JOIN pg_replication_slots o ON o.slot_name <> s.slot_name
+WHERE s.slot_name = %s AND o.restart_lsn IS NOT NULL
+ORDER BY o.restart_lsn LIMIT 1
+"""
+_MAY_DROP = (
+    "SELECT pg_has_role(pubowner, 'USAGE'), pubowner::regrole::text FROM pg_publication WHERE pubname = %s"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """What a query has left on the server, and what dropping it gives back.
+
+    Attributes:
+        slot, publication: their names; None if there is none of the name.
+        tables: the tables of the publication.
+        kept_bytes: WAL that the server keeps for the slot.
+        released_bytes: the part of it that no other slot needs.
+        held_by: the slot that needs the rest.
+    """
+
+    slot: str | None
+    publication: str | None
+    tables: tuple[str, ...] = ()
+    kept_bytes: int = 0
+    released_bytes: int = 0
+    held_by: str | None = None
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """What :func:`drop` runs, as SQL."""
+        found = [] if self.slot is None else [f"SELECT pg_drop_replication_slot('{self.slot}')"]
+        if self.publication is not None:
+            found.append(f"DROP PUBLICATION {quoted(self.publication)}")
+        return tuple(found)
+
+
+def leftovers(
+    connection: Connection, slot: str, publication: str | None, *, system: str | None = None
+) -> Leftovers:
+    """What is there of a slot and a publication; changes nothing.
+
+    Args:
+        publication: None to leave every publication as it is.
+        system: the identifier of the server on which they were made; None if it is not known.
+
+    Raises:
+        ServerError: the slot is read now, the publication belongs to another role, or this is another server.
+        DiscoveryError: the slot is of another kind or database.
+    """
+    here = str(_row(connection, "SELECT system_identifier::text FROM pg_control_system()")[0])
+    if system not in (None, here):
+        raise ServerError(
+            f"the state belongs to the server with the system identifier {system}, and this one has {here}",
+            remedy="connect to the server that the query read, or give --slot instead of the state",
+        )
+    owned = None if publication is None else _droppable(connection, publication)
+    tables = None if owned is None else published_tables(connection, owned)
+    listed = tuple(sorted(f"{schema}.{table}" for schema, table in tables or ()))
+    found = slot_of(connection, slot)
+    if found is None:
+        return Leftovers(slot=None, publication=owned, tables=listed)
+    with contextlib.suppress(DataLossError):  # a lost slot is dropped like any other
+        check_slot(found, database=connection.info.dbname, position=None)
+    _check_unread(connection, slot, found.active_pid)
+    other = connection.execute(_OTHER_SLOT, [slot]).fetchone()
+    released = found.kept_bytes if other is None else min(found.kept_bytes, max(0, other[1]))
+    return Leftovers(
+        slot=slot,
+        publication=owned,
+        tables=listed,
+        kept_bytes=found.kept_bytes,
+        released_bytes=released,
+        held_by=None if other is None or released == found.kept_bytes else other[0],
+    )
+
+
+def drop(connection: Connection, found: Leftovers) -> None:
+    """Drop them; the server removes the WAL at its next checkpoint.
+
+    Raises:
+        psycopg.Error: the role may not, or the slot is read by now.
+    """
+    if found.slot is not None:
+        drop_slot(connection, found.slot)
+    if found.publication is not None:
+        connection.execute(f"DROP PUBLICATION {quoted(found.publication)}")
+
+
+def _check_unread(connection: Connection, slot: str, active_pid: int | None) -> None:
+    # Between two batches a query does not hold its slot: it is known by the name of its session.
+    name = f"flip27 {reading_purpose(slot)}"
+    readers = connection.execute(_READERS, [active_pid, name]).fetchall()
+    if active_pid is not None or readers:
+        listed = ", ".join(f"{pid} ({name})" for pid, name in readers) or str(active_pid)
+        raise ServerError(
+            f"slot {slot} is in use: a query reads it, in the backend {listed}",
+            remedy="stop the query first; if it is gone and its session is not: "
+            + " ".join(
+                f"SELECT pg_terminate_backend({pid});" for pid in [row[0] for row in readers] or [active_pid]
+            ),
+        )
+
+
+def _droppable(connection: Connection, publication: str) -> str | None:
+    """The publication if it exists."""
+    row = connection.execute(_MAY_DROP, [publication]).fetchone()
+    if row is None:
+        return None
+    if not row[0]:
+        raise ServerError(
+            f"publication {publication} belongs to role {row[1]}, so this role may not drop it",
+            remedy=f"connect as role {row[1]}, or have it run: DROP PUBLICATION {quoted(publication)};",
+        )
+    return publication
+
+
+def _row(connection: Connection, sql: str) -> tuple[Any, ...]:
+    row = connection.execute(sql).fetchone()
+    assert row is not None
+    return row

@@ -1,0 +1,1 @@
+"""`flip27 postgres`: what an operator does with the PostgreSQL source. Open `commands` first."""

@@ -1,0 +1,183 @@
+"""``flip27 postgres``: drops what a query has left on a PostgreSQL server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from flip27_source.enumerators.postgres import options as opts
+from flip27_source.enumerators.postgres.clean_up import Leftovers, drop, leftovers
+from flip27_source.enumerators.postgres.connection import checked, connect, place
+from flip27_source.errors import MissingStateError, OptionError, StateLocationError
+from flip27_source.options import Options
+from flip27_source.values.stored_json import decode_json
+
+from ..answers import Answer, Table
+from ..commands import Lineage, StateLocation, Storage, command, pairs, storage_options
+from ..state.rows import Place
+
+group = typer.Typer(no_args_is_help=True)
+
+
+class _State(msgspec.Struct, frozen=True):
+    """What the enumerator's state says about the server."""
+
+    system: str
+    slot: str | None
+    publication: str | None
+
+
+@command(
+    group,
+    "drop",
+    example="flip27 postgres drop /ckpt/orders --host db.internal --database shop --user flip27 "
+    "--password-env SHOP_PASSWORD",
+    answers="an object: database, slot and publication (null if there is none of the name), tables (of the "
+    "publication), kept_bytes, released_bytes, held_by (the slot that needs the other bytes), statements, "
+    "is_dropped.",
+)
+def drop_leftovers(
+    location: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="LOCATION",
+            help="Where the query's state is: its checkpoint location or stateLocation. Its slot is dropped, "
+            "and the publication that the query made.",
+        ),
+    ] = None,
+    slot: Annotated[
+        str | None, typer.Option("--slot", help="The slot, where there is no state any more.")
+    ] = None,
+    publication: Annotated[
+        str | None,
+        typer.Option(
+            "--publication", help="Drop this publication too; by default only one with the slot's name."
+        ),
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="The option host.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="The option port.")] = None,
+    database: Annotated[str | None, typer.Option("--database", help="The option database.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="The option user.")] = None,
+    password_env: Annotated[
+        str | None, typer.Option("--password-env", metavar="NAME", help="The option passwordEnv.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="Any other option of the connection, such as sslmode. Repeatable.",
+        ),
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Drop them; without this option nothing is changed.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    lineage: Lineage = None,
+    state_location: StateLocation = None,
+    storage: Storage = None,
+) -> Answer:
+    """Drop the slot and the publication of a query that will not run again; a dry run without --execute.
+
+    A slot that nobody reads makes the server keep WAL until its disk is full. The command refuses while the
+    query runs. The query, its forks and its savepoints cannot go on afterwards.
+    """
+    given = {"host": host, "port": port, "database": database, "user": user, "passwordEnv": password_env}
+    raw = {name: str(value) for name, value in given.items() if value is not None}
+    options = Options.parse(raw | pairs(option, "--option"), opts.CONNECTION_OPTIONS)
+    state = None if location is None else _state(location, lineage, state_location, storage)
+    named = _slot(state, slot)
+    if named is None:
+        return _answer(Leftovers(slot=None, publication=None), options, is_dropped=False)
+    made = state.publication if state is not None else named
+    wanted = publication or (made if made == named else None)
+    with connect(options, purpose="drop") as connection:
+        found: Leftovers = checked(
+            options,
+            "asking for the slot",
+            lambda: leftovers(connection, named, wanted, system=None if state is None else state.system),
+        )
+        if not execute or not found.statements:
+            return _answer(found, options, is_dropped=False)
+        if not yes:
+            typer.confirm(f"{'; '.join(found.statements)}; on {place(options)}?", abort=True, err=True)
+        checked(options, "dropping", lambda: drop(connection, found))
+    return _answer(found, options, is_dropped=True)
+
+
+def _slot(state: _State | None, slot: str | None) -> str | None:
+    """The name of the slot; None if the query reads no log."""
+    if state is None:
+        if slot is None:
+            raise OptionError(
+                "neither the state of a query nor --slot is given",
+                remedy="give the checkpoint location of the query, or the slot with --slot",
+            )
+        return slot
+    if slot not in (None, state.slot):
+        raise OptionError(
+            f"--slot is {slot}, and the state has the slot {state.slot}", remedy="give one of the two"
+        )
+    return state.slot
+
+
+def _state(
+    location: str, lineage: str | None, state_location: str | None, storage: list[str] | None
+) -> _State:
+    history = Place(
+        location=location, lineage=lineage, state_location=state_location, storage=storage_options(storage)
+    ).history()
+    line = history.line()
+    document = history.document(line.names[-1]) if line.names else None
+    if document is None:
+        raise MissingStateError(
+            f"{history.lineage.name} has no checkpoint yet",
+            remedy="give the slot with --slot; SELECT slot_name FROM pg_replication_slots; lists them",
+        )
+    try:
+        if document.source.enumerator == "postgres":
+            return decode_json(document.raw.enumerator.state, _State)
+    except msgspec.MsgspecError:
+        pass
+    raise StateLocationError(
+        f"{history.lineage.name} is the state of the enumerator {document.source.enumerator}: it has no slot",
+        remedy="give the state of a query of the postgres source, or choose its lineage with --lineage",
+    )
+
+
+def _answer(found: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
+    done = "dropped" if is_dropped else "would be dropped"
+    rows = []
+    if found.slot is not None:
+        rows.append(("slot", found.slot, done, f"keeps {found.kept_bytes:,} bytes of WAL"))
+    if found.publication is not None:
+        rows.append(("publication", found.publication, done, ", ".join(found.tables)))
+    notes = []
+    if found.slot is not None:
+        rest = "" if found.held_by is None else f"; slot {found.held_by} needs the rest"
+        verb = "can be" if is_dropped else "could then be"
+        notes.append(
+            f"{found.released_bytes:,} bytes of WAL {verb} removed at the server's next checkpoint{rest}"
+        )
+    if not rows:
+        notes.append("nothing is left to drop: there is no such slot, and no publication that the query made")
+    elif not is_dropped:
+        notes.append(f"nothing was changed on {place(options)}; --execute drops them")
+    columns = ("what", "name", "outcome", "details")
+    return Answer(
+        data={
+            "database": options[opts.DATABASE],
+            "slot": found.slot,
+            "publication": found.publication,
+            "tables": found.tables,
+            "kept_bytes": found.kept_bytes,
+            "released_bytes": found.released_bytes,
+            "held_by": found.held_by,
+            "statements": found.statements,
+            "is_dropped": is_dropped,
+        },
+        shown=[Table(columns=columns, rows=rows)] if rows else [],
+        notes=notes,
+    )

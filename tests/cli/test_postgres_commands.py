@@ -1,0 +1,267 @@
+"""``flip27 postgres drop`` and ``flip27 check`` of a PostgreSQL source, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from flip27_source.testing import MicroBatchEngine
+from tests.cli.command_line import CommandLine, three_batches
+from tests.postgres_server import HOST, SUPERUSER, PostgresServer, Role, postgres_server
+
+PASSWORD_ENV = "SHOP_PASSWORD"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@dataclass
+class Shop:
+    """A database with a table, and a query that has read it."""
+
+    server: PostgresServer
+    database: str
+    owner: psycopg.Connection
+    state: Path
+    role: Role
+
+    @property
+    def place(self) -> list[str]:
+        port = str(self.server.port)
+        return ["--host", HOST, "--port", port, "--database", self.database, "--user", SUPERUSER]
+
+    def query(self, **options: str) -> MicroBatchEngine:
+        given = {
+            "enumerator": "postgres",
+            "host": HOST,
+            "port": str(self.server.port),
+            "database": self.database,
+            "user": SUPERUSER,
+            "tables": "orders",
+            "stateLocation": str(self.state),
+            "uid": "orders",
+        }
+        engine = MicroBatchEngine(given | options)
+        engine.process_all_available()
+        return engine
+
+    def ran(self, **options: str) -> None:
+        self.query(**options).stop()
+
+    def slots(self) -> list[str]:
+        rows = self.owner.execute(
+            "SELECT slot_name::text FROM pg_replication_slots WHERE database = %s", [self.database]
+        )
+        return [name for (name,) in rows]
+
+    def publications(self) -> list[str]:
+        return [name for (name,) in self.owner.execute("SELECT pubname::text FROM pg_publication")]
+
+
+@pytest.fixture
+def shop(server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    with server.role() as role, server.database() as name, server.connect(name) as owner:
+        owner.execute("CREATE TABLE orders (id int PRIMARY KEY)")
+        owner.execute("INSERT INTO orders VALUES (1), (2)")
+        monkeypatch.setenv(PASSWORD_ENV, role.password)
+        yield Shop(server=server, database=name, owner=owner, state=tmp_path / "state", role=role)
+
+
+def test_a_dry_run_tells_what_a_query_has_left_and_changes_nothing(flip27: CommandLine, shop: Shop) -> None:
+    shop.ran()
+    (slot,) = shop.slots()
+    said = flip27("postgres", "drop", shop.state, *shop.place)
+    assert said.code == 0
+    assert [line[:3] for line in said.lines[1:]] == [
+        ["slot", slot, "would be dropped"],
+        ["publication", slot, "would be dropped"],
+    ]
+    assert "bytes of WAL could then be removed" in said.err
+    assert "--execute drops them" in said.err
+    assert (shop.slots(), shop.publications()) == ([slot], [slot])
+
+
+def test_slot_and_publication_of_the_state_are_dropped_and_nothing_else(
+    flip27: CommandLine, shop: Shop
+) -> None:
+    shop.ran()
+    (slot,) = shop.slots()
+    shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [f"{shop.database}_x"])
+    shop.owner.execute("CREATE PUBLICATION another FOR TABLE orders")
+    said = flip27("postgres", "drop", shop.state, *shop.place, "--execute", "--yes", "--json")
+    assert said.code == 0
+    assert said.data["is_dropped"] is True
+    assert (said.data["slot"], said.data["publication"]) == (slot, slot)
+    assert said.data["tables"] == ["public.orders"]
+    assert said.data["statements"] == [
+        f"SELECT pg_drop_replication_slot('{slot}')",
+        f'DROP PUBLICATION "{slot}"',
+    ]
+    assert (shop.slots(), shop.publications()) == ([f"{shop.database}_x"], ["another"])
+    again = flip27("postgres", "drop", shop.state, *shop.place, "--execute", "--yes", "--json")
+    assert (again.code, again.data["slot"], again.data["is_dropped"]) == (0, None, False)
+
+
+def test_the_wal_that_another_slot_needs_is_not_counted_as_released(flip27: CommandLine, shop: Shop) -> None:
+    older = f"{shop.database}_older"
+    shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [older])
+    shop.ran()
+    held = flip27("postgres", "drop", shop.state, *shop.place, "--json").data
+    assert (held["released_bytes"], held["held_by"]) == (0, older)
+    assert held["kept_bytes"] > 0
+    shop.owner.execute("SELECT pg_drop_replication_slot(%s)", [older])
+    free = flip27("postgres", "drop", shop.state, *shop.place, "--json").data
+    assert free["released_bytes"] == free["kept_bytes"] >= held["kept_bytes"]
+    assert free["held_by"] is None
+
+
+def test_without_an_answer_nothing_is_dropped(
+    flip27: CommandLine, shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shop.ran()
+    (tmp_path / "no answer").touch()
+    with (tmp_path / "no answer").open() as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        said = flip27("postgres", "drop", shop.state, *shop.place, "--execute")
+    assert said.code == 1
+    assert "SELECT pg_drop_replication_slot" in said.err
+    assert len(shop.slots()) == 1
+
+
+def test_the_slot_of_a_query_that_runs_is_not_dropped(flip27: CommandLine, shop: Shop) -> None:
+    query = shop.query()
+    # Between two batches nobody holds the slot.
+    active = shop.owner.execute(
+        "SELECT active FROM pg_replication_slots WHERE database = %s", [shop.database]
+    )
+    assert active.fetchone() == (False,)
+    said = flip27("postgres", "drop", shop.state, *shop.place, "--execute", "--yes")
+    assert said.code == 1
+    assert "is in use: a query reads it" in said.err
+    assert "stop the query first" in said.err
+    query.stop()
+    assert flip27("postgres", "drop", shop.state, *shop.place, "--execute", "--yes").code == 0
+    assert shop.slots() == []
+
+
+def test_a_slot_that_another_client_holds_is_not_dropped(flip27: CommandLine, shop: Shop) -> None:
+    held = f"{shop.database}_held"
+    shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput', true)", [held])
+    said = flip27("postgres", "drop", "--slot", held, *shop.place, "--execute", "--yes")
+    assert said.code == 1
+    assert f"SELECT pg_terminate_backend({shop.owner.info.backend_pid});" in said.err
+
+
+def test_a_publication_that_the_user_named_stays_unless_it_is_named_again(
+    flip27: CommandLine, shop: Shop
+) -> None:
+    shop.owner.execute("CREATE PUBLICATION shared FOR TABLE orders")
+    shop.ran(publication="shared", slotName=f"{shop.database}_own")
+    words = ["postgres", "drop", shop.state, *shop.place, "--execute", "--yes", "--json"]
+    assert flip27(*words).data["statements"] == [f"SELECT pg_drop_replication_slot('{shop.database}_own')"]
+    assert shop.publications() == ["shared"]
+    assert flip27(*words, "--publication", "shared").data["statements"] == ['DROP PUBLICATION "shared"']
+    assert shop.publications() == []
+
+
+def test_without_a_state_the_slot_is_named(flip27: CommandLine, shop: Shop) -> None:
+    shop.ran()
+    (slot,) = shop.slots()
+    said = flip27("postgres", "drop", *shop.place)
+    assert (said.code, "neither the state of a query nor --slot is given" in said.err) == (1, True)
+    assert flip27("postgres", "drop", "--slot", slot, *shop.place, "--execute", "--yes").code == 0
+    assert (shop.slots(), shop.publications()) == ([], [])
+
+
+def test_a_slot_of_another_kind_is_refused(flip27: CommandLine, shop: Shop) -> None:
+    shop.owner.execute("SELECT pg_create_physical_replication_slot('standby_1')")
+    try:
+        said = flip27("postgres", "drop", "--slot", "standby_1", *shop.place, "--execute", "--yes")
+        assert (said.code, "has the plugin physical" in said.err) == (1, True)
+    finally:
+        shop.owner.execute("SELECT pg_drop_replication_slot('standby_1')")
+
+
+def test_the_state_of_another_server_drops_nothing_here(flip27: CommandLine, shop: Shop) -> None:
+    shop.ran()
+    with postgres_server() as other:
+        place = ["--host", HOST, "--port", str(other.port), "--database", "postgres", "--user", SUPERUSER]
+        said = flip27("postgres", "drop", shop.state, *place, "--execute", "--yes")
+    assert (said.code, "the state belongs to the server with the system identifier" in said.err) == (1, True)
+
+
+def test_the_state_of_another_source_has_no_slot(flip27: CommandLine, shop: Shop, tmp_path: Path) -> None:
+    query = three_batches(tmp_path / "files")
+    said = flip27("postgres", "drop", query.checkpoint, *shop.place)
+    assert (said.code, "is the state of the enumerator files" in said.err) == (1, True)
+
+
+def test_a_query_without_a_log_has_left_nothing(flip27: CommandLine, shop: Shop) -> None:
+    shop.ran(snapshot="only")
+    said = flip27("postgres", "drop", shop.state, *shop.place)
+    assert (said.code, said.out, "nothing is left to drop" in said.err) == (0, "", True)
+
+
+def test_a_role_that_may_not_drop_is_told_who_may(flip27: CommandLine, shop: Shop) -> None:
+    shop.ran()
+    (slot,) = shop.slots()
+    words = [*shop.place[:-1], shop.role.name, "--password-env", PASSWORD_ENV]
+    said = flip27("postgres", "drop", shop.state, *words, "--execute", "--yes")
+    assert said.code == 1
+    assert f'have it run: DROP PUBLICATION "{slot}";' in said.err
+    assert shop.role.password not in said.out + said.err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_check_of_the_source_shows_each_finding_and_no_password(
+    flip27: CommandLine, shop: Shop, as_json: bool
+) -> None:
+    options = {
+        "host": HOST,
+        "port": str(shop.server.port),
+        "database": shop.database,
+        "user": shop.role.name,
+        "password": shop.role.password,
+        "tables": "orders",
+    }
+    words = [word for name, value in options.items() for word in ("--option", f"{name}={value}")]
+    said = flip27(
+        "check", "--enumerator", "postgres", "--state", shop.state, *words, *(["--json"] if as_json else [])
+    )
+    assert said.code == 3
+    assert "ALTER ROLE" in said.out
+    assert "REPLICATION" in said.out
+    assert shop.role.password not in said.out + said.err
+    if as_json:
+        found = {item["check"]: item["status"] for item in said.data["findings"]}
+        assert found["options"] == found["state location"] == found["connection"] == "ok"
+        assert found["replication"] == found["table public.orders"] == found["publication"] == "failed"
+        (options_finding,) = [item for item in said.data["findings"] if item["check"] == "options"]
+        assert options_finding["found"] == "enumerator postgres, reader postgres"
+
+
+def test_a_check_with_a_wrong_password_shows_what_the_server_says(flip27: CommandLine, shop: Shop) -> None:
+    given = ["host=" + HOST, f"port={shop.server.port}", "database=" + shop.database, "password=wr0ng-s3cret"]
+    words = [word for item in [*given, "user=" + shop.role.name] for word in ("--option", item)]
+    said = flip27("check", "--enumerator", "postgres", *words)
+    assert said.code == 3
+    assert "password authentication failed" in said.out
+    assert "wr0ng-s3cret" not in said.out + said.err
+
+
+def test_a_query_that_has_run_is_found_ready(flip27: CommandLine, shop: Shop) -> None:
+    shop.ran()
+    options = [f"host={HOST}", f"port={shop.server.port}", f"database={shop.database}", f"user={SUPERUSER}"]
+    words = [word for item in [*options, "tables=orders", "uid=orders"] for word in ("--option", item)]
+    said = flip27("check", "--enumerator", "postgres", "--state", shop.state, *words, "--json")
+    found = {item["check"]: item["found"] for item in said.data["findings"]}
+    assert found["slot"].startswith(f"{shop.slots()[0]} keeps ")
+    assert found["publication"] == f"{shop.publications()[0]} has the tables"
+    assert said.data["counts"]["failed"] == 0
