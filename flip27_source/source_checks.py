@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from .options import Options
 
@@ -55,11 +55,11 @@ def skipped(check: str, why: str, remedy: str | None = None) -> Finding:
     return Finding(check=check, status=Status.SKIPPED, found=why, remedy=remedy)
 
 
-@runtime_checkable
-class ChecksSource(Protocol):
+class ChecksSource(ABC):
     """Optional mix-in of an enumerator: ``flip27 check`` asks it whether the source is ready."""
 
     @classmethod
+    @abstractmethod
     def check_source(cls, options: Options) -> Iterable[Finding]:
         """The findings, in the order in which they are shown; it may do I/O, and changes nothing.
 

@@ -30,6 +30,8 @@ NOT_RUN = {
     "make": "the Makefile's own test, and this very one",
     "pytest": "the tests of a new project: tests/cli/test_new.py",
     "flip27 demo": "a minute and more: tests/test_demo.py",
+    "flip27 postgres": "needs a PostgreSQL server: tests/cli/test_postgres_commands.py",
+    "flip27 check --enumerator postgres": "the same",
     "flip27 --install-completion": "changes the start-up file of the user's shell",
     "--8<--": "a file of examples/, which has tests of its own",
 }
