@@ -43,18 +43,14 @@ def element_lists(texts: pa.Array, *, dimensions: int, delimiter: str) -> pa.Arr
     if dimensions > 1:
         return _odd_lists(texts, dimensions, delimiter)
     marks = _marks_of(bytes_of(texts), delimiter)
-    is_plain = np.zeros(len(texts), np.bool_) if marks is None else marks.are_plain()
-    if marks is not None and is_plain.all():
-        plain = _plain_lists(marks)
-        if plain is not None:
-            return plain
-        is_plain = ~is_plain
-    plain = None
-    if is_plain.any():
+    is_plain = marks.are_plain()
+    if not is_plain.all():
         marks = _marks_of(bytes_of(texts.filter(pa.array(is_plain))), delimiter)
-        plain = None if marks is None else _plain_lists(marks)
+    plain = _plain_lists(marks)
     if plain is None:
         return _odd_lists(texts, dimensions, delimiter)
+    if is_plain.all():
+        return plain
     odd = _odd_lists(texts.filter(pa.array(~is_plain)), dimensions, delimiter)
     return interleaved(plain, odd, is_plain)
 
@@ -92,7 +88,7 @@ class _Marks:
     Attributes:
         texts: whole texts of arrays, if each is well-formed.
         escapes: positions of backslashes that escape the next byte.
-        quotes: positions of quotes that are not escaped; each text has an even number of them.
+        quotes: positions of quotes that are not escaped.
         structure: positions of braces and delimiters outside quotes.
     """
 
@@ -102,7 +98,7 @@ class _Marks:
     structure: _Positions
 
     def are_plain(self) -> Mask:
-        """True for texts of one dimension without bounds."""
+        """True for texts of one dimension without bounds, as far as their structure shows."""
         content, starts, ends = self.texts.content, self.texts.bounds[:-1], self.texts.bounds[1:]
         kinds = content[self.structure]
         plain = np.ones(len(starts), np.bool_)
@@ -115,8 +111,8 @@ class _Marks:
         return plain
 
 
-def _marks_of(texts: TextBytes, delimiter: str) -> _Marks | None:
-    """The marks of texts; None if the quotes of some text do not pair up."""
+def _marks_of(texts: TextBytes, delimiter: str) -> _Marks:
+    """The marks of texts. Behind a text whose quotes do not pair up, texts count as quoted: none is plain."""
     content = texts.content
     is_structure = (content == ord(delimiter)) | (content == _OPEN) | (content == _CLOSE)
     escapes = _escaping(np.flatnonzero(content == _BACKSLASH))
@@ -127,8 +123,6 @@ def _marks_of(texts: TextBytes, delimiter: str) -> _Marks | None:
         is_structure &= ~is_escaped[:-1]
         quotes = quotes[~is_escaped[quotes]]
     if len(quotes):
-        if (np.searchsorted(quotes, texts.bounds) % 2).any():
-            return None
         is_structure &= ~_quoted_bytes(content, quotes)
     return _Marks(texts, escapes, quotes, np.flatnonzero(is_structure))
 
@@ -240,7 +234,8 @@ class _ArrayText:
                 stack[-1].append(inner)
                 stack.append(inner)
             elif found[0] == b"}" and len(stack) > 1 and not (expects_value and stack[-1]):
-                stack.pop()
+                if not stack.pop() and len(stack) > 1:
+                    depths.add(len(stack))
                 expects_value = False
             elif not expects_value and found[1]:
                 expects_value = True

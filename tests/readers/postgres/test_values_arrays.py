@@ -82,7 +82,7 @@ def test_an_array_of_several_dimensions_needs_a_type_with_them() -> None:
     "text",
     ["", "{", "}", "1,2", "{1", "1}", "{1,}", "{,1}", "{,}", "{1}}", "{{1}", "{1}{2}", '{"1}', '{1"}',
      '{"1"2}',
-     '{"1""2"}', "{1,{2}}", "{{1},2}", "[1:2]", "[1:2]={1}x", "{1}x", "x{1}", "{1,2}\n"],
+     '{"1""2"}', "{1,{2}}", "{1,{}}", "{{1},2}", "[1:2]", "[1:2]={1}x", "{1}x", "x{1}", "{1,2}\n"],
 )  # fmt: skip
 def test_what_is_no_array_is_refused(text: str) -> None:
     for texts in ([text], ["{1}", text, "{2}"], [text, text], [text, '{"1",NULL}'], [text, r'{"\\"}']):

@@ -10,9 +10,12 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flip27_source.readers.postgres.array_texts import element_lists, nested_lists
+from flip27_source.readers.postgres.parsers import UnfitError
 from tests.readers.postgres.converting import array, converted, numeric
 
 DERANDOMIZED = settings(deadline=None, derandomize=True)
@@ -156,6 +159,24 @@ def test_arrays_of_integers(values: list[Any]) -> None:
         for value in values
     ]
     assert converted(array("int4"), texts).to_pylist() == values
+
+
+PIECES = st.sampled_from(["{}", "{a}", '{"a b",NULL}', r'{"\"","x"}', '{"{"}', "[1:1]={z}", r'{"\\"}'])
+
+
+@DERANDOMIZED
+@given(st.lists(PIECES | st.text('{}",\\aN', max_size=8), min_size=1, max_size=4))
+def test_well_formed_or_not_arrays_are_cut_by_columns_as_they_are_one_by_one(texts: list[str]) -> None:
+    column = pa.array(texts)
+    try:
+        one_by_one = nested_lists(column, delimiter=",")
+    except UnfitError:
+        one_by_one = None
+    if one_by_one is None or any(isinstance(element, list) for row in one_by_one for element in row):
+        with pytest.raises(UnfitError):
+            element_lists(column, dimensions=1, delimiter=",")
+    else:
+        assert element_lists(column, dimensions=1, delimiter=",").to_pylist() == one_by_one
 
 
 @DERANDOMIZED
