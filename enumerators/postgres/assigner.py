@@ -240,6 +240,11 @@ class Assigner:
         return self._position
 
     @property
+    def end(self) -> int:
+        """The log is known up to here."""
+        return self._end
+
+    @property
     def reads_chunks(self) -> bool:
         """Whether there is a chunk that is not read."""
         return any(not progress.is_read for progress in self._tables.values())

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from flip27_source.enumerator import (
+    UNKNOWN_BACKLOG,
+    Backlog,
     Boundedness,
     BoundedRange,
     Budget,
@@ -27,6 +29,7 @@ from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
 from flip27_source.enumerators.postgres.check import findings
 from flip27_source.enumerators.postgres.chunks import next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
+from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
 from flip27_source.enumerators.postgres.split import (
@@ -42,6 +45,7 @@ from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source_checks import ChecksSource, Finding
+from flip27_source.split import SplitSize
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +72,8 @@ class PostgresState:
         start: position up to which the log was read in complete batches.
         log_assigned: whether the log was handed out: its position is in its split.
         returned: chunks that were added back.
+        chunks_read: the number of chunks that were read since the first start.
+        committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
     """
 
     system: str
@@ -77,6 +83,8 @@ class PostgresState:
     assigner: AssignerState
     log_assigned: bool = False
     returned: tuple[PostgresSplit, ...] = ()
+    chunks_read: int = 0
+    committed_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +126,7 @@ class _Look:
         setup: at the first look of the first start, what was made.
         tables: at the first look of a run, the tables of the option.
         has_changes: whether the log has changes behind the wanted position; None if that is not known.
+        slot: the slot, once the enumerator knows of it.
     """
 
     seen: tuple[Observation, ...]
@@ -126,6 +135,7 @@ class _Look:
     cuts: tuple[_Cut, ...] = ()
     has_changes: bool | None = None
     position: int | None = None
+    slot: server.Slot | None = None
 
 
 class PostgresEnumerator(
@@ -150,6 +160,7 @@ class PostgresEnumerator(
         self._log_assigned = state is not None and state.log_assigned
         self._assigner = None if state is None else self._assigner_of(state)
         self._has_changes: tuple[int, bool] | None = None
+        self._clock = LogClock(None if state is None else state.committed_at)
         self._wanted = _Wanted()
         # Used by the thread of ``_look`` alone.
         self._connection: Connection | None = None
@@ -211,19 +222,48 @@ class PostgresEnumerator(
         window = self._assigner.window(first, budget.bytes or MOST_WINDOW_BYTES)
         if window is None or window.end is None or not self._is_due(window):
             return None
-        return BoundedRange(
-            read=replace(split, log=window), rest=replace(split, log=LogWindow(first=window.end))
+        lag = self._lag(window.end)
+        rest = replace(split, log=LogWindow(first=window.end), lag_bytes=lag.bytes, lag_s=lag.seconds)
+        return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
+
+    def backlog(self, live: Sequence[PostgresSplit]) -> Backlog:
+        """The rows of the chunks that are not assigned, and the bytes of the log.
+
+        Rows of the log and bytes of chunks are not known, and not counted; rows are unknown if only the log
+        waits.
+        """
+        if self._assigner is None or self._state is None:
+            return UNKNOWN_BACKLOG
+        rows = waiting_rows(self._assigner.tables, chunk_rows=self._chunk_rows)
+        rows += [split.rows for split in self._returned]
+        chunks = Backlog.of(SplitSize(files=0, rows=count) for count in rows)
+        if self._state.slot is None:
+            return chunks
+        logs = [split.log.first for split in live if split.log is not None]
+        lag = self._lag(logs[0] if logs else self._state.start)
+        if lag.seconds == 0:
+            return chunks if rows else Backlog()
+        return replace(
+            chunks,
+            splits=chunks.splits + 1,
+            rows=chunks.rows if rows else None,
+            bytes=lag.bytes,
+            oldest_event_time=lag.since,
         )
 
     def handle_source_event(self, subtask_id: int, event: ChunkRead | LogRead) -> None:
         """A chunk or a window was read, and its batch is complete."""
-        assert self._assigner is not None and self._state is not None
+        assert self._assigner is not None
+        assert self._state is not None
         if isinstance(event, ChunkRead):
             self._assigner.chunk_read(event)
+            self._state = replace(self._state, chunks_read=self._state.chunks_read + 1)
             return
         for oid in event.truncated:
             self._assigner.begin_anew(oid)
-        self._state = replace(self._state, start=event.end)
+        self._clock.read(event.committed_at)
+        committed_at = self._state.committed_at if event.committed_at is None else event.committed_at
+        self._state = replace(self._state, start=event.end, committed_at=committed_at)
         if self._state.slot is not None:
             self.context.perform_after_completion(AdvanceSlot(slot=self._state.slot, lsn=event.end))
 
@@ -254,6 +294,7 @@ class PostgresEnumerator(
             log_assigned=self._log_assigned,
             returned=tuple(self._returned),
         )
+        self._publish()
         return self._state
 
     def close(self) -> None:
@@ -290,14 +331,23 @@ class PostgresEnumerator(
         cuts = self._cuts(connection, wanted, setup, tables)
         self._first_look = False
         position, changes = wanted.position, None
+        slot: server.Slot | None = None
         state = self._state or setup
         if state is not None and state.slot is not None and state.publication is not None:
-            slot = None if position is None else server.slot_of(connection, state.slot)
+            slot = server.slot_of(connection, state.slot)
             if slot is not None and position is not None:
                 changes = server.has_changes(
                     connection, slot, state.publication, position=position, end=seen[-1].end
                 )
-        return _Look(seen=seen, setup=setup, tables=tables, cuts=cuts, has_changes=changes, position=position)
+        return _Look(
+            seen=seen,
+            setup=setup,
+            tables=tables,
+            cuts=cuts,
+            has_changes=changes,
+            position=position,
+            slot=slot,
+        )
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
         patterns = self.options_given.require(opts.TABLES, why="the postgres source reads tables")
@@ -434,6 +484,10 @@ class PostgresEnumerator(
             self._assigner.cut(cut.oid, cut.bounds, is_end=cut.is_end, rows_at_end=None)
         if look.position is not None and look.has_changes is not None:
             self._has_changes = (look.position, look.has_changes)
+        if look.slot is not None:
+            self._clock.seen(look.seen[-1].end, look.slot.asked_at)
+            self.context.metrics.gauge("slotKeptBytes", look.slot.kept_bytes)
+        self._publish()
         self._wanted = self._next_wanted()
 
     def _next_wanted(self) -> _Wanted:
@@ -448,6 +502,25 @@ class PostgresEnumerator(
                 for progress in assigner.uncut
             ),
         )
+
+    def _lag(self, position: int) -> LogLag:
+        """How far a position is behind the log, as far as it is known."""
+        assert self._assigner is not None
+        has_changes = self._has_changes != (position, False)
+        return self._clock.lag(position, self._assigner.end, has_changes=has_changes)
+
+    def _publish(self) -> None:
+        """The numbers of progress events."""
+        if self._assigner is None or self._state is None:
+            return
+        gauge = self.context.metrics.gauge
+        gauge("chunksRead", self._state.chunks_read)
+        gauge("chunksLeft", chunks_left(self._assigner.tables))
+        if self._state.slot is not None:
+            lag = self._lag(self._assigner.position)
+            gauge("logLagBytes", lag.bytes)
+            if lag.seconds is not None:
+                gauge("logLagSeconds", lag.seconds)
 
     def _is_due(self, window: LogWindow) -> bool:
         """Whether the window has changes, or is long enough to let the slot move on without any."""

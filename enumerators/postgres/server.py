@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import time
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ class Slot:
         active_pid: the backend that reads it now.
         wal_status: reserved, extended, unreserved or lost.
         kept_bytes: how much WAL the server keeps for it.
+        asked_at: the time at the server.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Slot:
     kept_bytes: int
     two_phase: bool
     is_temporary: bool
+    asked_at: dt.datetime
 
 
 def check_server(connection: Connection) -> str:
@@ -78,7 +81,7 @@ def slot_of(connection: Connection, name: str) -> Slot | None:
     row = connection.execute(
         "SELECT plugin, database, confirmed_flush_lsn::text, active_pid, wal_status, "
         "coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0)::bigint, two_phase, temporary, "
-        "slot_type FROM pg_replication_slots WHERE slot_name = %s",
+        "slot_type, clock_timestamp() FROM pg_replication_slots WHERE slot_name = %s",
         [name],
     ).fetchone()
     if row is None:
@@ -93,6 +96,7 @@ def slot_of(connection: Connection, name: str) -> Slot | None:
         kept_bytes=row[5],
         two_phase=row[6],
         is_temporary=row[7],
+        asked_at=row[9],
     )
 
 

@@ -101,12 +101,15 @@ class PostgresSplit:
     Attributes:
         split_id: ``log``, or ``public.orders/17``: the table and the number of the chunk.
         rows: the number of rows in the chunk when it was cut; an estimate for the log.
+        lag_bytes, lag_s: for the log, how far it was behind when this position was planned; only for display.
     """
 
     split_id: str
     chunk: TableChunk | None = None
     log: LogWindow | None = None
     rows: int | None = None
+    lag_bytes: int | None = None
+    lag_s: float | None = None
 
     @property
     def size(self) -> SplitSize:
@@ -137,12 +140,14 @@ class LogRead(SourceEvent):
     Attributes:
         rows: the number of delivered changes.
         truncated: tables of which a TRUNCATE was seen by some chunks and not by others.
+        committed_at: when the last change in the window was committed, in microseconds since 1970 UTC.
     """
 
     first: int
     end: int
     rows: int
     truncated: tuple[int, ...] = ()
+    committed_at: int | None = None
 
 
 def lsn_text(lsn: int) -> str:

@@ -1,0 +1,102 @@
+"""How far a query is behind the log of its server, and how many chunks it has not read. Pure; no clock."""
+
+from __future__ import annotations
+
+import datetime as dt
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flip27_source.enumerators.postgres.assigner import TableProgress
+
+MOST_LOOKS = 1024
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLag:
+    """How far a position is behind the end of the log.
+
+    Attributes:
+        bytes: the log behind the position, of all databases and tables of the server.
+        seconds: at most so long ago the oldest waiting change was committed; 0 if none waits, None if that is
+            not known.
+        since: the time at which this is counted from; None if no change waits, or if it is not known.
+    """
+
+    bytes: int
+    seconds: float | None
+    since: dt.datetime | None = None
+
+
+class LogClock:
+    """Remembers how long the log was when, by the clock of the server.
+
+    What is behind a position was committed after the last look at which the log ended at or before the
+    position. Positions from before the first look, such as after a restart, have the commit time of the last
+    change that was read.
+
+    Args:
+        committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
+    """
+
+    def __init__(self, committed_at: int | None = None) -> None:
+        self._read_at: dt.datetime | None = None
+        self._ends: list[int] = []
+        self._times: list[dt.datetime] = []
+        self.read(committed_at)
+
+    def seen(self, end: int, at: dt.datetime) -> None:
+        """At this time the log ended here."""
+        if self._ends and end <= self._ends[-1]:
+            if end == self._ends[-1]:
+                self._times[-1] = at
+            return
+        self._ends.append(end)
+        self._times.append(at)
+        if len(self._ends) > MOST_LOOKS:
+            # Where a query is far behind, a bound that is less close will do.
+            del self._ends[1:-1:2], self._times[1:-1:2]
+
+    def read(self, committed_at: int | None) -> None:
+        """The changes up to one that was committed then were read."""
+        if committed_at is not None:
+            self._read_at = _EPOCH + dt.timedelta(microseconds=committed_at)
+
+    def lag(self, position: int, end: int, *, has_changes: bool = True) -> LogLag:
+        """The lag of ``position`` at the newest look, when the log ended at ``end``.
+
+        Args:
+            has_changes: False if the log behind the position is known to have no change of the tables.
+        """
+        behind = max(0, end - position)
+        if not behind or not has_changes:
+            return LogLag(bytes=behind, seconds=0.0)
+        since = self._since(position)
+        if since is None or not self._times:
+            return LogLag(bytes=behind, seconds=None, since=since)
+        return LogLag(bytes=behind, seconds=max(0.0, (self._times[-1] - since).total_seconds()), since=since)
+
+    def _since(self, position: int) -> dt.datetime | None:
+        number = bisect_right(self._ends, position)
+        return self._times[number - 1] if number else self._read_at
+
+
+def chunks_left(tables: Iterable[TableProgress]) -> int:
+    """The known chunks that are not read, assigned or not."""
+    return sum(snapshot is None for progress in tables for snapshot in progress.snapshots)
+
+
+def waiting_rows(tables: Iterable[TableProgress], *, chunk_rows: int) -> list[int | None]:
+    """For each chunk that is neither read nor assigned, its rows when it was cut; None if they are not known.
+
+    Args:
+        chunk_rows: the rows of a chunk; the last chunk of a table has at most as many.
+    """
+    found: list[int | None] = []
+    for progress in tables:
+        for number, snapshot in enumerate(progress.snapshots):
+            if snapshot is None and progress.split_id(number) not in progress.assigned:
+                is_bounded = progress.is_cut and bool(progress.key)
+                found.append(progress.rows[number] or (chunk_rows if is_bounded else None))
+    return found
