@@ -72,8 +72,16 @@ class Database(ABC):
         """The columns of a query. Their types are those of its first row where the database has none."""
 
     @abstractmethod
-    def rows(self, sql: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """The Arrow types of a short result, and its rows."""
+    def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """The Arrow types of a short result, and its rows.
+
+        Args:
+            columns: only the values of so many columns; Python cannot represent the times of all databases.
+        """
+
+    @abstractmethod
+    def row_bytes(self, sql: str) -> int:
+        """The average size of the rows of a short result."""
 
     @abstractmethod
     def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
@@ -135,12 +143,21 @@ class AdbcDatabase(Database):
             cursor.execute(sql)
             return cursor.fetch_record_batch().schema
 
-    def rows(self, sql: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        table = self._fetched(sql)
+        values = [column.to_pylist() for column in table.columns[:columns]]
+        return tuple(map(_kind, table.schema)), list(zip(*values, strict=True))
+
+    def row_bytes(self, sql: str) -> int:
+        table = self._fetched(sql)
+        size: int = table.nbytes
+        return size // max(1, int(table.num_rows))
+
+    def _fetched(self, sql: str) -> pa.Table:
         with self._guarded(), self._connection.cursor() as cursor:
             cursor.execute(sql)
-            table = cursor.fetch_arrow_table()
-            columns = [column.to_pylist() for column in table.columns]
-            return tuple(map(_kind, table.schema)), list(zip(*columns, strict=True))
+            table: pa.Table = cursor.fetch_arrow_table()
+            return table
 
     def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
         settings = {}
@@ -202,12 +219,18 @@ class SqlAlchemyDatabase(Database):
             values = rows[0] if rows else [None] * len(names)
             return pa.schema([(name, _type_of(value)) for name, value in zip(names, values, strict=True)])
 
-    def rows(self, sql: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         with self._guarded(), self._executed(sql) as result:
             if not result.returns_rows:
                 return (), []
             rows = [tuple(row) for row in result.fetchall()]
-            return tuple(str(_type_of(value)) for value in rows[0]) if rows else (), rows
+            kinds = tuple(str(_type_of(value)) for value in rows[0]) if rows else ()
+            return kinds, [row[:columns] for row in rows]
+
+    def row_bytes(self, sql: str) -> int:
+        _, rows = self.rows(sql)
+        sizes = [len(value) if isinstance(value, str | bytes) else 8 for row in rows for value in row]
+        return sum(sizes) // max(1, len(rows))
 
     def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
         raise NotImplementedError("SQLAlchemy gives rows: use blocks")

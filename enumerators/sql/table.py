@@ -107,9 +107,8 @@ class CursorTable:
 
     def row_bytes(self, after: Cursor | None, upto: Cursor) -> int:
         """The size of a row, from the first rows of a range."""
-        _, rows = self.database.rows(self.queries.first_rows(after, upto, rows=_SAMPLE_ROWS))
-        sizes = [sum(map(_size_of, row)) for row in rows]
-        return max(_LEAST_ROW_BYTES, sum(sizes) // len(sizes)) if sizes else _LEAST_ROW_BYTES
+        sample = self.queries.first_rows(after, upto, rows=_SAMPLE_ROWS)
+        return max(_LEAST_ROW_BYTES, self.database.row_bytes(sample))
 
     def now(self) -> dt.datetime:
         """The present time, of the server's clock if it has one."""
@@ -127,11 +126,11 @@ class CursorTable:
         return Cursor(values=(self.database.dialect.given(value, kind),), types=(kind,))
 
     def _cursors(self, sql: str) -> list[Cursor]:
-        kinds, rows = self.database.rows(sql)
         count = len(self.queries.columns)
+        kinds, rows = self.database.rows(sql, columns=count)
         is_sqlite = self.database.dialect.name == "sqlite"
         types = tuple(_kind_of_sqlite(kind) if is_sqlite else kind for kind in kinds[count:])
-        return [Cursor(values=tuple(map(text_of, row[:count])), types=types) for row in rows]
+        return [Cursor(values=tuple(map(text_of, row)), types=types) for row in rows]
 
     def _column(self, name: str) -> str:
         names: list[str] = self.fields.names
@@ -174,7 +173,3 @@ def is_without_end(cursor: Cursor) -> bool:
 def _kind_of_sqlite(kind: str) -> str:
     """Integers and fractions are one type: a column may have both."""
     return "number" if kind in ("int64", "double") else kind
-
-
-def _size_of(value: Any) -> int:
-    return len(value) if isinstance(value, str | bytes) else 8

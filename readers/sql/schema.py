@@ -90,13 +90,16 @@ def _of_declared(kind: Any) -> pa.DataType | None:
         return pa.decimal128(precision, scale or 0)
     if of_python is dt.datetime and getattr(kind, "timezone", False):
         return UTC_TIMESTAMP
-    return _OF_PYTHON.get(of_python)
+    # The values of an array show its type; everything else is text.
+    return None if of_python is list else _OF_PYTHON.get(of_python, pa.string())
 
 
 def _of_values(values: tuple[Any, ...]) -> pa.DataType:
-    """The type of some values of a query; of decimals the digits are unknown, so they are text."""
+    """The type of some values. Decimals are text, because more digits may follow, and so are JSON objects."""
     try:
         found = pa.array(values).type
     except pa.ArrowException:
         return pa.string()
-    return pa.string() if pa.types.is_decimal(found) else spark_type(pa.field("value", found))
+    if pa.types.is_decimal(found) or "struct" in str(found):
+        return pa.string()
+    return spark_type(pa.field("value", found))

@@ -37,6 +37,7 @@ _AFFINITIES = (
 _POSTGRESQL_AS_TEXT = frozenset({"money"})
 _FIRST_US = -62_135_596_800_000_000
 _LAST_US = 253_402_300_799_999_999
+_SHORTENED = r"^-?[0-9]\.[0-9]{6}e[+-][0-9]+$"
 _US_PER_DAY = 86_400_000_000
 
 
@@ -63,8 +64,15 @@ def selected(field: pa.Field, target: pa.DataType, dialect: Dialect) -> str:
     """The expression that selects a column: as it is, or as text where Arrow has no type for it."""
     column = qualified(dialect.quoted(field.name))
     natural = spark_type(field)
-    if (field.metadata or {}).get(b"POSTGRESQL:type") == b"oid":
+    named = (field.metadata or {}).get(b"POSTGRESQL:type")
+    if named == b"oid":
         column = f"CAST({column} AS bigint)"
+    if named == b"inet":
+        # A cast to text would append the length of the network, which a single address does not show.
+        return f"CASE WHEN {column} IS NOT NULL THEN format('%s', {column}) END"
+    if dialect.name == "sqlite" and (pa.types.is_string(target) or pa.types.is_decimal(target)):
+        # The driver would write six digits of a fraction that stands beside texts.
+        return f"CASE typeof({column}) WHEN 'real' THEN quote({column}) ELSE {column} END"
     wants_text = pa.types.is_string(target) or pa.types.is_string(natural)
     if dialect.cast_to_text is not None and wants_text and not _is_text(field.type):
         return dialect.cast_to_text(column)
@@ -82,6 +90,7 @@ def converted(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     _check_times(column)
+    _check_fractions(column, target)
     if column.type.equals(target):
         return column
     if pa.types.is_timestamp(target):
@@ -162,6 +171,14 @@ def _check_times(column: pa.Array) -> None:
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if low is not None and (low < first or high > last):
         raise ValueError("a time is infinity, or its year is not within 1 to 9999")
+
+
+def _check_fractions(column: pa.Array, target: pa.DataType) -> None:
+    """Raise ValueError for fractions that the driver of SQLite has shortened, because texts are beside."""
+    if not (_is_text(column.type) and (pa.types.is_floating(target) or pa.types.is_integer(target))):
+        return
+    if pc.any(pc.match_substring_regex(column, _SHORTENED)).as_py():
+        raise ValueError("the column has both fractions and texts")
 
 
 def _timestamps(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:

@@ -1,0 +1,335 @@
+"""The sql reader: columns and their types in every database, and what cannot be read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import sqlite3
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from flip27_source.errors import DiscoveryError, Flip27Error, NewColumnsError, SchemaError, SplitReadError
+from flip27_source.testing import MicroBatchEngine, SourceUnderTest, run
+from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, polled
+from tests.postgres_server import PostgresServer
+
+Engine = Callable[..., MicroBatchEngine]
+
+UTC_TIMESTAMP = pa.timestamp("us", "UTC")
+
+
+def rows(options: dict[str, str], schema: pa.Schema | None = None) -> list[dict[str, Any]]:
+    return [row for batch in run(options, schema=schema) for row in batch.to_pylist()]
+
+
+def schema_of(options: dict[str, str]) -> pa.Schema:
+    return SourceUnderTest(options=options).arrow_schema()
+
+
+def column(options: dict[str, str], kind: pa.DataType, name: str = "value") -> list[Any]:
+    found = rows(options, pa.schema([("id", pa.int64()), (name, kind)]))
+    return [row[name] for row in found]
+
+
+def test_columns_that_the_user_chooses_are_read_and_cast(shop: Shop) -> None:
+    shop.insert(ORDERS[:2])
+    schema = pa.schema([("AMOUNT", pa.decimal128(6, 2)), ("updated_at", UTC_TIMESTAMP), ("id", pa.string())])
+    at = dt.datetime(2024, 5, 1, 8, tzinfo=dt.UTC)
+    assert rows(shop.options, schema) == [
+        {"AMOUNT": Decimal("7.50"), "updated_at": at, "id": "1"},
+        {"AMOUNT": Decimal("2.00"), "updated_at": at, "id": "2"},
+    ]
+
+
+def test_a_schema_is_found_also_in_an_empty_table(shop: Shop) -> None:
+    time = (
+        pa.string()
+        if "sqlite" in shop.options["uri"] or "shop.db" in shop.options["uri"]
+        else pa.timestamp("us")
+    )
+    assert schema_of(shop.options) == pa.schema(
+        [("id", pa.int64()), ("amount", pa.float64()), ("updated_at", time)]
+    )
+
+
+def test_texts_and_rows_are_in_the_order_of_their_cursors_even_if_the_column_is_read_as_text(
+    shop: Shop,
+) -> None:
+    shop.insert([(number, 1.0, f"{DAY} 08:00:00") for number in (9, 10, 11)])
+    schema = pa.schema([("id", pa.string())])
+    assert [row["id"] for row in rows(shop.with_options(cursorColumns="id"), schema)] == ["9", "10", "11"]
+
+
+def test_append_only_tables_stop_if_a_row_appears_in_a_range_or_is_gone(
+    shop: Shop, flip27_engine: Engine
+) -> None:
+    shop.insert(ORDERS)
+    options = shop.with_options(appendOnly="true", partitionRows="3", maxRowsPerTrigger="3")
+    engine = flip27_engine(options)
+    assert engine.run_batch() is not None
+    shop.execute("DELETE FROM orders WHERE id = 5")
+    with pytest.raises(SplitReadError, match=r"has 2 rows; it had 3 when it was found.*appendOnly"):
+        engine.run_batch()
+
+
+def test_a_row_that_moves_after_its_range_was_planned_arrives_with_its_new_cursor(
+    shop: Shop, flip27_engine: Engine
+) -> None:
+    shop.insert(ORDERS)
+    engine = flip27_engine(shop.with_options(partitionRows="3", maxRowsPerTrigger="3"))
+    assert engine.run_batch() is not None
+    shop.execute(f"UPDATE orders SET updated_at = '{DAY} 12:00:00' WHERE id = 5")
+    assert polled(engine) == [[4, 6], [5]]
+
+
+def test_a_dropped_column_is_named(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert(ORDERS)
+    engine = flip27_engine(SourceUnderTest(options=shop.options, schema=schema_of(shop.options)))
+    batches_of(engine)
+    shop.execute("ALTER TABLE orders DROP COLUMN amount")
+    shop.execute(f"INSERT INTO orders (id, updated_at) VALUES (7, '{DAY} 12:00:00')")
+    with pytest.raises(SplitReadError, match="table orders has no column 'amount'; it has id, updated_at"):
+        polled(engine)
+
+
+def test_a_dropped_cursor_column_is_named(shop: Shop, flip27_engine: Engine) -> None:
+    shop.insert(ORDERS)
+    engine = flip27_engine(shop.with_options(discoveryRetries="0"))
+    batches_of(engine)
+    shop.execute("ALTER TABLE orders RENAME COLUMN updated_at TO changed_at")
+    with pytest.raises(DiscoveryError, match="updated_at"):
+        polled(engine)
+
+
+def test_a_new_column_is_recorded_and_read_after_a_restart(
+    shop: Shop, flip27_engine: Engine, tmp_path: Path
+) -> None:
+    shop.insert(ORDERS[:2])
+    options = shop.with_options(stateLocation=str(tmp_path / "state"), schemaEvolutionMode="addNewColumns")
+    engine = flip27_engine(options)
+    batches_of(engine)
+    shop.execute("ALTER TABLE orders ADD COLUMN note VARCHAR(9)")
+    shop.execute(f"INSERT INTO orders VALUES (7, 1.0, '{DAY} 12:00:00', 'new')")
+    with pytest.raises(NewColumnsError, match=r"table orders has columns .*: note string"):
+        polled(engine)
+    assert rows(options)[-1]["note"] == "new"
+
+
+@pytest.fixture
+def wide(postgres: PostgresServer) -> Iterator[Callable[..., dict[str, str]]]:
+    """A table of PostgreSQL with one column of a type and one value; gives the options."""
+    with postgres.database() as name, postgres.connect(name) as connection:
+        number = iter(range(100))
+
+        def made(kind: str, value: str, **more: str) -> dict[str, str]:
+            table = f"t{next(number)}"
+            connection.execute(f"CREATE TABLE {table} (id int, value {kind})")
+            connection.execute(f"INSERT INTO {table} VALUES (1, {value}), (2, NULL)")
+            uri = f"postgresql://postgres@127.0.0.1:{postgres.port}/{name}"
+            options = {"enumerator": "sql", "driver": "postgresql", "uri": uri, "table": table}
+            return {**options, "cursorColumns": "id", **more}
+
+        yield made
+
+
+TYPES_OF_POSTGRESQL = [
+    ("boolean", "true", pa.bool_(), True),
+    ("smallint", "-7", pa.int16(), -7),
+    ("int", "7", pa.int32(), 7),
+    ("bigint", "9223372036854775807", pa.int64(), 2**63 - 1),
+    ("oid", "4294967295", pa.int64(), 2**32 - 1),
+    ("real", "1.5", pa.float32(), 1.5),
+    ("double precision", "'NaN'", pa.float64(), None),
+    ("numeric(10,2)", "12.34", pa.decimal128(10, 2), Decimal("12.34")),
+    ("numeric(38,38)", "0.00000000000000000000000000000000000001", pa.decimal128(38, 38), Decimal("1E-38")),
+    ("numeric", "123456789012345678901234567890123456789012", pa.string(),
+     "123456789012345678901234567890123456789012"),
+    ("numeric(4,-2)", "1200", pa.string(), "1200"),
+    ("text", "'é'", pa.string(), "é"),
+    ("varchar(3)", "'abc'", pa.string(), "abc"),
+    ("bytea", r"'\x00ff'", pa.binary(), b"\x00\xff"),
+    ("date", "'2024-02-29'", pa.date32(), dt.date(2024, 2, 29)),
+    ("timestamp", "'2024-02-29 01:02:03.000004'", pa.timestamp("us"), dt.datetime(2024, 2, 29, 1, 2, 3, 4)),
+    ("timestamptz", "'2024-02-29 01:02:03+02'", UTC_TIMESTAMP,
+     dt.datetime(2024, 2, 28, 23, 2, 3, tzinfo=dt.UTC)),
+    ("time", "'01:02:03'", pa.string(), "01:02:03"),
+    ("timetz", "'01:02:03+01'", pa.string(), "01:02:03+01"),
+    ("interval", "'1 mon 2 days'", pa.string(), "1 mon 2 days"),
+    ("uuid", "'93b617e2-e831-44c0-a82a-0f0a818bcb0e'", pa.string(), "93b617e2-e831-44c0-a82a-0f0a818bcb0e"),
+    ("json", "'{\"a\":  1}'", pa.string(), '{"a":  1}'),
+    ("jsonb", "'{\"a\":  1}'", pa.string(), '{"a": 1}'),
+    ("inet", "'10.0.0.1'", pa.string(), "10.0.0.1"),
+    ("macaddr", "'08:00:2b:01:02:03'", pa.string(), "08:00:2b:01:02:03"),
+    ("money", "'1.5'", pa.string(), "$1.50"),
+    ("bit(3)", "B'101'", pa.string(), "101"),
+    ("int4range", "'[1,5)'", pa.string(), "[1,5)"),
+    ("pg_lsn", "'0/1'", pa.string(), "0/1"),
+    ("int[]", "'{1,NULL}'", pa.list_(pa.int32()), [1, None]),
+    ("text[]", "'{a,b}'", pa.list_(pa.string()), ["a", "b"]),
+    ("numeric(5,2)[]", "'{1.50}'", pa.string(), "{1.50}"),
+    ("uuid[]", "'{93b617e2-e831-44c0-a82a-0f0a818bcb0e}'", pa.string(),
+     "{93b617e2-e831-44c0-a82a-0f0a818bcb0e}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "value", "arrow", "found"), TYPES_OF_POSTGRESQL)
+def test_types_of_postgresql(
+    wide: Callable[..., dict[str, str]], kind: str, value: str, arrow: pa.DataType, found: Any
+) -> None:
+    options = wide(kind, value)
+    assert schema_of(options).field("value").type == arrow
+    first, second = (row["value"] for row in rows(options))
+    assert second is None
+    if kind == "double precision":
+        assert math.isnan(first)
+    elif kind == "money":
+        assert "1.50" in first
+    else:
+        assert first == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("numeric(10,2)", "12.30", "12.30"),
+        ("timestamptz", "'2024-02-29 01:02:03.5+02'", "2024-02-28 23:02:03.5+00"),
+        ("date", "'infinity'", "infinity"),
+        ("timestamp", "'4713-01-01 00:00:00 BC'", "4713-01-01 00:00:00 BC"),
+        ("bytea", r"'\x00ff'", r"\x00ff"),
+        ("int[]", "'{{1,2},{3,4}}'", "{{1,2},{3,4}}"),
+    ],
+)
+def test_every_type_can_be_read_as_text(
+    wide: Callable[..., dict[str, str]], kind: str, value: str, text: str
+) -> None:
+    assert column(wide(kind, value), pa.string()) == [text, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "arrow"),
+    [
+        ("timestamp", "'infinity'", pa.timestamp("us")),
+        ("timestamptz", "'-infinity'", UTC_TIMESTAMP),
+        ("timestamp", "'0044-03-15 00:00:00 BC'", pa.timestamp("us")),
+        ("date", "'infinity'", pa.date32()),
+        ("date", "'10000-01-01'", pa.date32()),
+        ("numeric(10,2)", "'NaN'", pa.decimal128(10, 2)),
+        ("numeric(10,2)", "12.34", pa.decimal128(10, 1)),
+        ("text", "'abc'", pa.int64()),
+        ("bigint", "4294967296", pa.int32()),
+    ],
+)
+def test_a_value_that_does_not_fit_is_an_error_that_names_the_column(
+    wide: Callable[..., dict[str, str]], kind: str, value: str, arrow: pa.DataType
+) -> None:
+    with pytest.raises(SplitReadError, match=r"(?s)column value of table .* does not fit .*such as string"):
+        column(wide(kind, value), arrow)
+
+
+def test_columns_of_sqlalchemy_have_the_declared_types(postgres: PostgresServer) -> None:
+    with postgres.database() as name, postgres.connect(name) as connection:
+        connection.execute(
+            "CREATE TABLE t (id bigint, n numeric(8,3), at timestamptz, d date, j jsonb, u uuid, b bytea, "
+            "i interval)"
+        )
+        connection.execute(
+            "INSERT INTO t VALUES (1, 1.5, '2024-05-01 08:00+02', '2024-05-01', '{\"a\": 1}', "
+            "'93b617e2-e831-44c0-a82a-0f0a818bcb0e', '\\x00', '1 day'), "
+            "(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+        )
+        uri = f"postgresql+psycopg://postgres@127.0.0.1:{postgres.port}/{name}"
+        options = {"enumerator": "sql", "uri": uri, "table": "t", "cursorColumns": "id"}
+        first, second = rows(options)
+    assert first == {
+        "id": 1, "n": Decimal("1.500"), "at": dt.datetime(2024, 5, 1, 6, tzinfo=dt.UTC),
+        "d": dt.date(2024, 5, 1), "j": '{"a": 1}', "u": "93b617e2-e831-44c0-a82a-0f0a818bcb0e", "b": b"\x00",
+        "i": "1 day, 0:00:00",
+    }  # fmt: skip
+    assert set(second.values()) == {2, None}
+
+
+def test_types_of_duckdb(tmp_path: Path) -> None:
+    file = str(tmp_path / "types.duckdb")
+    with duckdb.connect(file) as connection:
+        connection.execute(
+            "CREATE TABLE t AS SELECT 1::UTINYINT AS id, 2::UBIGINT AS u, 3::HUGEINT AS h,"
+            " 'a'::ENUM('a', 'b') AS e,"
+            " TIME '01:02:03' AS t, INTERVAL 1 DAY AS i, uuid '93b617e2-e831-44c0-a82a-0f0a818bcb0e' AS g,"
+            " TIMESTAMPTZ '2024-05-01 08:00:00+02' AS z, TIMESTAMP_S '2024-05-01 08:00:00' AS s,"
+            " [1::UTINYINT] AS l,"
+            " {'a': 1, 'b': 'x'} AS r, MAP {'k': 2} AS m"
+        )
+    options = {"enumerator": "sql", "driver": "duckdb", "uri": file, "table": "t", "cursorColumns": "id"}
+    assert rows(options) == [
+        {
+            "id": 1, "u": Decimal(2), "h": Decimal(3), "e": "a", "t": "01:02:03", "i": "1 day",
+            "g": "93b617e2-e831-44c0-a82a-0f0a818bcb0e", "z": dt.datetime(2024, 5, 1, 6, tzinfo=dt.UTC),
+            "s": dt.datetime(2024, 5, 1, 8), "l": [1], "r": {"a": 1, "b": "x"}, "m": [("k", 2)],
+        }
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def loose(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, dict[str, str]]]:
+    """A SQLite file and the options for its table t."""
+    file = tmp_path / "loose.db"
+    connection = sqlite3.connect(file, isolation_level=None)
+    options = {"enumerator": "sql", "driver": "sqlite", "uri": str(file), "table": "t", "cursorColumns": "id"}
+    yield connection, options
+    connection.close()
+
+
+Loose = tuple[sqlite3.Connection, dict[str, str]]
+
+
+def test_a_column_of_sqlite_may_be_null_for_long_before_it_has_texts(loose: Loose) -> None:
+    connection, options = loose
+    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, note TEXT)")
+    notes = [(number, None if number < 3000 else "x") for number in range(4000)]
+    connection.executemany("INSERT INTO t VALUES (?, ?)", notes)
+    assert [(row["id"], row["note"]) for row in rows(options)] == notes
+
+
+def test_values_of_sqlite_that_are_not_of_the_columns_type_are_named(loose: Loose) -> None:
+    connection, options = loose
+    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, amount)")
+    connection.execute("INSERT INTO t VALUES (1, 1.5), (2, 'two')")
+    with pytest.raises(Flip27Error, match="amount"):
+        rows(options, pa.schema([("id", pa.int64()), ("amount", pa.float64())]))
+    assert column(options, pa.string(), "amount") == ["1.5", "two"]
+
+
+def test_fractions_of_sqlite_beside_texts_keep_all_their_digits(loose: Loose) -> None:
+    connection, options = loose
+    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, amount)")
+    connection.execute("INSERT INTO t VALUES (1, 1.234567890123), (2, '7')")
+    assert column(options, pa.string(), "amount") == ["1.234567890123", "7"]
+    assert column(options, pa.decimal128(20, 12), "amount") == [Decimal("1.234567890123"), Decimal(7)]
+    with pytest.raises(SplitReadError, match="both fractions and texts"):
+        column(options, pa.float64(), "amount")
+
+
+def test_times_without_a_zone_are_in_the_time_zone_of_the_session(loose: Loose) -> None:
+    connection, options = loose
+    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)")
+    connection.execute("INSERT INTO t VALUES (1, '2024-05-01 08:00:00')")
+    assert column(options, UTC_TIMESTAMP) == [dt.datetime(2024, 5, 1, 8, tzinfo=dt.UTC)]
+    assert column(options, pa.timestamp("us")) == [dt.datetime(2024, 5, 1, 8)]
+
+
+def test_names_with_quotes_blanks_and_keywords_are_columns_as_well(shop: Shop) -> None:
+    shop.execute('CREATE TABLE odd ("select" BIGINT, "a ""b" VARCHAR(9), "Mixed" VARCHAR(9))')
+    shop.execute("INSERT INTO odd VALUES (1, 'x', 'y'), (2, ':z %s', '%')")
+    options = shop.with_options(table="odd", cursorColumns="select")
+    assert [tuple(row.values()) for row in rows(options)] == [(1, "x", "y"), (2, ":z %s", "%")]
+
+
+def test_a_table_that_is_missing_has_no_schema(shop: Shop) -> None:
+    with pytest.raises(SchemaError, match=r"(?s)no_orders.*check options table, query"):
+        schema_of(shop.with_options(table="no_orders"))
