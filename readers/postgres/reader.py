@@ -99,6 +99,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         publication = options[opts.PUBLICATION] or slot_name
         rows = 0
         truncated: dict[int, None] = {}
+        committed_at: int | None = None
         with connect(options, purpose="log window") as connection:
             self._check_slot(connection, split_id, slot_name, window)
             row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
@@ -110,13 +111,20 @@ class PostgresReader(SplitReader[PostgresSplit]):
             )
             for block in blocks:
                 for changes in decoder.decode(block, skip=FIELD_BYTES):
+                    committed_at = max(committed_at or 0, int(changes.committed_at[-1]))
                     found = delivery.delivered(changes, truncated)
                     if found is not None and len(found):
                         rows += len(found)
                         yield self._rows.changes(found, self.types(found.relation))
             decoder.finish()
         self.context.send_event_to_coordinator(
-            LogRead(first=window.first, end=window.end, rows=rows, truncated=tuple(truncated))
+            LogRead(
+                first=window.first,
+                end=window.end,
+                rows=rows,
+                truncated=tuple(truncated),
+                committed_at=committed_at,
+            )
         )
 
     def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> None:
