@@ -105,6 +105,27 @@ CHANGE_FORMAT: Option[str] = Option(
     doc="typed: a column for each column of the table, and the columns of the change; all tables have the same "
     "columns then. envelope: key, before and after as JSON. debezium: the JSON value that Debezium writes.",
 )
+TOPIC_PREFIX: Option[str | None] = Option(
+    name="topicPrefix",
+    parse=optional(text),
+    default=None,
+    default_text="the name of the database",
+    doc="With changeFormat=debezium, the name of the source, as Debezium's topic.prefix: it is in source.name.",
+)
+DECIMAL_HANDLING: Option[str] = Option(
+    name="decimalHandlingMode",
+    parse=one_of("string", "precise"),
+    default="string",
+    doc="With changeFormat=debezium, how numeric and money are written, as Debezium's decimal.handling.mode. string: "
+    "all digits as a string; precise, Debezium's default: the digits as an integer, in Base64 of its bytes.",
+)
+INTERVAL_HANDLING: Option[str] = Option(
+    name="intervalHandlingMode",
+    parse=one_of("numeric", "string"),
+    default="numeric",
+    doc="With changeFormat=debezium, how interval is written, as Debezium's interval.handling.mode. numeric: "
+    "microseconds, where a month has 30.4375 days; string: exactly, as in P1Y2M3DT4H5M6.78S.",
+)
 SNAPSHOT: Option[str] = Option(
     name="snapshot",
     parse=one_of("initial", "only", "never"),
@@ -207,6 +228,9 @@ POSTGRES_OPTIONS: tuple[Option[Any], ...] = (
     *CONNECTION_OPTIONS,
     TABLES,
     CHANGE_FORMAT,
+    TOPIC_PREFIX,
+    DECIMAL_HANDLING,
+    INTERVAL_HANDLING,
     SNAPSHOT,
     SNAPSHOT_CHUNK_ROWS,
     SNAPSHOT_WHERE,

@@ -61,11 +61,15 @@ def open_chunk(connection: Connection, chunk: TableChunk) -> OpenChunk:
 
 
 def chunk_texts(
-    connection: Connection, opened: OpenChunk, wanted: Sequence[str], filter_sql: str | None
+    connection: Connection, opened: OpenChunk, wanted: Sequence[str] | None, filter_sql: str | None
 ) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
-    """The rows in blocks: their number, and the texts of the wanted columns that the table has."""
+    """The rows in blocks: their number, and the texts of the wanted columns that the table has.
+
+    Args:
+        wanted: None for all columns.
+    """
     chunk = opened.chunk
-    names = [column.name for column in opened.columns if column.name in wanted]
+    names = [column.name for column in opened.columns if wanted is None or column.name in wanted]
     conditions, parameters = key_range(chunk.key, chunk.lower, chunk.upper)
     sql = (
         f"COPY (SELECT {', '.join(map(quoted, names))} FROM {quoted(chunk.table.schema, chunk.table.name)}"

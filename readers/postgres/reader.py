@@ -1,7 +1,7 @@
 """The postgres reader: chunks of tables and windows of the log as rows, read on executors.
 
 What lives here: what happens in which order. :mod:`.chunk` and :mod:`.log` read, :mod:`.pgoutput` parses,
-:mod:`.delivered_changes` decides which changes are delivered, :mod:`.typed_rows` makes rows.
+:mod:`.delivered_changes` decides which changes are delivered, :mod:`.change_rows` chooses what makes rows.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from flip27_source.enumerators.postgres.split import (
 )
 from flip27_source.enumerators.postgres.table_patterns import matched, quoted
 from flip27_source.enumerators.postgres.types import PgType
-from flip27_source.errors import DataLossError, SplitReadError
+from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
+from flip27_source.readers.postgres.change_rows import change_rows
 from flip27_source.readers.postgres.chunk import chunk_texts, open_chunk
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,
@@ -40,7 +41,6 @@ from flip27_source.readers.postgres.key_ranges import local_ranges, ranges_on_se
 from flip27_source.readers.postgres.log import FIELD_BYTES, log_blocks
 from flip27_source.readers.postgres.pgoutput import Changes, PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
-from flip27_source.readers.postgres.typed_rows import TypedRows
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -58,7 +58,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
     def open(self, context: SourceReaderContext) -> None:
         """Prepare the rows; connections are made when they are needed."""
         super().open(context)
-        self._rows = TypedRows(context.schema)
+        self._rows = change_rows(context.schema, context.options)
         self._types: dict[tuple[int, int], PgType] = {}
 
     def read(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
@@ -84,10 +84,11 @@ class PostgresReader(SplitReader[PostgresSplit]):
         with connect(self.context.options, purpose=f"chunk {split.split_id}") as connection:
             opened = open_chunk(connection, chunk)
             types = {column.name: column.type for column in opened.columns}
+            key = [column.name for column in chunk.key]
             filter_sql = self.context.options[opts.SNAPSHOT_WHERE]
             for count, texts in chunk_texts(connection, opened, self._rows.wanted, filter_sql):
                 rows += count
-                yield self._rows.snapshot(str(chunk.table), types, texts, rows=count, lsn=chunk.lsn)
+                yield self._rows.snapshot(chunk.table, types, texts, key=key, rows=count, lsn=chunk.lsn)
         self.context.send_event_to_coordinator(
             ChunkRead(split_id=split.split_id, snapshot=opened.snapshot, rows=rows)
         )
@@ -115,7 +116,9 @@ class PostgresReader(SplitReader[PostgresSplit]):
                     found = delivery.delivered(changes, truncated)
                     if found is not None and len(found):
                         rows += len(found)
-                        yield self._rows.changes(found, self.types(found.relation))
+                        yield self._rows.changes(
+                            found, self.types(found.relation), key=delivery.key_names(found.relation)
+                        )
             decoder.finish()
         self.context.send_event_to_coordinator(
             LogRead(
@@ -203,18 +206,23 @@ class _Delivery:
 
     def _key(self, relation: Relation) -> tuple[int, ...]:
         """The indexes of the key's columns, in the order of the key."""
-        if relation.oid in self._rules:
-            names = tuple(column.name for column in self._rules[relation.oid].key)
-        elif relation.replica_identity == "f":
-            names = self._full_key(relation)
-        else:
-            names = tuple(column.name for column in relation.columns if column.is_key)
         numbers = {column.name: i for i, column in enumerate(relation.columns)}
-        return tuple(numbers[name] for name in names if name in numbers)
+        return tuple(numbers[name] for name in self.key_names(relation) if name in numbers)
 
-    def _full_key(self, relation: Relation) -> tuple[str, ...]:
+    def key_names(self, relation: Relation) -> tuple[str, ...]:
+        """The names of the key's columns, in the order of the key; empty if the table has no key."""
+        if relation.oid in self._rules:
+            return tuple(column.name for column in self._rules[relation.oid].key)
+        if relation.replica_identity in "fn":
+            return self._catalog_key(relation)
+        return tuple(column.name for column in relation.columns if column.is_key)
+
+    def _catalog_key(self, relation: Relation) -> tuple[str, ...]:
         if relation.oid not in self._keys:
             pattern = opts.TABLES.parse(quoted(relation.schema, relation.name))
-            tables = find_tables(self._reader.side(), pattern or ())
+            try:
+                tables = find_tables(self._reader.side(), pattern or ())
+            except DiscoveryError:
+                tables = []  # dropped or renamed since
             self._keys[relation.oid] = tuple(column.name for column in tables[0].key) if tables else ()
         return self._keys[relation.oid]

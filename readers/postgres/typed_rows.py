@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres import schema as names
+from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.enumerators.postgres.types import PgType, arrow_type
 from flip27_source.readers.postgres.delivered_changes import DELETE, DeliveredChanges
 from flip27_source.readers.postgres.values import ValueConverter
@@ -30,7 +31,14 @@ class TypedRows:
         return [name for name in self._schema.names if name not in _CHANGE_COLUMNS]
 
     def snapshot(
-        self, table: str, types: Mapping[str, PgType], texts: Mapping[str, pa.Array], *, rows: int, lsn: int
+        self,
+        table: TableName,
+        types: Mapping[str, PgType],
+        texts: Mapping[str, pa.Array],
+        *,
+        key: Sequence[str],
+        rows: int,
+        lsn: int,
     ) -> pa.RecordBatch:
         """Rows that were read from the table.
 
@@ -39,21 +47,23 @@ class TypedRows:
             lsn: position of the log that the rows precede.
         """
         constants: dict[str, Any] = {
-            names.OP: "r", names.LSN: lsn, names.SEQ: 0, names.TABLE: table,
+            names.OP: "r", names.LSN: lsn, names.SEQ: 0, names.TABLE: str(table),
         }  # fmt: skip
 
         def column(field: pa.Field) -> pa.Array:
             if field.name in _CHANGE_COLUMNS:
                 value = constants.get(field.name)
-                return pa.nulls(rows, field.type) if value is None else _constant(value, rows, field.type)
+                return pa.nulls(rows, field.type) if value is None else constant(value, rows, field.type)
             found = texts.get(field.name)
             if found is None:
                 return pa.nulls(rows, field.type)
-            return self._converted(field.name, types[field.name], field.type, found, table)
+            return self._converted(field.name, types[field.name], field.type, found, str(table))
 
         return self._batch(column)
 
-    def changes(self, changes: DeliveredChanges, types: Mapping[str, PgType]) -> pa.RecordBatch:
+    def changes(
+        self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
+    ) -> pa.RecordBatch:
         """Rows of the log, in its order."""
         table = str(changes.relation)
         numbers = {column.name: i for i, column in enumerate(changes.relation.columns)}
@@ -80,9 +90,9 @@ class TypedRows:
         numbers: Mapping[str, int],
     ) -> pa.Array:
         if field.name == names.OP:
-            return _ops(changes.op)
+            return op_texts(changes.op)
         if field.name == names.TABLE:
-            return _constant(str(changes.relation), len(changes), field.type)
+            return constant(str(changes.relation), len(changes), field.type)
         if field.name == names.UNCHANGED:
             return unchanged_names(changes)
         if field.name == names.BEFORE:
@@ -154,7 +164,8 @@ def table_schema(columns: Sequence[tuple[str, PgType]]) -> pa.Schema:
     return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns])
 
 
-def _ops(op: np.ndarray[Any, np.dtype[np.uint8]]) -> pa.Array:
+def op_texts(op: np.ndarray[Any, np.dtype[np.uint8]]) -> pa.Array:
+    """The letter of each change."""
     codes = np.zeros(256, dtype=np.int8)
     for place, number in enumerate(_OPS):
         codes[number] = place
@@ -163,7 +174,8 @@ def _ops(op: np.ndarray[Any, np.dtype[np.uint8]]) -> pa.Array:
     ).dictionary_decode()
 
 
-def _constant(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
+def constant(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
+    """The same value in each row."""
     return pa.repeat(pa.scalar(value, kind), rows)
 
 

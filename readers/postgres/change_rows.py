@@ -1,0 +1,61 @@
+"""What makes rows of chunks and changes, and which of them an option chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from flip27_source.enumerators.postgres.column_types import PgType
+from flip27_source.enumerators.postgres.options import CHANGE_FORMAT
+from flip27_source.enumerators.postgres.split import TableName
+from flip27_source.options import Options
+from flip27_source.readers.postgres.debezium_rows import DebeziumRows
+from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
+from flip27_source.readers.postgres.json_rows import EnvelopeRows
+from flip27_source.readers.postgres.typed_rows import TypedRows
+
+
+class ChangeRows(Protocol):
+    """Makes the batches of one schema."""
+
+    @property
+    def wanted(self) -> Sequence[str] | None:
+        """The names of the columns that are read from a table; None for all of them."""
+
+    def snapshot(
+        self,
+        table: TableName,
+        types: Mapping[str, PgType],
+        texts: Mapping[str, pa.Array],
+        *,
+        key: Sequence[str],
+        rows: int,
+        lsn: int,
+    ) -> pa.RecordBatch:
+        """Rows that were read from the table.
+
+        Args:
+            texts: the values of the wanted columns that the table has, in the order of the table.
+            key: the names of the key's columns.
+            lsn: position of the log that the rows precede.
+        """
+
+    def changes(
+        self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
+    ) -> pa.RecordBatch:
+        """Rows of the log, in its order.
+
+        Args:
+            key: the names of the key's columns; empty if the table has no key.
+        """
+
+
+def change_rows(schema: pa.Schema, options: Options) -> ChangeRows:
+    """The rows of the format that the options choose."""
+    if options[CHANGE_FORMAT] == "envelope":
+        return EnvelopeRows(schema)
+    if options[CHANGE_FORMAT] == "debezium":
+        return DebeziumRows.of(schema, options)
+    return TypedRows(schema)

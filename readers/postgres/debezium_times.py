@@ -1,0 +1,190 @@
+"""PostgreSQL's dates, times and intervals as Debezium writes them with ``time.precision.mode=adaptive``.
+
+Numbers count from 1970-01-01: days for a date, milli- or microseconds, by the precision, for a timestamp.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.postgres.column_types import PgType
+from flip27_source.readers.postgres.json_texts import JsonTexts, joined
+from flip27_source.readers.postgres.json_values import Encode, one_by_one
+from flip27_source.readers.postgres.parsers import OrdinaryOrOdd, UnfitError, parse_present
+
+_DAY_US = 86_400_000_000
+_MOST_PRECISE = 6
+_MILLISECONDS = 3
+
+# The numbers that Debezium's Java classes give for infinity.
+_INFINITE_US = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
+_INFINITE_DAYS = {"infinity": -2_147_472_692, "-infinity": -2_147_472_691}
+
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+_MOMENT = re.compile(
+    r"(?P<date>(?P<year>[0-9]{4,})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2}))"
+    r"(?: (?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?))?(?:\+00)?(?P<bc> BC)?"
+)
+_ZONED_TIME = re.compile(r"([0-9:.]+)([+-])([0-9]{2})(?::([0-9]{2}))?(?::([0-9]{2}))?")
+_END_OF_DAY = re.compile(r"24:00:00[+-]00")
+_INTERVAL = re.compile(
+    r"(?:(?P<years>[+-]?[0-9]+) years? ?)?(?:(?P<months>[+-]?[0-9]+) mons? ?)?"
+    r"(?:(?P<days>[+-]?[0-9]+) days? ?)?"
+    r"(?:(?P<sign>[+-]?)(?P<hours>[0-9]+):(?P<minutes>[0-9]{2}):(?P<seconds>[0-9]{2}(?:\.[0-9]+)?))?"
+)
+_DAYS_PER_MONTH = 365.25 / 12.0
+
+
+def time_encoder(type: PgType, *, interval_handling: str) -> Encode | None:
+    """How values of a type of times are written; None if it is not one."""
+    precision = type.modifier if 0 <= type.modifier <= _MOST_PRECISE else _MOST_PRECISE
+    factor = 1000 if precision <= _MILLISECONDS else 1
+    encoders: dict[str, Encode] = {
+        "date": _numbers(_days, _DATE, _odd_days, factor=1),
+        "time": _numbers(_times, _TIME, _time_us, factor=factor),
+        "timestamp": _numbers(_timestamps, f"{_DATE} {_TIME}", _odd_timestamp, factor=factor),
+        "timestamptz": _instants(precision),
+        "timetz": one_by_one(_zoned_time, is_string=True),
+        "interval": one_by_one(_iso_interval, is_string=True)
+        if interval_handling == "string"
+        else one_by_one(_interval_us, is_string=False),
+    }
+    return encoders.get(type.name)
+
+
+def _numbers(
+    fast: Callable[[pa.Array], pa.Array], ordinary: str, slow: Callable[[str], int], *, factor: int
+) -> Encode:
+    parse = OrdinaryOrOdd(kind=pa.int64(), fast=fast, ordinary=ordinary, slow=slow)
+
+    def parsed(texts: pa.Array) -> pa.Array:
+        numbers = parse(texts)
+        if factor > 1:
+            numbers = pa.array(np.asarray(numbers) // factor)
+        return numbers.cast(pa.string())
+
+    return lambda texts: JsonTexts(parse_present(texts, parsed, pa.string()))
+
+
+def _days(texts: pa.Array) -> pa.Array:
+    return texts.cast(pa.date32()).view(pa.int32()).cast(pa.int64())
+
+
+def _timestamps(texts: pa.Array) -> pa.Array:
+    return texts.cast(pa.timestamp("us")).view(pa.int64())
+
+
+def _times(texts: pa.Array) -> pa.Array:
+    return _timestamps(joined("1970-01-01 ", texts))
+
+
+def _odd_days(text: str) -> int:
+    return _INFINITE_DAYS[text] if text in _INFINITE_DAYS else _parts(text, "date")[0]
+
+
+def _odd_timestamp(text: str) -> int:
+    if text in _INFINITE_US:
+        return _INFINITE_US[text]
+    days, time = _parts(text, "timestamp")
+    return days * _DAY_US + _time_us(time)
+
+
+def _parts(text: str, kind: str) -> tuple[int, str]:
+    """The number of the day, and the time of day."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        raise UnfitError(text, f"it is not a value of the type {kind}")
+    return _day_number(_year(found), int(found["month"]), int(found["day"])), found["time"] or "00:00:00"
+
+
+def _year(found: re.Match[str]) -> int:
+    """The year, where 0 is 1 BC."""
+    return 1 - int(found["year"]) if found["bc"] else int(found["year"])
+
+
+def _day_number(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
+    periods, year_in_period = divmod(year, 400)
+    first = datetime(2000, 1, 1).toordinal() - datetime(1970, 1, 1).toordinal()
+    here = datetime(2000 + year_in_period, month, day).toordinal() - datetime(2000, 1, 1).toordinal()
+    return first + here + (periods - 5) * 146_097
+
+
+def _time_us(text: str) -> int:
+    hours, minutes, seconds = text.split(":")
+    return (int(hours) * 60 + int(minutes)) * 60_000_000 + int(Decimal(seconds) * 1_000_000)
+
+
+def _instants(precision: int) -> Encode:
+    """Timestamps with time zone as ISO 8601 in UTC, with all digits of the second that the column has."""
+    length = len("2000-01-01T00:00:00") + (precision + 1 if precision else 0)
+
+    def fast(texts: pa.Array) -> pa.Array:
+        local = texts.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us")).cast(pa.string())
+        return joined(pc.binary_replace_slice(pc.utf8_slice_codeunits(local, 0, length), 10, 11, "T"), "Z")
+
+    parse = OrdinaryOrOdd(
+        kind=pa.string(), fast=fast, ordinary=rf"{_DATE} {_TIME}\+00", slow=partial(_odd_instant, precision)
+    )
+    return lambda texts: JsonTexts(parse_present(texts, parse, pa.string()), is_string=True)
+
+
+def _odd_instant(precision: int, text: str) -> str:
+    if text in _INFINITE_US:
+        return text
+    found = _MOMENT.fullmatch(text)
+    if found is None or found["time"] is None:
+        raise UnfitError(text, "it is not a value of the type timestamptz in UTC")
+    year = _year(found)
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    second, _, fraction = found["time"].partition(".")
+    digits = f".{fraction.ljust(precision, '0')}" if precision else ""
+    return f"{sign}{abs(year):04}-{found['month']}-{found['day']}T{second}{digits}Z"
+
+
+def _zoned_time(text: str) -> str:
+    """A time of day in UTC."""
+    if _END_OF_DAY.fullmatch(text):
+        return "24:00:00Z"
+    found = _ZONED_TIME.fullmatch(text)
+    if found is None:
+        raise UnfitError(text, "it is not a value of the type timetz")
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[2:])
+    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds) * (-1 if found[2] == "-" else 1)
+    us = (_time_us(found[1]) - offset // timedelta(microseconds=1)) % _DAY_US
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=us)
+    fraction = f"{moment.microsecond:06}".rstrip("0")
+    return f"{moment:%H:%M:%S}{'.' if fraction else ''}{fraction}Z"
+
+
+def _interval(text: str) -> tuple[int, int, int, int, int, Decimal]:
+    found = _INTERVAL.fullmatch(text)
+    if found is None or not text:
+        remedy = "set changeFormat=envelope, whose intervals are texts; Debezium has no such interval"
+        raise UnfitError(text, "it is not an interval of years to seconds", remedy=remedy)
+    sign = -1 if found["sign"] == "-" else 1
+    years, months, days = (int(found[part] or 0) for part in ("years", "months", "days"))
+    hours, minutes = (sign * int(found[part] or 0) for part in ("hours", "minutes"))
+    return years, months, days, hours, minutes, sign * Decimal(found["seconds"] or 0)
+
+
+def _interval_us(text: str) -> str:
+    # The order of these operations on doubles is Debezium's: results are the same, their rounding too.
+    years, months, days, hours, minutes, seconds = _interval(text)
+    every_day = ((years * 12) + months) * _DAYS_PER_MONTH + days
+    every_second = (((every_day * 24 + hours) * 60) + minutes) * 60 + float(seconds)
+    return str(int(every_second * 1e6))
+
+
+def _iso_interval(text: str) -> str:
+    years, months, days, hours, minutes, seconds = _interval(text)
+    return f"P{years}Y{months}M{days}DT{hours}H{minutes}M{(seconds + 0).normalize():f}S"

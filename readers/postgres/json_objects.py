@@ -1,0 +1,146 @@
+"""Rows as JSON objects: of a chunk, and before and behind a change, with their keys.
+
+What a value becomes, the caller says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.postgres.column_types import PgType
+from flip27_source.errors import SplitReadError
+from flip27_source.readers.postgres.delivered_changes import (
+    CREATE,
+    DELETE,
+    TRUNCATE,
+    UPDATE,
+    DeliveredChanges,
+)
+from flip27_source.readers.postgres.json_texts import Bools, JsonTexts, Member, objects, placed
+from flip27_source.readers.postgres.json_values import Encode
+from flip27_source.readers.postgres.parsers import UnfitError
+from flip27_source.readers.postgres.values import ValueConverter
+
+_SHOWN_CHARS = 60
+
+
+class JsonObjects:
+    """Makes objects of the columns of tables.
+
+    Args:
+        encoder: how values of a type are written.
+        placeholder: the JSON value of an unchanged TOAST value of a type. None: objects have only the columns
+            whose values are known.
+    """
+
+    def __init__(
+        self, encoder: Callable[[PgType], Encode], placeholder: Callable[[PgType], str] | None = None
+    ) -> None:
+        self._encoder = encoder
+        self._placeholder = placeholder
+        self._encoders: dict[PgType, Encode] = {}
+
+    def rows(
+        self, texts: Mapping[str, pa.Array], types: Mapping[str, PgType], *, rows: int, table: str
+    ) -> pa.Array:
+        """The rows of a chunk, with the columns of ``texts``."""
+        members = [self._member(name, types[name], column, table) for name, column in texts.items()]
+        return objects(members, rows)
+
+    def snapshot_key(
+        self,
+        texts: Mapping[str, pa.Array],
+        types: Mapping[str, PgType],
+        key: Sequence[str],
+        *,
+        rows: int,
+        table: str,
+    ) -> pa.Array:
+        """The keys of the rows of a chunk; null if the table has none."""
+        found = {name: column for name, column in texts.items() if name in key}
+        return self.rows(found, types, rows=rows, table=table) if found else pa.nulls(rows, pa.string())
+
+    def after(self, changes: DeliveredChanges, types: Mapping[str, PgType]) -> pa.Array:
+        """The row behind each insert and update; null for other changes."""
+        has_after = (changes.op == CREATE) | (changes.op == UPDATE)
+        if not has_after.any():
+            return pa.nulls(len(changes), pa.string())
+        some = changes if has_after.all() else changes.take(np.flatnonzero(has_after))
+        members = [
+            self._member(column.name, types[column.name], texts, str(changes.relation), mask)
+            for column, texts, mask in zip(changes.relation.columns, some.after, some.unchanged, strict=True)
+        ]
+        return placed(objects(members, len(some)), has_after)
+
+    def before(
+        self, changes: DeliveredChanges, types: Mapping[str, PgType], *, has_before: Bools
+    ) -> pa.Array:
+        """The row before each change, as far as the log has it.
+
+        Args:
+            has_before: which of the changes that have such a row; others get null.
+        """
+        if not has_before.any():
+            return pa.nulls(len(changes), pa.string())
+        some = changes if has_before.all() else changes.take(np.flatnonzero(has_before))
+        members = [
+            self._member(column.name, types[column.name], texts, str(changes.relation))
+            for column, texts in zip(changes.relation.columns, some.before, strict=True)
+            if column.is_key or self._placeholder is not None
+        ]
+        return placed(objects(members, len(some)), has_before)
+
+    def key(self, changes: DeliveredChanges, types: Mapping[str, PgType], key: Sequence[str]) -> pa.Array:
+        """The key of the row that each change concerns; null for a TRUNCATE, and without a key."""
+        has_key = changes.op != TRUNCATE
+        if not key or not has_key.any():
+            return pa.nulls(len(changes), pa.string())
+        some = changes if has_key.all() else changes.take(np.flatnonzero(has_key))
+        members = [
+            self._key_member(some, number, types[column.name])
+            for number, column in enumerate(changes.relation.columns)
+            if column.name in key
+        ]
+        return placed(objects(members, len(some)), has_key)
+
+    def _key_member(self, changes: DeliveredChanges, number: int, kind: PgType) -> Member:
+        after, before, unchanged = changes.after[number], changes.before[number], changes.unchanged[number]
+        is_old = changes.op == DELETE
+        if unchanged is not None:
+            # The log has the old key if a part of it is a TOAST value.
+            is_old = is_old | (unchanged & changes.has_before)
+            unchanged = unchanged & ~changes.has_before
+        texts = pc.if_else(pa.array(is_old), before, after) if is_old.any() else after
+        name = changes.relation.columns[number].name
+        return self._member(name, kind, texts, str(changes.relation), unchanged)
+
+    def _member(
+        self, name: str, kind: PgType, texts: pa.Array, table: str, unchanged: Bools | None = None
+    ) -> Member:
+        encode = self._encoders.get(kind)
+        if encode is None:
+            encode = self._encoders[kind] = self._encoder(kind)
+        texts = ValueConverter(column=name, type=kind, target=pa.string()).convert(texts, where=table)
+        try:
+            values = encode(texts)
+        except UnfitError as unfit:
+            raise _refused(unfit, name, kind, table) from None
+        if unchanged is None or not unchanged.any():
+            return Member(name=name, values=values)
+        if self._placeholder is None:
+            return Member(name=name, values=values, omitted=unchanged)
+        filled = pc.if_else(pa.array(unchanged), self._placeholder(kind), values.complete())
+        return Member(name=name, values=JsonTexts(filled))
+
+
+def _refused(unfit: UnfitError, column: str, kind: PgType, table: str) -> SplitReadError:
+    shown = repr(unfit.text[:_SHOWN_CHARS]) + ("..." if len(unfit.text) > _SHOWN_CHARS else "")
+    return SplitReadError(
+        f"{table}: the column {column} of the type {kind} has the value {shown}, which cannot become JSON: "
+        f"{unfit.reason}",
+        remedy=unfit.remedy or "set changeFormat=typed, with the type string for this column in the schema",
+    )

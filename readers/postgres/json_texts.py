@@ -1,0 +1,111 @@
+"""Columns of JSON values as texts, and objects made of them. All by columns: no Python value per row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.readers.postgres.parsers import bytes_of
+
+Bools = npt.NDArray[np.bool_]
+
+_QUOTE, _BACKSLASH, _FIRST_PLAIN = ord('"'), ord("\\"), 0x20
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTexts:
+    """A JSON value for each row.
+
+    Attributes:
+        texts: a string array; null stands for JSON's null.
+        is_string: the texts are the contents of JSON strings, without their quotes.
+    """
+
+    texts: pa.Array
+    is_string: bool = False
+
+    def complete(self) -> pa.Array:
+        """The values with their quotes, and ``null`` for null."""
+        texts = joined('"', self.texts, '"') if self.is_string else self.texts
+        return pc.fill_null(texts, "null") if texts.null_count else texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of an object.
+
+    Attributes:
+        omitted: rows whose object does not have the member; None if all have it.
+    """
+
+    name: str
+    values: JsonTexts
+    omitted: Bools | None = None
+
+
+def json_strings(texts: pa.Array) -> JsonTexts:
+    """Texts as JSON strings."""
+    return JsonTexts(_escaped(texts), is_string=True)
+
+
+def quoted(text: str) -> str:
+    """One text as a JSON string."""
+    return msgspec.json.encode(text).decode()
+
+
+def objects(members: Sequence[Member], rows: int) -> pa.Array:
+    """An object for each row."""
+    if not members:
+        return pa.repeat(pa.scalar("{}"), rows)
+    if any(member.omitted is not None for member in members):
+        return _objects_with_gaps(members)
+    parts: list[str | pa.Array] = []
+    before = "{"
+    for member in members:
+        before += f"{quoted(member.name)}:"
+        if member.values.is_string and not member.values.texts.null_count:
+            parts += [before + '"', member.values.texts]
+            before = '",'
+        else:
+            parts += [before, member.values.complete()]
+            before = ","
+    return joined(*parts, before[:-1] + "}")
+
+
+def joined(*parts: str | pa.Array) -> pa.Array:
+    """The parts of each row, one behind the other; null where a part is null."""
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def placed(values: pa.Array, mask: Bools) -> pa.Array:
+    """The values where the mask is true, in its order; null elsewhere."""
+    if mask.all():
+        return values
+    return values.take(pa.array(np.cumsum(mask) - 1, mask=~mask))
+
+
+def _objects_with_gaps(members: Sequence[Member]) -> pa.Array:
+    parts = []
+    for member in members:
+        part = joined(f",{quoted(member.name)}:", member.values.complete())
+        parts.append(part if member.omitted is None else pc.if_else(pa.array(member.omitted), "", part))
+    # The first comma becomes the brace.
+    return joined(pc.binary_replace_slice(joined(*parts), 0, 1, "{"), "}")
+
+
+def _escaped(texts: pa.Array) -> pa.Array:
+    content = bytes_of(texts).content
+    is_special = (content < _FIRST_PLAIN) | (content == _QUOTE) | (content == _BACKSLASH)
+    if not is_special.any():
+        return texts
+    found = set(np.unique(content[is_special]).tolist())
+    # The backslash comes first: the others are replaced by texts that have one.
+    for byte in sorted(found, key=lambda byte: byte != _BACKSLASH):
+        texts = pc.replace_substring(texts, chr(byte), quoted(chr(byte))[1:-1])
+    return texts

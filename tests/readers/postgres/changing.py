@@ -1,0 +1,45 @@
+"""Literal messages of the log as delivered changes, for tests of rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.enumerators.postgres.column_types import PgType
+from flip27_source.enumerators.postgres.split import TableName
+from flip27_source.readers.postgres.delivered_changes import DeliveredChanges, delivered_changes
+from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
+from flip27_source.readers.postgres.relations import Relation
+from tests.readers.postgres.pgoutput_messages import YEAR_2000_US, begin, commit, described
+
+ORDERS = TableName(oid=16_400, schema="public", name="orders")
+LSN = 0x16B3748
+COMMITTED_US = YEAR_2000_US + 1_234_567
+
+
+def changed(table: Relation, *messages: bytes, key: Sequence[str] = ("id",)) -> DeliveredChanges:
+    """The changes of one transaction, which changes one table."""
+    decoder = PgOutputDecoder(first=0, end=1 << 62)
+    transaction = [
+        begin(LSN, at_us=COMMITTED_US),
+        described(table),
+        *messages,
+        commit(LSN, at_us=COMMITTED_US),
+    ]
+    (changes,) = decoder.decode(transaction)
+    names = [column.name for column in table.columns]
+    return delivered_changes(changes, key=[names.index(name) for name in key], xid_near=(1 << 32) + 900)
+
+
+def texts(types: dict[str, PgType], *rows: Sequence[str | None]) -> dict[str, pa.Array]:
+    """The columns of a chunk with these rows."""
+    columns = zip(*rows, strict=True)
+    return {name: pa.array(column, pa.string()) for name, column in zip(types, columns, strict=True)}
+
+
+def objects(column: pa.Array) -> list[Any]:
+    """JSON values; numbers with a fraction stay texts, so that nothing is rounded."""
+    return [None if text is None else json.loads(text, parse_float=str) for text in column.to_pylist()]

@@ -1,0 +1,237 @@
+"""Tables of different shapes as JSON, from a real server: by the snapshot and by the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from flip27_source.enumerators.postgres.schema import DEBEZIUM_SCHEMA, ENVELOPE_SCHEMA
+from flip27_source.testing import MicroBatchEngine
+from tests.postgres_server import PostgresServer
+
+TABLES = """
+CREATE TABLE orders (id int8 PRIMARY KEY, price numeric(8,2), note text, tags text[]);
+ALTER TABLE orders ALTER note SET STORAGE EXTERNAL;
+CREATE TABLE "Parts, all" (
+    model text, number int2, weight float8, seen timestamptz, PRIMARY KEY (number, model)
+);
+ALTER TABLE "Parts, all" REPLICA IDENTITY FULL;
+CREATE TABLE readings (at timestamp(3), bytes bytea, state bit(3));
+ALTER TABLE readings REPLICA IDENTITY NOTHING;
+"""
+LONG = "".join(chr(97 + number % 26) for number in range(5000))
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[tuple[psycopg.Connection, dict[str, str]]]:
+    """Three tables, and the options of a query that reads them."""
+    with postgres.database() as name, postgres.connect(name) as connection:
+        connection.autocommit = True
+        connection.execute(TABLES)
+        yield connection, {
+            "enumerator": "postgres", "host": "127.0.0.1", "port": str(postgres.port), "database": name,
+            "user": "postgres", "tables": "public.*",
+        }  # fmt: skip
+
+
+@contextmanager
+def running(
+    options: dict[str, str], location: Path, **more: str
+) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """A query; the call gives the rows that are new, by name and in the order of the log."""
+    engine = MicroBatchEngine(dict(options) | {"stateLocation": str(location)} | more)
+    done = 0
+
+    def new_rows() -> list[dict[str, Any]]:
+        nonlocal done
+        engine.process_all_available()
+        rows = [dict(zip(engine.schema.names, row, strict=True)) for row in engine.rows[done:]]
+        done += len(rows)
+        return sorted(rows, key=lambda row: (row["_lsn"], row["_seq"]))
+
+    try:
+        yield new_rows
+    finally:
+        engine.stop()
+
+
+def short(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+def write_and_change(connection: psycopg.Connection) -> None:
+    """Repeat in the log what the snapshot has, with other keys, and change it."""
+    with connection.transaction():
+        connection.execute("INSERT INTO orders VALUES (2, 1.50, %s, '{a,NULL}')", [LONG])
+        connection.execute(
+            """INSERT INTO "Parts, all" VALUES ('m"1', 8, 'NaN', '2024-01-31 12:00:00.5+02')"""
+        )
+        connection.execute("INSERT INTO readings VALUES ('2024-01-31 12:00:00.25', '\\x00ff', '101')")
+    with connection.transaction():
+        connection.execute("UPDATE orders SET price = 2 WHERE id = 2")
+        connection.execute("""UPDATE "Parts, all" SET weight = 0.1 WHERE number = 8""")
+    with connection.transaction():
+        connection.execute("UPDATE orders SET id = 3, note = '' WHERE id = 2")
+        connection.execute("""DELETE FROM "Parts, all" WHERE number = 8""")
+        connection.execute("TRUNCATE readings")
+
+
+def write_first(connection: psycopg.Connection) -> None:
+    connection.execute("INSERT INTO orders VALUES (1, 1.50, %s, '{a,NULL}')", [LONG])
+    connection.execute("""INSERT INTO "Parts, all" VALUES ('m"1', 7, 'NaN', '2024-01-31 12:00:00.5+02')""")
+    connection.execute("INSERT INTO readings VALUES ('2024-01-31 12:00:00.25', '\\x00ff', '101')")
+
+
+def test_the_envelope_of_tables_of_different_shapes(
+    database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
+) -> None:
+    connection, options = database
+    write_first(connection)
+    with running(options, tmp_path, changeFormat="envelope") as new_rows:
+        first = new_rows()
+        write_and_change(connection)
+        second = new_rows()
+    assert list(first[0]) == ENVELOPE_SCHEMA.names
+    order = '{{"id":{0},"price":"{1}","note":"' + LONG + '","tags":["a",null]}}'
+    part = '{{"model":"m\\"1","number":{0},"weight":{1},"seen":"2024-01-31 10:00:00.5+00"}}'
+    part_key = '{{"model":"m\\"1","number":{0}}}'
+    reading = '{"at":"2024-01-31 12:00:00.25","bytes":"AP8=","state":"101"}'
+    names = ("table", "op", "key", "before", "after", "unchanged")
+    assert sorted((short(row, *names) for row in first), key=lambda row: row[0]) == [
+        ("public.Parts, all", "r", part_key.format(7), None, part.format(7, '"NaN"'), None),
+        ("public.orders", "r", '{"id":1}', None, order.format(1, "1.50"), None),
+        ("public.readings", "r", None, None, reading, None),
+    ]
+    new, old = part.format(8, "0.1"), part.format(8, '"NaN"')
+    assert [short(row, *names) for row in second] == [
+        ("public.orders", "c", '{"id":2}', None, order.format(2, "1.50"), None),
+        ("public.Parts, all", "c", part_key.format(8), None, old, None),
+        ("public.readings", "c", None, None, reading, None),
+        ("public.orders", "u", '{"id":2}', None, '{"id":2,"price":"2.00","tags":["a",null]}', ["note"]),
+        ("public.Parts, all", "u", part_key.format(8), old, new, None),
+        ("public.orders", "d", '{"id":2}', '{"id":2}', None, None),
+        (
+            "public.orders",
+            "c",
+            '{"id":3}',
+            '{"id":2}',
+            '{"id":3,"price":"2.00","note":"","tags":["a",null]}',
+            None,
+        ),
+        ("public.Parts, all", "d", part_key.format(8), new, None, None),
+        ("public.readings", "t", None, None, None, None),
+    ]
+    assert [short(row, "_seq") for row in second] == [(1,), (2,), (3,), (1,), (2,), (1,), (1,), (2,), (3,)]
+
+
+def test_the_values_of_debezium_for_tables_of_different_shapes(
+    database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
+) -> None:
+    connection, options = database
+    write_first(connection)
+    with running(options, tmp_path, changeFormat="debezium", topicPrefix="live") as new_rows:
+        first = new_rows()
+        write_and_change(connection)
+        second = new_rows()
+    assert list(first[0]) == DEBEZIUM_SCHEMA.names
+    order = {"id": 1, "price": "1.50", "note": LONG, "tags": ["a", None]}
+    part = {"model": 'm"1', "number": 7, "weight": "NaN", "seen": "2024-01-31T10:00:00.500000Z"}
+    reading = {"at": 1_706_702_400_250, "bytes": "AP8=", "state": "BQ=="}
+    found = {row["table"]: json.loads(row["value"]) for row in first}
+    assert {table: value["after"] for table, value in found.items()} == {
+        "public.orders": order,
+        "public.Parts, all": part,
+        "public.readings": reading,
+    }
+    source = found["public.Parts, all"]["source"]
+    assert short(source, "name", "snapshot", "db", "schema", "table") == (
+        "live", "true", options["database"], "public", "Parts, all",
+    )  # fmt: skip
+
+    hidden = "__debezium_unavailable_value"
+    values = [json.loads(row["value"]) for row in second]
+    assert [short(value["source"], "table") + short(value, "op", "before", "after") for value in values] == [
+        ("orders", "c", None, order | {"id": 2}),
+        ("Parts, all", "c", None, part | {"number": 8}),
+        ("readings", "c", None, reading),
+        ("orders", "u", None, order | {"id": 2, "price": "2.00", "note": hidden}),
+        ("Parts, all", "u", part | {"number": 8}, part | {"number": 8, "weight": 0.1}),
+        ("orders", "d", {"id": 2, "price": None, "note": None, "tags": None}, None),
+        ("orders", "c", None, order | {"id": 3, "price": "2.00", "note": ""}),
+        ("Parts, all", "d", part | {"number": 8, "weight": 0.1}, None),
+        ("readings", "t", None, None),
+    ]
+    assert [row["key"] for row in second[:4]] == [
+        '{"id":2}',
+        '{"model":"m\\"1","number":8}',
+        None,
+        '{"id":2}',
+    ]
+    for row, value in zip(second, values, strict=True):
+        assert value["source"]["lsn"] == row["_lsn"]
+        assert json.loads(value["source"]["sequence"]) == [str(row["_lsn"]), str(row["_seq"])]
+        assert value["source"]["txId"] == row["_xid"] & 0xFFFFFFFF
+
+
+def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
+    database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
+) -> None:
+    connection, options = database
+    connection.execute("CREATE EXTENSION IF NOT EXISTS hstore")
+    connection.execute("CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE DOMAIN score AS numeric(5,1)")
+    values = {
+        "bool": "true", "int2": "-5", "oid": "4294967295", "float4": "0.1", "float8": "'-Infinity'",
+        "numeric": "'NaN'", "numeric(20,3)": "12345678901234567.125", "score": "7", "money": "1234.5",
+        "bytea": "'\\x00ff'", "date": "'0044-03-15 BC'", "time(2)": "'24:00:00'",
+        "timetz": "'01:02:03.4+05:30'", "timestamp": "'infinity'", "timestamp(0)": "'2024-02-29 23:59:59.6'",
+        "timestamptz": "'9999-12-31 23:00-05'",
+        "interval": "'1 year -2 days 3.5 s'", "json": """'{"a" : [1, "\\u00fc\\n"]}'""", "jsonb": "'[null]'",
+        "mood": "'happy'", "hstore": """'a=>1, "b\\"c"=>NULL'""", "point": "'(1.5,-2)'", "varbit": "'101'",
+        "int4range": "'[1,5)'", "inet": "'::1/128'", "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
+        "int8[]": "'{{1,2},{3,NULL}}'", "mood[]": "'{sad,NULL}'",
+        "jsonb[]": """array['{"a": "\\""}'::jsonb]""",
+        "timestamptz[]": "'{2024-01-31 12:00+00,-infinity}'", "text": "E'\\x01 \\\\ \" \\u2028 ü'",
+    }  # fmt: skip
+    columns = ", ".join(f'"c{n}" {kind}' for n, kind in enumerate(values))
+    connection.execute(f"CREATE TABLE every (id int PRIMARY KEY, {columns})")
+    row = f"INSERT INTO every VALUES (%s, {', '.join(values.values())})"
+    nulls = f"INSERT INTO every VALUES (%s{', NULL' * len(values)})"
+
+    for change_format, column in (("envelope", "after"), ("debezium", "value")):
+        connection.execute("TRUNCATE every")
+        connection.execute(row.replace("%s", "1"))
+        connection.execute(nulls.replace("%s", "2"))
+        given = options | {"tables": "public.every", "slotName": f"every_{change_format}"}
+        with running(given, tmp_path / change_format, changeFormat=change_format) as new_rows:
+            first = new_rows()
+            connection.execute(row.replace("%s", "3"))
+            connection.execute(nulls.replace("%s", "4"))
+            second = new_rows()
+
+        rows = [json.loads(found[column]) for found in [*first, *second]]
+        rows = [row["after"] if column == "value" else row for row in rows]
+        seen = {row["id"]: row for row in rows}
+        assert sorted(seen) == [1, 2, 3, 4]
+        assert seen[1] | {"id": 3} == seen[3]
+        assert seen[2] | {"id": 4} == seen[4]
+        assert None not in seen[1].values()
+        assert set(seen[2].values()) == {2, None}
+
+
+def test_some_columns_of_the_format_can_be_chosen(
+    database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
+) -> None:
+    connection, options = database
+    write_first(connection)
+    given = {**options, "tables": "public.orders", "changeFormat": "envelope", "stateLocation": str(tmp_path)}
+    engine = MicroBatchEngine(given, schema=pa.schema([("key", pa.string()), ("op", pa.string())]))
+    engine.process_all_available()
+    assert engine.rows == [('{"id":1}', "r")]
+    engine.stop()

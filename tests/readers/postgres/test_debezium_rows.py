@@ -1,0 +1,162 @@
+"""Rows of changeFormat=debezium: the fields around the values of columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_source._version import __version__
+from flip27_source.enumerators.postgres.column_types import PgType
+from flip27_source.enumerators.postgres.options import POSTGRES_OPTIONS
+from flip27_source.enumerators.postgres.schema import DEBEZIUM_SCHEMA
+from flip27_source.enumerators.postgres.split import TableName
+from flip27_source.errors import SchemaError
+from flip27_source.options import Options
+from flip27_source.readers.postgres.change_rows import change_rows
+from flip27_source.readers.postgres.debezium_rows import DebeziumRows
+from tests.readers.postgres.changing import COMMITTED_US, LSN, ORDERS, changed, texts
+from tests.readers.postgres.pgoutput_messages import UNCHANGED, delete, insert, relation, truncate, update
+
+TYPES = {"id": PgType(name="int8"), "name": PgType(name="text")}
+TABLE = relation()
+NOW_NS = 1_700_000_000_123_456_789
+
+
+def debezium(schema: pa.Schema = DEBEZIUM_SCHEMA, **more: Any) -> DebeziumRows:
+    return DebeziumRows(schema, database="shop", topic_prefix="live", now_ns=lambda: NOW_NS, **more)
+
+
+def rows_of(table: Any, *messages: bytes, key: Sequence[str] = ("id",), **more: PgType) -> pa.RecordBatch:
+    return debezium().changes(changed(table, *messages, key=key), {**TYPES, **more}, key=key)
+
+
+def values(rows: pa.RecordBatch) -> list[Any]:
+    return [json.loads(text) for text in rows["value"].to_pylist()]
+
+
+def test_a_change_has_the_fields_of_debezium_in_its_order() -> None:
+    rows = rows_of(TABLE, insert(TABLE, b"1", b'Ada "Countess"'))
+    assert rows.schema == DEBEZIUM_SCHEMA
+    at_ms = COMMITTED_US // 1000
+    (value,) = rows["value"].to_pylist()
+    assert value == (
+        r'{"before":null,"after":{"id":1,"name":"Ada \"Countess\""},'
+        f'"source":{{"version":"flip27-source {__version__}","connector":"postgresql",'
+        f'"name":"live","ts_ms":{at_ms},'
+        rf'"snapshot":"false","db":"shop","sequence":"[\"{LSN}\",\"1\"]",'
+        f'"ts_us":{COMMITTED_US},"ts_ns":{COMMITTED_US}000,"schema":"public","table":"orders",'
+        f'"txId":700,"lsn":{LSN},"xmin":null,"origin":null,"origin_lsn":null}},'
+        '"transaction":null,"op":"c","ts_ms":1700000000123,"ts_us":1700000000123456,"ts_ns":1700000000123456789}'
+    )
+    assert rows["key"].to_pylist() == ['{"id":1}']
+    assert rows["table"].to_pylist() == ["public.orders"]
+    assert (rows["_lsn"].to_pylist(), rows["_seq"].to_pylist()) == ([LSN], [1])
+    assert rows["_xid"].to_pylist() == [(1 << 32) + 700]
+
+
+def test_rows_of_a_chunk_are_read_by_the_snapshot() -> None:
+    found = texts(TYPES, ["1", "Ada"], ["2", None])
+    rows = debezium().snapshot(ORDERS, TYPES, found, key=["id"], rows=2, lsn=9)
+    assert rows.schema == DEBEZIUM_SCHEMA
+    assert rows["value"].to_pylist()[0] == (
+        '{"before":null,"after":{"id":1,"name":"Ada"},'
+        f'"source":{{"version":"flip27-source {__version__}","connector":"postgresql","name":"live",'
+        r'"ts_ms":1700000000123,"snapshot":"true","db":"shop","sequence":"[\"9\",\"0\"]",'
+        '"ts_us":1700000000123456,"ts_ns":1700000000123456789,"schema":"public","table":"orders",'
+        '"txId":null,"lsn":9,"xmin":null,"origin":null,"origin_lsn":null},'
+        '"transaction":null,"op":"r","ts_ms":1700000000123,"ts_us":1700000000123456,"ts_ns":1700000000123456789}'
+    )
+    assert values(rows)[1]["after"] == {"id": 2, "name": None}
+    assert rows["key"].to_pylist() == ['{"id":1}', '{"id":2}']
+    assert (rows["_lsn"].to_pylist(), rows["_seq"].to_pylist()) == ([9, 9], [0, 0])
+
+
+def test_a_delete_has_all_columns_before_it_and_null_where_the_log_has_no_value() -> None:
+    rows = rows_of(TABLE, delete(TABLE, key=[b"1", None]))
+    (value,) = values(rows)
+    assert (value["op"], value["before"], value["after"]) == ("d", {"id": 1, "name": None}, None)
+    assert rows["key"].to_pylist() == ['{"id":1}']
+
+
+def test_an_update_of_a_table_with_its_full_identity_has_the_row_before_it() -> None:
+    full = relation(identity="f", keys=("id", "name"))
+    (value,) = values(rows_of(full, update(full, b"1", b"new", old=[b"1", b"old"])))
+    assert (value["op"], value["before"], value["after"]) == (
+        "u",
+        {"id": 1, "name": "old"},
+        {"id": 1, "name": "new"},
+    )
+
+
+def test_an_update_of_the_key_is_a_delete_and_an_insert_and_no_tombstone() -> None:
+    rows = rows_of(TABLE, update(TABLE, b"2", b"Ada", key=[b"1", None]))
+    assert [(value["op"], value["before"], value["after"]) for value in values(rows)] == [
+        ("d", {"id": 1, "name": None}, None),
+        ("c", None, {"id": 2, "name": "Ada"}),
+    ]
+    assert rows["key"].to_pylist() == ['{"id":1}', '{"id":2}']
+
+
+def test_a_truncate_has_no_key_and_no_rows() -> None:
+    rows = rows_of(TABLE, truncate(TABLE), insert(TABLE, b"1", None))
+    found = [(value["op"], value["before"], value["after"]) for value in values(rows)]
+    assert found == [("t", None, None), ("c", None, {"id": 1, "name": None})]
+    assert rows["key"].to_pylist() == [None, '{"id":1}']
+
+
+def test_a_value_that_the_log_does_not_have_is_the_placeholder() -> None:
+    table = relation(columns=("id", "name", "tags", "numbers"))
+    more = {"tags": PgType(name="text", is_array=True), "numbers": PgType(name="int4", is_array=True)}
+    messages = [
+        update(table, b"1", UNCHANGED, UNCHANGED, UNCHANGED),
+        update(table, b"2", b"a", b"{x}", b"{7}"),
+    ]
+    first, second = values(rows_of(table, *messages, **more))
+    assert first["after"] == {
+        "id": 1,
+        "name": "__debezium_unavailable_value",
+        "tags": ["__debezium_unavailable_value"],
+        "numbers": list(b"__debezium_unavailable_value"),
+    }
+    assert second["after"] == {"id": 2, "name": "a", "tags": ["x"], "numbers": [7]}
+
+
+def test_names_with_quotes_are_escaped() -> None:
+    table = TableName(oid=1, schema='a"b', name="c\\d")
+    found = texts(TYPES, ["1", "Ada"])
+    rows = DebeziumRows(DEBEZIUM_SCHEMA, database='s"h', topic_prefix="l\tv").snapshot(
+        table, TYPES, found, key=[], rows=1, lsn=0
+    )
+    (value,) = values(rows)
+    source = value["source"]
+    assert (source["db"], source["name"], source["schema"], source["table"]) == ('s"h', "l\tv", 'a"b', "c\\d")
+    assert rows["key"].to_pylist() == [None]
+
+
+def test_the_options_choose_the_name_of_the_source_and_the_forms_of_values() -> None:
+    types = {"n": PgType(name="numeric"), "i": PgType(name="interval")}
+
+    def value_with(**given: str) -> Any:
+        given = {"database": "shop", "changeFormat": "debezium", **given}
+        rows = change_rows(DEBEZIUM_SCHEMA, Options.parse(given, POSTGRES_OPTIONS))
+        batch = rows.snapshot(ORDERS, types, texts(types, ["1.50", "1 day"]), key=[], rows=1, lsn=0)
+        return values(batch)[0]
+
+    ordinary = value_with()
+    assert ordinary["source"]["name"] == "shop"
+    assert ordinary["after"] == {"n": "1.50", "i": 86_400_000_000}
+    other = value_with(topicPrefix="live", decimalHandlingMode="precise", intervalHandlingMode="string")
+    assert other["source"]["name"] == "live"
+    assert other["after"] == {"n": {"scale": 1, "value": "Dw=="}, "i": "P0Y0M1DT0H0M0S"}
+
+
+def test_a_schema_may_have_some_of_the_columns() -> None:
+    schema = pa.schema([("value", pa.string())])
+    batch = debezium(schema).changes(changed(TABLE, truncate(TABLE)), TYPES, key=["id"])
+    assert batch.schema == schema
+    with pytest.raises(SchemaError, match="the schema has the column after, which changeFormat=debezium"):
+        debezium(pa.schema([("after", pa.string())]))
