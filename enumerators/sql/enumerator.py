@@ -147,11 +147,12 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
         options = self.options_given
         step = min(options[PARTITION_ROWS], max(1, options[MAX_PARTITION_BYTES] // row_bytes))
         rows, size = options[MAX_ROWS_PER_TRIGGER], options[MAX_BYTES_PER_TRIGGER]
-        limits = [rows, None if size is None else max(1, size // row_bytes)]
-        for limit in limits:
-            if limit is not None:
-                step = min(step, limit)
-                step = limit // -(-limit // step)
+        if rows is not None:
+            step = rows // _parts(rows, step)
+        if size is not None:
+            # A batch ends with the range that reaches the limit on bytes.
+            enough = _parts(size, row_bytes)
+            step = _parts(enough, _parts(enough, step))
         return step
 
     def _newest(self, table: CursorTable) -> Cursor | None:
@@ -292,6 +293,11 @@ class _Connection:
         if self._table is not None:
             self._table.close()
             self._table = None
+
+
+def _parts(whole: int, part: int) -> int:
+    """How many parts of a size cover the whole."""
+    return -(-whole // part)
 
 
 def _split(after: Cursor | None, upto: Cursor, rows: int, row_bytes: int) -> SqlSplit:

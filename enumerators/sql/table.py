@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -23,7 +24,6 @@ from flip27_source.options import Options
 
 _SAMPLE_ROWS = 1000
 _LEAST_ROW_BYTES = 8
-_WITHOUT_END = frozenset({"infinity", "nan"})
 
 
 class CursorTable:
@@ -165,9 +165,17 @@ class CursorTable:
 
 def is_without_end(cursor: Cursor) -> bool:
     """Whether no other row can follow: infinity and NaN are greater than all values."""
-    is_text = [kind.startswith(("string", "large_string")) for kind in cursor.types]
-    found = zip(cursor.values, is_text, strict=True)
-    return any(not text and value.lower() in _WITHOUT_END for value, text in found)
+    found = zip(cursor.values, cursor.types, strict=True)
+    return any(
+        _is_infinite(value) for value, kind in found if not kind.startswith(("string", "large_string"))
+    )
+
+
+def _is_infinite(value: str) -> bool:
+    try:
+        return not math.isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _kind_of_sqlite(kind: str) -> str:

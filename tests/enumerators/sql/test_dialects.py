@@ -69,7 +69,14 @@ def test_any_text_is_one_literal(value: str) -> None:
     assert POSTGRESQL.literal(value, "text")[1:-1].replace("''", "'") == value
 
 
-@given(st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(), st.binary()))
+@given(
+    st.one_of(
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(),
+        st.binary(),
+    )
+)
 def test_what_sqlite_quotes_is_the_same_value_again(value: Any) -> None:
     if isinstance(value, str) and ("\x00" in value or any("\ud800" <= char <= "\udfff" for char in value)):
         return  # quote() ends at a zero

@@ -70,8 +70,17 @@ def test_batches_have_exactly_as_many_rows_as_their_limit(shop: Shop, flip27_eng
 
 def test_a_limit_on_bytes_makes_batches_of_fewer_rows(sqlite: Shop, flip27_engine: Engine) -> None:
     sqlite.insert(ORDERS)
-    engine = flip27_engine(sqlite.with_options(maxBytesPerTrigger="90"))  # a row has about 40
+    engine = flip27_engine(sqlite.with_options(maxBytesPerTrigger="70"))  # a row has about 40
     assert batches_of(engine) == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_a_row_that_no_other_could_follow_stops_the_query(sqlite: Shop) -> None:
+    sqlite.execute("CREATE TABLE scores (score REAL)")
+    sqlite.execute("INSERT INTO scores VALUES (1.5), (9e999)")
+    with pytest.raises(
+        DiscoveryError, match=r"table scores has a row with the cursor .*no later row could be greater"
+    ):
+        ids(sqlite.with_options(table="scores", cursorColumns="score", discoveryRetries="0"))
 
 
 def test_one_growing_id_is_enough(shop: Shop, flip27_engine: Engine) -> None:

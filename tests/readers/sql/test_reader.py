@@ -240,7 +240,7 @@ def test_columns_of_sqlalchemy_have_the_declared_types(postgres: PostgresServer)
         )
         connection.execute(
             "INSERT INTO t VALUES (1, 1.5, '2024-05-01 08:00+02', '2024-05-01', '{\"a\": 1}', "
-            "'93b617e2-e831-44c0-a82a-0f0a818bcb0e', '\\x00', '1 day'), "
+            "'93b617e2-e831-44c0-a82a-0f0a818bcb0e', decode('00', 'hex'), '1 day'), "
             "(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
         )
         uri = f"postgresql+psycopg://postgres@127.0.0.1:{postgres.port}/{name}"
@@ -249,7 +249,7 @@ def test_columns_of_sqlalchemy_have_the_declared_types(postgres: PostgresServer)
     assert first == {
         "id": 1, "n": Decimal("1.500"), "at": dt.datetime(2024, 5, 1, 6, tzinfo=dt.UTC),
         "d": dt.date(2024, 5, 1), "j": '{"a": 1}', "u": "93b617e2-e831-44c0-a82a-0f0a818bcb0e", "b": b"\x00",
-        "i": "1 day, 0:00:00",
+        "i": "1 day",
     }  # fmt: skip
     assert set(second.values()) == {2, None}
 
