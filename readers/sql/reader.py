@@ -84,6 +84,8 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
     def _batches(self, table: CursorTable, split: SqlSplit) -> Iterator[pa.RecordBatch]:
         schema, database = self.context.schema, table.database
         sources = [self._source(table, field.name) for field in schema]
+        if isinstance(database, SqlAlchemyDatabase):
+            sources = [_with_type_of(*pair) for pair in zip(sources, schema, strict=True)]
         select = [
             selected(source, field.type, database.dialect)
             for source, field in zip(sources, schema, strict=True)
@@ -137,6 +139,11 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             f"{str(error)[:200]}",
             remedy="give the column a type that fits in .schema(...), such as string",
         )
+
+
+def _with_type_of(source: pa.Field, wanted: pa.Field) -> pa.Field:
+    """Python has a value for each type, so only what is wanted as text is selected as text."""
+    return source if pa.types.is_string(wanted.type) else source.with_type(wanted.type)
 
 
 def _named(split: SqlSplit) -> str:
