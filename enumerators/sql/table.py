@@ -166,9 +166,7 @@ class CursorTable:
 def is_without_end(cursor: Cursor) -> bool:
     """Whether no other row can follow: infinity and NaN are greater than all values."""
     found = zip(cursor.values, cursor.types, strict=True)
-    return any(
-        _is_infinite(value) for value, kind in found if not kind.startswith(("string", "large_string"))
-    )
+    return any(_is_infinite(value) for value, kind in found if not kind.endswith(("string", "binary")))
 
 
 def _is_infinite(value: str) -> bool:

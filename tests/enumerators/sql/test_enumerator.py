@@ -77,9 +77,7 @@ def test_a_limit_on_bytes_makes_batches_of_fewer_rows(sqlite: Shop, flip27_engin
 def test_a_row_that_no_other_could_follow_stops_the_query(sqlite: Shop) -> None:
     sqlite.execute("CREATE TABLE scores (score REAL)")
     sqlite.execute("INSERT INTO scores VALUES (1.5), (9e999)")
-    with pytest.raises(
-        DiscoveryError, match=r"table scores has a row with the cursor .*no later row could be greater"
-    ):
+    with pytest.raises(DiscoveryError, match="no later row could be greater"):
         ids(sqlite.with_options(table="scores", cursorColumns="score", discoveryRetries="0"))
 
 
