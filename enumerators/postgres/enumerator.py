@@ -161,6 +161,7 @@ class PostgresEnumerator(
         self._assigner = None if state is None else self._assigner_of(state)
         self._has_changes: tuple[int, bool] | None = None
         self._clock = LogClock(None if state is None else state.committed_at)
+        self._planned_to: int | None = None
         self._wanted = _Wanted()
         # Used by the thread of ``_look`` alone.
         self._connection: Connection | None = None
@@ -227,7 +228,7 @@ class PostgresEnumerator(
         return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
 
     def backlog(self, live: Sequence[PostgresSplit]) -> Backlog:
-        """The rows of the chunks that are not assigned, and the bytes of the log.
+        """The rows of the chunks that wait, and the bytes of the log.
 
         Rows of the log and bytes of chunks are not known, and not counted; rows are unknown if only the log
         waits.
@@ -235,12 +236,18 @@ class PostgresEnumerator(
         if self._assigner is None or self._state is None:
             return UNKNOWN_BACKLOG
         rows = waiting_rows(self._assigner.tables, chunk_rows=self._chunk_rows)
-        rows += [split.rows for split in self._returned]
+        rows += [
+            split.rows or (self._chunk_rows if split.chunk.key else None)
+            for split in (*self._returned, *live)
+            if split.chunk is not None
+        ]
         chunks = Backlog.of(SplitSize(files=0, rows=count) for count in rows)
         if self._state.slot is None:
             return chunks
         logs = [split.log.first for split in live if split.log is not None]
-        lag = self._lag(logs[0] if logs else self._state.start)
+        self._planned_to = logs[0] if logs else self._state.start
+        self._publish()
+        lag = self._lag(self._planned_to)
         if lag.seconds == 0:
             return chunks if rows else Backlog()
         return replace(
@@ -294,7 +301,6 @@ class PostgresEnumerator(
             log_assigned=self._log_assigned,
             returned=tuple(self._returned),
         )
-        self._publish()
         return self._state
 
     def close(self) -> None:
@@ -517,7 +523,7 @@ class PostgresEnumerator(
         gauge("chunksRead", self._state.chunks_read)
         gauge("chunksLeft", chunks_left(self._assigner.tables))
         if self._state.slot is not None:
-            lag = self._lag(self._assigner.position)
+            lag = self._lag(self._assigner.position if self._planned_to is None else self._planned_to)
             gauge("logLagBytes", lag.bytes)
             if lag.seconds is not None:
                 gauge("logLagSeconds", lag.seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import nsmallest
 from typing import Any
 
@@ -23,11 +23,14 @@ MOST_BYTES = 1200
 
 
 def readable_position(split: Any) -> str:
-    """``next=500``: the fields of a stored split but its id and those that are not set."""
+    """``next=500``: the fields of a stored split but its id and those that are not set.
+
+    Fields of a value inside it have its name in front: ``log.first=500``.
+    """
     if not isinstance(split, Mapping):
         return _short(_text(split))
-    fields = {name: value for name, value in split.items() if name != "split_id" and value not in (None, [])}
-    return _short(" ".join(f"{name}={_text(value)}" for name, value in fields.items()))
+    fields = {name: value for name, value in split.items() if name != "split_id"}
+    return _short(" ".join(f"{name}={_text(value)}" for name, value in _set_fields(fields)))
 
 
 def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Raw]) -> dict[str, str | int]:
@@ -45,6 +48,14 @@ def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Ra
     if len(found) < len(splits):
         found["..."] = len(splits) - len(found)
     return found
+
+
+def _set_fields(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _set_fields(value, f"{prefix}{name}.")
+        elif value not in (None, []):
+            yield f"{prefix}{name}", value
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,207 @@
+"""How far behind the log a query is: on literal looks, and as a query on a real server tells it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source.cli.main import main
+from flip27_source.enumerators.postgres.assigner import TableProgress
+from flip27_source.enumerators.postgres.log_lag import (
+    MOST_LOOKS,
+    LogClock,
+    LogLag,
+    chunks_left,
+    waiting_rows,
+)
+from flip27_source.enumerators.postgres.split import KeyColumn, TableName
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.postgres.database import TestedDatabase
+from tests.postgres_server import HOST, SUPERUSER
+
+NOON = dt.datetime(2026, 1, 3, 12, tzinfo=dt.UTC)
+ID = (KeyColumn(name="id", type="integer"),)
+ORDERS = TableName(oid=16384, schema="public", name="orders")
+
+
+def at(seconds: float) -> dt.datetime:
+    return NOON + dt.timedelta(seconds=seconds)
+
+
+def clock(*looks: tuple[int, float], committed_at: int | None = None) -> LogClock:
+    """A clock that has seen the log end here, so many seconds after noon."""
+    found = LogClock(committed_at)
+    for end, seconds in looks:
+        found.seen(end, at(seconds))
+    return found
+
+
+def test_a_position_at_the_end_is_not_behind() -> None:
+    assert clock((500, 0)).lag(500, 500) == LogLag(bytes=0, seconds=0.0)
+
+
+def test_what_waits_is_as_old_as_the_last_look_that_did_not_see_it() -> None:
+    found = clock((500, 0), (500, 3), (700, 4), (900, 10))
+    assert found.lag(500, 900) == LogLag(bytes=400, seconds=7.0, since=at(3))
+    assert found.lag(650, 900) == LogLag(bytes=250, seconds=7.0, since=at(3))
+    assert found.lag(700, 900) == LogLag(bytes=200, seconds=6.0, since=at(4))
+
+
+def test_a_log_without_changes_of_the_tables_has_no_age() -> None:
+    assert clock((500, 0), (900, 10)).lag(500, 900, has_changes=False) == LogLag(bytes=400, seconds=0.0)
+
+
+def test_behind_the_first_look_the_last_change_that_was_read_gives_the_age() -> None:
+    found = clock((500, 60), committed_at=int(at(-30).timestamp() * 1_000_000))
+    assert found.lag(100, 500) == LogLag(bytes=400, seconds=90.0, since=at(-30))
+    found.read(int(at(20).timestamp() * 1_000_000))
+    found.read(None)
+    assert found.lag(100, 500).seconds == 40.0
+
+
+def test_an_age_that_nothing_tells_is_not_known() -> None:
+    assert clock((500, 0)).lag(100, 500) == LogLag(bytes=400, seconds=None)
+
+
+def test_looks_are_thinned_out_and_their_ages_stay_bounds() -> None:
+    found = clock(*((number, number) for number in range(5 * MOST_LOOKS)))
+    newest = 5 * MOST_LOOKS - 1
+    for position in (0, 1, 777, newest - 3, newest - 1):
+        seconds = found.lag(position, newest).seconds
+        assert seconds is not None
+        assert newest - position <= seconds <= 1.5 * (newest - position) + 40
+
+
+def test_chunks_wait_until_they_are_assigned_and_are_left_until_they_are_read() -> None:
+    progress = TableProgress(
+        table=ORDERS,
+        key=ID,
+        bounds=(("10",), ("20",), ("30",)),
+        rows=(10, 10, 10, None),
+        snapshots=("5:5:", None, None, None),
+        assigned={"public.orders/16384/1": 700},
+        is_cut=True,
+    )
+    assert chunks_left([progress]) == 3
+    assert waiting_rows([progress], chunk_rows=10) == [10, 10]
+
+
+@pytest.mark.parametrize(("key", "is_cut"), [(ID, False), ((), True)])
+def test_the_rows_of_a_table_that_is_not_cut_are_not_known(key: tuple[KeyColumn, ...], is_cut: bool) -> None:
+    assert waiting_rows([TableProgress(table=ORDERS, key=key, is_cut=is_cut)], chunk_rows=10) == [None]
+
+
+@pytest.fixture
+def query(database: TestedDatabase, tmp_path: Path) -> Iterator[MicroBatchEngine]:
+    """A query of a table of 25 rows, in chunks of 10."""
+    database.execute(
+        "CREATE TABLE orders (id int PRIMARY KEY, note text)",
+        "INSERT INTO orders SELECT generate_series(11, 35)",
+    )
+    options = {
+        "enumerator": "postgres",
+        "host": HOST,
+        "port": str(database.server.port),
+        "database": database.name,
+        "user": SUPERUSER,
+        "tables": "orders",
+        "stateLocation": str(tmp_path / "state"),
+        "uid": "orders",
+        "snapshotChunkRows": "10",
+        "maxRowsPerTrigger": "10",
+        "maxBytesPerTrigger": "16k",
+    }
+    engine = MicroBatchEngine(options)
+    yield engine
+    engine.stop()
+
+
+def numbers(engine: MicroBatchEngine) -> dict[str, Any]:
+    """The numbers in the newest offset, which progress events show."""
+    found: dict[str, Any] = json.loads(engine.logs.offsets[-1])["summary"]
+    return found
+
+
+def batch_with(engine: MicroBatchEngine, name: str, value: float) -> dict[str, Any]:
+    """Run batches until a number has this value; the numbers of that batch."""
+    for _ in range(50):
+        engine.run_batch()
+        if numbers(engine).get(name) == value:
+            return numbers(engine)
+    raise AssertionError(f"{name} is never {value}: {numbers(engine)}")
+
+
+def test_a_query_counts_the_chunks_that_are_read_and_left(
+    query: MicroBatchEngine, database: TestedDatabase
+) -> None:
+    found = batch_with(query, "chunksRead", 1)
+    assert found["chunksLeft"] == 2
+    assert found["backlogRows"] == 10
+    query.process_all_available()
+    database.execute("INSERT INTO orders VALUES (100)")
+    found = batch_with(query, "chunksRead", 3)
+    assert found["chunksLeft"] == 0
+
+
+def test_a_query_that_is_behind_says_by_how_many_bytes_and_seconds(
+    query: MicroBatchEngine, database: TestedDatabase
+) -> None:
+    query.process_all_available()
+    database.execute("SELECT pg_sleep(0.3)")
+    assert not query.trigger()  # a look that sees the end of the log
+    began = database.one("SELECT clock_timestamp()")
+    for first in range(100, 200, 10):
+        database.execute(
+            f"INSERT INTO orders SELECT g, repeat('x', 1000) FROM generate_series({first}, {first + 9}) g"
+        )
+    query.run_batch()
+    found, now = numbers(query), database.one("SELECT clock_timestamp()")
+    assert found["logLagBytes"] == found["backlogBytes"] > 50_000
+    assert 0 < found["logLagSeconds"] <= (now - began).total_seconds() + 1
+    assert dt.datetime.fromisoformat(found["backlogOldestEventTime"]) <= began
+    assert "backlogRows" not in found
+    assert found["slotKeptBytes"] >= found["logLagBytes"]
+    position = found["positions"]["log"]
+    assert f"lag_bytes={found['logLagBytes']} lag_s=" in position
+    query.process_all_available()
+    found = numbers(query)
+    assert (found["logLagSeconds"], found["backlogBytes"], found["backlogSplits"]) == (0, 0, 0)
+    assert "lag_s=0" in found["positions"]["log"]
+
+
+def test_after_a_restart_the_age_of_the_log_is_that_of_the_last_change_that_was_read(
+    query: MicroBatchEngine, database: TestedDatabase
+) -> None:
+    query.process_all_available()
+    read_at = database.one("SELECT clock_timestamp()")
+    database.execute("INSERT INTO orders VALUES (100)")
+    query.process_all_available()
+    query.process_all_available()
+    query.stop()
+    database.execute("SELECT pg_sleep(0.3)", "INSERT INTO orders SELECT generate_series(200, 2000)")
+    query.restart()
+    query.run_batch()
+    found, now = numbers(query), database.one("SELECT clock_timestamp()")
+    assert found["logLagBytes"] > 50_000
+    assert 0.3 <= found["logLagSeconds"] <= (now - read_at).total_seconds()
+
+
+def test_the_table_of_splits_has_each_chunk_and_the_lag_of_the_log(
+    query: MicroBatchEngine, database: TestedDatabase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query.process_all_available()
+    database.execute("INSERT INTO orders VALUES (100)")
+    query.process_all_available()
+    assert main(["state", "splits", query.source.options["stateLocation"]]) == 0
+    rows = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()]
+    chunks = [row for row in rows if row[0].startswith("public.orders/")]
+    assert [row[0].rpartition("/")[2] for row in sorted(chunks)] == ["0", "1", "2"]
+    (log,) = [row for row in rows if row[0] == "log"]
+    assert log[1] == "live"
+    assert re.fullmatch(r"lag_bytes=\d+ lag_s=0\.0 log\.first=\d+", log[2])
