@@ -19,6 +19,9 @@ from flip27_source.readers.postgres.chunk_csv import csv_batches
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
+MOST_ROWS = 1 << 17
+"""The most rows of a block: a row of one digit can become five hundred bytes of JSON."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenChunk:
@@ -77,4 +80,6 @@ def chunk_texts(
     )
     with connection.cursor() as cursor, cursor.copy(sql, parameters or None) as copy:
         for batch in csv_batches(copy, names):
-            yield batch.num_rows, dict(zip(names, batch.columns, strict=True))
+            for start in range(0, batch.num_rows, MOST_ROWS):
+                part = batch.slice(start, MOST_ROWS)
+                yield part.num_rows, dict(zip(names, part.columns, strict=True))

@@ -13,6 +13,9 @@ import pyarrow as pa
 import pytest
 
 from flip27_source.enumerators.postgres.schema import DEBEZIUM_SCHEMA, ENVELOPE_SCHEMA
+from flip27_source.enumerators.postgres.split import TableChunk, TableName
+from flip27_source.readers.postgres.chunk import chunk_texts, open_chunk
+from flip27_source.readers.postgres.debezium_rows import DebeziumRows
 from flip27_source.testing import MicroBatchEngine
 from tests.postgres_server import PostgresServer
 
@@ -223,6 +226,37 @@ def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
         assert seen[2] | {"id": 4} == seen[4]
         assert None not in seen[1].values()
         assert set(seen[2].values()) == {2, None}
+
+
+def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(
+    database: tuple[psycopg.Connection, dict[str, str]],
+) -> None:
+    connection, _ = database
+    connection.execute(
+        "CREATE TABLE narrow AS SELECT (i %% 10)::int2 AS n FROM generate_series(1, %s) i", [300_000]
+    )
+    (oid,) = connection.execute("SELECT 'narrow'::regclass::oid::int8").fetchone() or (0,)
+    chunk = TableChunk(
+        table=TableName(oid=oid, schema="public", name="narrow"),
+        key=(),
+        lower=None,
+        upper=None,
+        lsn=0,
+        horizon=0,
+    )
+    rows = DebeziumRows(DEBEZIUM_SCHEMA, database="d", topic_prefix="p")
+    opened = open_chunk(connection, chunk)
+    types = {column.name: column.type for column in opened.columns}
+    batches = [
+        rows.snapshot(chunk.table, types, texts, key=[], rows=count, lsn=0)
+        for count, texts in chunk_texts(connection, opened, rows.wanted, None)
+    ]
+    assert sum(batch.num_rows for batch in batches) == 300_000
+    assert max(batch.nbytes for batch in batches) < 100 << 20
+    digits = [
+        json.loads(value)["after"]["n"] for batch in batches for value in batch["value"].to_pylist()[-3:]
+    ]
+    assert digits == [0, 1, 2, 2, 3, 4, 8, 9, 0]
 
 
 def test_some_columns_of_the_format_can_be_chosen(
