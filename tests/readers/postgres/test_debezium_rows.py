@@ -110,12 +110,12 @@ def test_a_truncate_has_no_key_and_no_rows() -> None:
 
 def test_a_value_that_the_log_does_not_have_is_the_placeholder() -> None:
     table = relation(columns=("id", "name", "tags", "numbers"))
-    more = {"tags": PgType(name="text", is_array=True), "numbers": PgType(name="int4", is_array=True)}
+    tags, numbers = (PgType(name=name, is_array=True) for name in ("text", "int4"))
     messages = [
         update(table, b"1", UNCHANGED, UNCHANGED, UNCHANGED),
         update(table, b"2", b"a", b"{x}", b"{7}"),
     ]
-    first, second = values(rows_of(table, *messages, **more))
+    first, second = values(rows_of(table, *messages, tags=tags, numbers=numbers))
     assert first["after"] == {
         "id": 1,
         "name": "__debezium_unavailable_value",

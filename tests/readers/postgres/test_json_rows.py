@@ -27,7 +27,8 @@ def rows_of(table: Any, *messages: bytes, key: Sequence[str] = ("id",), **more: 
 
 
 def column(rows: pa.RecordBatch, name: str) -> list[Any]:
-    return rows[name].to_pylist()
+    found: list[Any] = rows[name].to_pylist()
+    return found
 
 
 def value_of(kind: PgType, text: str | None) -> Any:
