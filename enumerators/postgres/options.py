@@ -213,6 +213,14 @@ ON_SCHEMA_CHANGE: Option[str] = Option(
     "query, which has them after a restart (needs a stateLocation and no schema of the user); fail stops the "
     "query; ignore leaves them out.",
 )
+UNCHANGED_VALUES: Option[str] = Option(
+    name="unchangedValues",
+    parse=one_of("mark", "read"),
+    default="mark",
+    doc="What to do with a large value that an update did not change, and that the log does not have: mark sets "
+    "the column to null and names it in _unchanged; read reads the value that the table has by then.",
+)
+
 CONNECTION_OPTIONS: tuple[Option[Any], ...] = (
     HOST,
     PORT,
@@ -243,4 +251,5 @@ POSTGRES_OPTIONS: tuple[Option[Any], ...] = (
     SLOT_TIMEOUT,
     HEARTBEAT_BYTES,
     ON_SCHEMA_CHANGE,
+    UNCHANGED_VALUES,
 )

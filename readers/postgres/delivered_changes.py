@@ -40,7 +40,7 @@ class DeliveredChanges:
         committed_at: microseconds since 1970 UTC.
         after: for each column the texts of the row behind the change; nulls for d and t.
         before: for each column the texts of the row before it, as far as the log has them.
-        has_before: whether there is such a row.
+        has_before: whether there is such a row. An insert has one if an update gave the row another key.
         unchanged: for each column, where its value did not change and is not in the log; None if nowhere.
     """
 
@@ -187,8 +187,8 @@ def _split(changes: DeliveredChanges, moved: Bools) -> DeliveredChanges:
         xid=found.xid,
         committed_at=found.committed_at,
         after=[_nulled(texts, deletes) for texts in found.after],
-        before=[_nulled(texts, inserts) for texts in found.before],
-        has_before=found.has_before & ~inserts,
+        before=found.before,
+        has_before=found.has_before,
         unchanged=[None if mask is None else mask & ~deletes for mask in found.unchanged],
     )
 

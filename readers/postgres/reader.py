@@ -7,6 +7,7 @@ What lives here: what happens in which order. :mod:`.chunk` and :mod:`.log` read
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -41,6 +42,7 @@ from flip27_source.readers.postgres.key_ranges import local_ranges, ranges_on_se
 from flip27_source.readers.postgres.log import FIELD_BYTES, log_blocks
 from flip27_source.readers.postgres.pgoutput import Changes, PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
+from flip27_source.readers.postgres.unchanged_values import rows_to_read, with_values_read
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -81,7 +83,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         chunk = split.chunk
         assert chunk is not None
         rows = 0
-        with connect(self.context.options, purpose=f"chunk {split.split_id}") as connection:
+        with closing(connect(self.context.options, purpose=f"chunk {split.split_id}")) as connection:
             opened = open_chunk(connection, chunk)
             types = {column.name: column.type for column in opened.columns}
             key = [column.name for column in chunk.key]
@@ -101,7 +103,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
         rows = 0
         truncated: dict[int, None] = {}
         committed_at: int | None = None
-        with connect(options, purpose="log window") as connection:
+        # Closed, not left: to leave psycopg's own context in the middle of COPY waits for its end.
+        with closing(connect(options, purpose="log window")) as connection:
             self._check_slot(connection, split_id, slot_name, window)
             row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
             assert row is not None
@@ -194,11 +197,19 @@ class _Delivery:
         key = self._key(relation)
         found = delivered_changes(changes, key=key, xid_near=self._near)
         if rules is None:
-            return found
+            return self._filled(found, key)
         if is_truncated_between(found, rules):
             truncated[relation.oid] = None
         mask = kept(found, rules, key, self._rank)
-        return found if mask.all() else found.take(np.flatnonzero(mask))
+        found = found if mask.all() else found.take(np.flatnonzero(mask))
+        return self._filled(found, key)
+
+    def _filled(self, found: DeliveredChanges, key: Sequence[int]) -> DeliveredChanges:
+        reads_all = self._reader.context.options[opts.UNCHANGED_VALUES] == "read"
+        rows = rows_to_read(found, reads_all=reads_all)
+        if not key or not rows.any():
+            return found
+        return with_values_read(self._reader.side(), found, key=key, rows=rows)
 
     def _rank(self, rules: TableRules, keys: Sequence[pa.Array]) -> Any:
         local = local_ranges(rules, keys)

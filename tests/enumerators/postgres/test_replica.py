@@ -1,0 +1,105 @@
+"""A replica that is kept by snapshot and log equals the table, whatever happens while it is made."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
+from tests.postgres_server import PostgresServer
+from tests.replica import TABLE, Replica, Writers, rows_of
+
+CRASH_STEPS = [step for step in Step if step not in (Step.STATE_WRITE, Step.REPORT_WRITE)]
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A database with one table that is written."""
+
+    options: dict[str, str]
+    control: psycopg.Connection
+    writers: Writers
+
+
+@contextmanager
+def shop(
+    server: PostgresServer, seed: int, *, key_type: str = "int", key: Callable[[int], Any] = lambda number: number,
+    rows: int = 60, **options: str,
+) -> Iterator[Shop]:  # fmt: skip
+    """A table of ``rows`` rows, in chunks of 7, and three writers."""
+    with ExitStack() as stack:
+        database = stack.enter_context(server.database())
+        control, *sessions = (stack.enter_context(server.connect(database)) for _ in range(4))
+        control.execute(TABLE.format(name="public.orders", key=key_type))
+        for number in range(rows):
+            control.execute("INSERT INTO orders VALUES (%s, %s, %s)", [key(3 * number), f"n{number}", "y" * 4000])
+        location = stack.enter_context(tempfile.TemporaryDirectory())
+        given = {
+            "enumerator": "postgres", "host": "127.0.0.1", "port": str(server.port), "database": database,
+            "user": "postgres", "tables": "public.orders", "snapshotChunkRows": "7",
+            "maxLogLagDuringSnapshot": "1k", "stateLocation": location, **options,
+        }  # fmt: skip
+        writers = Writers(sessions, "public.orders", seed=seed, key=key)
+        yield Shop(given, control, writers)
+        writers.finish()
+
+
+def batch_among_writes(engine: MicroBatchEngine, writers: Writers, rng: random.Random) -> None:
+    """One batch; the table is written before it is planned, and between the plan and the tasks."""
+    writers.act(rng.randrange(12))
+    if engine.logs.has_uncommitted or engine.trigger():
+        writers.act(rng.randrange(12))
+        engine.run_batch()
+
+
+def catch_up(engine: MicroBatchEngine) -> None:
+    """Read everything; a chunk becomes due only once transactions of its time have ended."""
+    quiet = 0
+    while quiet < 3:
+        quiet = 0 if engine.process_all_available() else quiet + 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_replica_equals_the_table_and_every_change_fits(postgres: PostgresServer, seed: int) -> None:
+    rng = random.Random(seed)
+    with shop(postgres, seed, parallelism="1") as found:
+        engine = MicroBatchEngine(found.options)
+        engine.run_batch()  # makes the slot, which waits for open transactions
+        for _ in range(30):
+            batch_among_writes(engine, found.writers, rng)
+        found.writers.finish()
+        catch_up(engine)
+        replica = Replica()
+        replica.apply(engine.rows)
+        assert replica.rows == rows_of(found.control, "orders")
+        assert engine.rows
+        engine.stop()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_crashes_of_drivers_and_tasks_lose_and_invent_nothing(postgres: PostgresServer, seed: int) -> None:
+    rng = random.Random(seed)
+    with shop(postgres, seed) as found:
+        engine = MicroBatchEngine(found.options)
+        engine.run_batch()
+        for _ in range(40):
+            if rng.random() < 0.5:
+                engine.crash_at(rng.choice(CRASH_STEPS))
+            try:
+                batch_among_writes(engine, found.writers, rng)
+            except Crashed:
+                engine.restart()
+        found.writers.finish()
+        engine.itinerary.crash_points.clear()
+        catch_up(engine)
+        replica = Replica(is_exact=False)
+        replica.apply(engine.rows)
+        assert replica.rows == rows_of(found.control, "orders")
+        engine.stop()

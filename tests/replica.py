@@ -1,0 +1,186 @@
+"""A copy of a table that is kept by its changes, and writers whose changes it follows. No engine lives here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
+
+Change = tuple[Any, ...]
+"""A row of ``changeFormat=typed`` of the table below: id, name, note, then the columns of the change."""
+
+TABLE = """
+CREATE TABLE {name} (id {key} PRIMARY KEY, name text, note text);
+ALTER TABLE {name} ALTER note SET STORAGE EXTERNAL;
+"""
+"""``note`` is stored apart when it is long, so that an update that does not change it does not log it."""
+
+_OPS_IN_ORDER = "dcurt"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A change, by name."""
+
+    id: Any
+    name: str | None
+    note: str | None
+    op: str
+    before: dict[str, Any] | None
+    unchanged: list[str] | None
+    lsn: int
+    seq: int
+    xid: int | None
+    committed_at: Any
+    table: str
+
+    @property
+    def key(self) -> Any:
+        """The key of the row that it concerns."""
+        return self.id
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """A delete and an insert of one update of the key have one position, and concern different keys."""
+        return self.lsn, self.seq, _OPS_IN_ORDER.index(self.op)
+
+
+def ordered(rows: Iterable[Change]) -> list[Row]:
+    """The changes in the order in which they were committed."""
+    return sorted((Row(*row) for row in rows), key=lambda row: row.order)
+
+
+class Replica:
+    """Applies changes one after another.
+
+    Args:
+        is_exact: whether each change must fit the rows: an insert only where there is no row, an update or
+            delete only where there is one. Not so where chunks were read again: their rows may be newer.
+    """
+
+    def __init__(self, *, is_exact: bool = True) -> None:
+        self.rows: dict[Any, tuple[Any, ...]] = {}
+        self._is_exact = is_exact
+        self._seen: set[tuple[Any, ...]] = set()
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Apply the changes in the order of their commits.
+
+        Raises:
+            AssertionError: a change came twice, or does not fit.
+        """
+        for row in ordered(changes):
+            identity = (row.lsn, row.seq, row.op, row.key)
+            assert identity not in self._seen, f"this change came twice: {row}"
+            self._seen.add(identity)
+            self._apply(row)
+
+    def _apply(self, row: Row) -> None:
+        there = row.key in self.rows
+        if row.op == "t":
+            self.rows.clear()
+            return
+        fits = there if row.op in "ud" else not there
+        assert fits or not self._is_exact, f"{row} does not fit: the row is {'there' if there else 'not there'}"
+        if row.op == "d":
+            self.rows.pop(row.key, None)
+            return
+        note = row.note
+        if row.unchanged:
+            assert row.unchanged == ["note"]
+            note = self.rows[row.key][2] if there else None
+        self.rows[row.key] = (row.key, row.name, note)
+
+
+class Writers:
+    """Sessions with open transactions, whose statements take turns; each writes keys of its own.
+
+    Args:
+        key: turns a number into a key.
+    """
+
+    def __init__(
+        self, connections: list[psycopg.Connection], table: str, *, seed: int, key: Any = lambda number: number
+    ) -> None:
+        self._sessions = [_Session(c, table, number, len(connections), key) for number, c in enumerate(connections)]
+        self._random = random.Random(seed)
+
+    def act(self, times: int) -> None:
+        """So many statements of sessions chosen at random."""
+        for _ in range(times):
+            self._random.choice(self._sessions).act(self._random)
+
+    def finish(self) -> None:
+        """End all transactions."""
+        for session in self._sessions:
+            session.end(self._random)
+
+    def truncate(self) -> None:
+        """Empty the table, once all transactions have ended."""
+        self.finish()
+        self._sessions[0].truncate()
+
+
+class _Session:
+    def __init__(self, connection: psycopg.Connection, table: str, number: int, of: int, key: Any) -> None:
+        self._connection = connection
+        self._table = table
+        self._numbers = range(number, 60 * of, of)
+        self._key = key
+        self._is_open = False
+        self._made = 0
+
+    def act(self, rng: random.Random) -> None:
+        if not self._is_open:
+            self._connection.execute("BEGIN")
+            self._is_open = True
+        elif rng.random() < 0.3:
+            self.end(rng)
+            return
+        if rng.random() < 0.15:
+            self._connection.execute("SAVEPOINT s")
+            for _ in range(rng.randrange(3)):
+                self._write(rng)
+            self._connection.execute("ROLLBACK TO s" if rng.random() < 0.5 else "RELEASE s")
+        self._write(rng)
+
+    def end(self, rng: random.Random) -> None:
+        if self._is_open:
+            self._connection.execute("ROLLBACK" if rng.random() < 0.2 else "COMMIT")
+            self._is_open = False
+
+    def truncate(self) -> None:
+        self._connection.execute(f"TRUNCATE {self._table}")
+
+    def _write(self, rng: random.Random) -> None:
+        self._made += 1
+        key, other = (self._key(rng.choice(self._numbers)) for _ in range(2))
+        name = f"{self._made}:{key}"
+        note = rng.choice(["", "short", "x" * 5000 + name, None])
+        what = rng.random()
+        if what < 0.4:
+            self._connection.execute(
+                f"INSERT INTO {self._table} VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET name = excluded.name",
+                [key, name, note],
+            )
+        elif what < 0.6:
+            self._connection.execute(f"UPDATE {self._table} SET name = %s WHERE id = %s", [name, key])
+        elif what < 0.7:
+            self._connection.execute(f"UPDATE {self._table} SET note = %s WHERE id = %s", [note, key])
+        elif what < 0.85:
+            self._connection.execute(f"DELETE FROM {self._table} WHERE id = %s", [key])
+        elif self._connection.execute(f"SELECT FROM {self._table} WHERE id = %s", [other]).fetchone() is None:
+            self._connection.execute(f"UPDATE {self._table} SET id = %s WHERE id = %s", [other, key])
+
+
+def rows_of(connection: psycopg.Connection, table: str) -> dict[Any, tuple[Any, ...]]:
+    """The rows of the table now, by key."""
+    return {row[0]: row for row in _rows(connection, table)}
+
+
+def _rows(connection: psycopg.Connection, table: str) -> Iterator[tuple[Any, ...]]:
+    yield from connection.execute(f"SELECT id, name, note FROM {table}")
