@@ -24,6 +24,7 @@ from flip27_source.testing import MicroBatchEngine
 from tests.http_api import http_api
 from tests.pages.places import SCHEMA, Orders, ids_query, land, order, savepoint_named_as_on_the_page
 from tests.pages.running import LANGUAGES, NOT_RUN, REPOSITORY, PageRun, blocks_of, reason_not_to_run
+from tests.postgres_server import postgres_server
 from tests.spark.streams import run_to_end
 
 ALL_PAGES = ["README.md", *(f"docs/{file.name}" for file in sorted((REPOSITORY / "docs").glob("*.md")))]
@@ -88,6 +89,16 @@ def http(page: PageRun) -> None:
         page.places["https://api.example.com/v1"] = f"{api.url}/cursor"
         page.run()
         assert ids(page.names["df"], "http") == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def sql(page: PageRun) -> None:
+    with postgres_server() as server, server.database() as name:
+        with server.connect(name) as shop:
+            shop.execute("CREATE TABLE orders AS SELECT 1 AS id, now() - interval '1 hour' AS updated_at")
+        address = f"postgresql://postgres@127.0.0.1:{server.port}/{name}"
+        page.places["postgresql://flip27@db.internal:5432/shop"] = address
+        page.run()
+        assert ids(page.names["orders"], "sql") == [1]
 
 
 def write_an_enumerator(page: PageRun) -> None:
@@ -239,6 +250,7 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/readers.md": readers,
     "docs/savepoints.md": savepoints_page,
     "docs/sequence.md": sequence,
+    "docs/sql.md": sql,
     "docs/state.md": state,
     "docs/write_an_enumerator.md": write_an_enumerator,
 }

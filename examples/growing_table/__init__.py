@@ -1,1 +1,1 @@
-"""A DuckDB table polled by a growing key."""
+"""A DuckDB table polled by its growing id."""
