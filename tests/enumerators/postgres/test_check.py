@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from flip27_source.enumerators.postgres.check import Tls, server_version, tls
+from flip27_source.enumerators.postgres.check_log import Keep, keep_finding, slot_findings
 from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
+from flip27_source.enumerators.postgres.server import Slot
 from flip27_source.source import Source
 from flip27_source.source_checks import ChecksSource, Finding, Status
 from tests.enumerators.postgres.database import TestedDatabase
@@ -105,8 +108,8 @@ def test_the_remedies_for_a_role_without_rights_make_it_ready(server: PostgresSe
             (
                 "replication",
                 (
-                    f"role {role.name} is no superuser and has no attribute REPLICATION: it may not make and read a "
-                    "slot"
+                    f"role {role.name} is no superuser and has no attribute REPLICATION: "
+                    "it may not make and read a slot"
                 ),
             ),
             ("table sales.orders", f'role {role.name} has no USAGE on schema "sales"'),
@@ -213,13 +216,8 @@ def test_the_values_of_a_slot_in_order_are_told(shop: TestedDatabase) -> None:
 
 
 def test_slots_of_another_kind_or_database_are_refused(shop: TestedDatabase) -> None:
-    shop.execute(
-        f"SELECT pg_create_logical_replication_slot('{shop.name}_text', 'test_decoding')",
-        f"SELECT pg_create_physical_replication_slot('{shop.name}_physical')",
-    )
+    shop.execute(f"SELECT pg_create_physical_replication_slot('{shop.name}_physical')")
     try:
-        finding = the(check_shop(shop, slotName=f"{shop.name}_text"), "slot")
-        assert (finding.status, "the plugin test_decoding" in finding.found) == (Status.FAILED, True)
         finding = the(check_shop(shop, slotName=f"{shop.name}_physical"), "slot")
         assert (finding.status, "the plugin physical" in finding.found) == (Status.FAILED, True)
         finding = the(check(shop.server, "postgres", slotName=shop.slot), "slot")
@@ -331,6 +329,31 @@ def test_a_slot_whose_log_is_gone_is_lost(bare: PostgresServer) -> None:
         owner.execute("SELECT pg_drop_replication_slot('behind')")
         owner.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
         owner.execute("SELECT pg_reload_conf()")
+
+
+def test_a_slot_that_keeps_more_than_half_of_the_limit_is_told_before_it_is_lost() -> None:
+    slot = Slot(
+        name="orders",
+        plugin="pgoutput",
+        database="shop",
+        confirmed=1000,
+        active_pid=None,
+        wal_status="extended",
+        kept_bytes=600,
+        two_phase=False,
+        is_temporary=False,
+        asked_at=dt.datetime(2026, 1, 3, tzinfo=dt.UTC),
+    )
+    for limit, status in ((1000, Status.WARNING), (2000, Status.OK), (None, Status.OK)):
+        keep = Keep(text="some", bytes=limit, idle_timeout=None)
+        (finding,) = slot_findings(slot, database="shop", keep=keep)
+        assert finding.status is status
+        assert "orders keeps 600 bytes of WAL (wal_status extended)" in finding.found
+
+
+def test_a_timeout_of_idle_slots_is_told() -> None:
+    finding = keep_finding(Keep(text="-1", bytes=None, idle_timeout="1d"))
+    assert (finding.status, finding.check) == (Status.WARNING, "idle_replication_slot_timeout")
 
 
 def test_without_a_limit_a_slot_may_fill_the_disk(shop: TestedDatabase) -> None:
