@@ -13,7 +13,7 @@ from flip27_source.enumerators.sql.connections import Database, SqlAlchemyDataba
 from flip27_source.enumerators.sql.options import TABLE
 from flip27_source.enumerators.sql.queries import probe, relation_of
 from flip27_source.options import Options
-from flip27_source.readers.sql.types import UTC_TIMESTAMP, affinity, spark_type
+from flip27_source.readers.sql.column_types import UTC_TIMESTAMP, affinity, spark_type
 
 _SAMPLE_ROWS = 1000
 _OF_PYTHON: dict[type, pa.DataType] = {
