@@ -58,6 +58,9 @@ CHUNKS_PER_SUBTASK = 8
 MOST_WINDOW_BYTES = 256 * 1024 * 1024
 """Longest window of the log where no limit is set."""
 
+PAUSE_PER_PEEK = 4.0
+"""Pause between two peeks for changes, as a multiple of what the first of them took."""
+
 _CUT_S = 2.0
 _SETTLE_POLL_S = 0.02
 
@@ -166,6 +169,7 @@ class PostgresEnumerator(
         # Used by the thread of ``_look`` alone.
         self._connection: Connection | None = None
         self._first_look = True
+        self._peek_after = 0.0
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
@@ -220,6 +224,8 @@ class PostgresEnumerator(
         if self._assigner is None:
             return None
         self._assigner.reads_up_to(first)
+        if first != self._wanted.position:
+            self._wanted = self._next_wanted()
         window = self._assigner.window(first, budget.bytes or MOST_WINDOW_BYTES)
         if window is None or window.end is None or not self._is_due(window):
             return None
@@ -271,6 +277,9 @@ class PostgresEnumerator(
         self._clock.read(event.committed_at)
         committed_at = self._state.committed_at if event.committed_at is None else event.committed_at
         self._state = replace(self._state, start=event.end, committed_at=committed_at)
+        if event.rows:
+            # Where there were changes there are more, most likely: found out by reading, not by another peek.
+            self._has_changes = (event.end, True)
         if self._state.slot is not None:
             self.context.perform_after_completion(AdvanceSlot(slot=self._state.slot, lsn=event.end))
 
@@ -341,10 +350,12 @@ class PostgresEnumerator(
         state = self._state or setup
         if state is not None and state.slot is not None and state.publication is not None:
             slot = server.slot_of(connection, state.slot)
-            if slot is not None and position is not None:
+            if slot is not None and position is not None and self._may_peek():
+                began = time.monotonic()
                 changes = server.has_changes(
                     connection, slot, state.publication, position=position, end=seen[-1].end
                 )
+                self._peek_after = time.monotonic() + PAUSE_PER_PEEK * (time.monotonic() - began)
         return _Look(
             seen=seen,
             setup=setup,
@@ -354,6 +365,10 @@ class PostgresEnumerator(
             position=position,
             slot=slot,
         )
+
+    def _may_peek(self) -> bool:
+        """Whether to look for changes: the server decodes its log anew each time, and has other work to do."""
+        return self._is_bounded or time.monotonic() >= self._peek_after
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
         patterns = self.options_given.require(opts.TABLES, why="the postgres source reads tables")
@@ -533,7 +548,9 @@ class PostgresEnumerator(
         assert window.end is not None
         if window.end - window.first >= self.options_given[opts.HEARTBEAT_BYTES]:
             return True
-        return self._has_changes is None or self._has_changes[0] != window.first or self._has_changes[1]
+        if self._has_changes is None or self._has_changes[0] != window.first:
+            return self._is_bounded
+        return self._has_changes[1]
 
     def _assigner_of(self, state: PostgresState) -> Assigner:
         return Assigner(
