@@ -221,11 +221,17 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
         ("edit", "quarantine", "drop"): [*changed, "--split", "a"],
         ("edit", "list"): edited,
         ("edit", "withdraw"): ["0f3a5c1e", *edited],
+        ("postgres", "drop"): [state, "--database", "shop"],
     }[command]  # fmt: skip
 
 
 PLACED = [words for words, command in COMMANDS.items() if any(p.name == "storage" for p in command.params)]
-NEED_MORE = {("savepoint", "restore"), ("savepoint", "withdraw"), ("savepoint", "requests")}
+NEED_MORE = {
+    ("savepoint", "restore"),
+    ("savepoint", "withdraw"),
+    ("savepoint", "requests"),
+    ("postgres", "drop"),
+}
 ANSWERING = [words for words in PLACED if words[0] != "edit" and words not in NEED_MORE]
 """Those that have something to do here; the others are shown to work by tests of their own."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import psycopg
 import pytest
 
 from flip27_source.testing import MicroBatchEngine
+from scripts.cli_page import commands
 from tests.cli.command_line import CommandLine, three_batches
 from tests.postgres_server import HOST, SUPERUSER, PostgresServer, Role, postgres_server
 
@@ -107,6 +109,14 @@ def test_slot_and_publication_of_the_state_are_dropped_and_nothing_else(
     assert (shop.slots(), shop.publications()) == ([f"{shop.database}_x"], ["another"])
     again = flip27("postgres", "drop", shop.state, *shop.place, "--execute", "--yes", "--json")
     assert (again.code, again.data["slot"], again.data["is_dropped"]) == (0, None, False)
+
+
+def test_every_field_of_the_json_answer_is_documented(flip27: CommandLine, shop: Shop) -> None:
+    shop.ran()
+    told = dict(commands())["flip27 postgres drop"].epilog.partition("JSON: ")[2]
+    assert set(flip27("postgres", "drop", shop.state, *shop.place, "--json").data) <= set(
+        re.findall(r"\w+", told)
+    )
 
 
 def test_the_wal_that_another_slot_needs_is_not_counted_as_released(flip27: CommandLine, shop: Shop) -> None:
