@@ -128,9 +128,15 @@ class CursorTable:
     def _cursors(self, sql: str) -> list[Cursor]:
         count = len(self.queries.columns)
         kinds, rows = self.database.rows(sql, columns=count)
-        is_sqlite = self.database.dialect.name == "sqlite"
-        types = tuple(_kind_of_sqlite(kind) if is_sqlite else kind for kind in kinds[count:])
+        types = tuple(map(self._kind, kinds[count:]))
         return [Cursor(values=tuple(map(text_of, row)), types=types) for row in rows]
+
+    def _kind(self, kind: str) -> str:
+        """The type that is stored: integers may become wider; a column of SQLite may have fractions too."""
+        is_integer, is_float = kind.startswith(("int", "uint")), kind in ("float", "double", "halffloat")
+        if self.database.dialect.name == "sqlite" and (is_integer or is_float):
+            return "number"
+        return "int64" if is_integer else "double" if is_float else kind
 
     def _column(self, name: str) -> str:
         names: list[str] = self.fields.names
@@ -152,7 +158,7 @@ class CursorTable:
         dialect = self.database.dialect
         literals = []
         for value, kind in zip(values, map(str, types), strict=False):
-            named = _kind_of_sqlite(kind) if dialect.name == "sqlite" else kind
+            named = self._kind(kind)
             try:
                 literals.append(dialect.literal(dialect.given(value, named), named))
             except ValueError as error:
@@ -174,8 +180,3 @@ def _is_infinite(value: str) -> bool:
         return not math.isfinite(float(value))
     except ValueError:
         return False
-
-
-def _kind_of_sqlite(kind: str) -> str:
-    """Integers and fractions are one type: a column may have both."""
-    return "number" if kind in ("int64", "double") else kind

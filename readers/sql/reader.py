@@ -17,8 +17,8 @@ from flip27_source.enumerators.sql.table import CursorTable
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import SplitReader
-from flip27_source.readers.sql.schema import schema_of
 from flip27_source.readers.sql.column_types import array_of, converted, selected
+from flip27_source.readers.sql.schema import schema_of
 from flip27_source.schemas.inference import FindsSchema
 
 

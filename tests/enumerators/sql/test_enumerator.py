@@ -11,7 +11,7 @@ import pytest
 
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.testing import MicroBatchEngine, plan, run
-from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, polled
+from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, polled, postgres_shop
 from tests.postgres_server import PostgresServer, postgres_server
 
 Engine = Callable[..., MicroBatchEngine]
@@ -98,7 +98,7 @@ def test_times_alone_keep_rows_of_one_time_together(shop: Shop, flip27_engine: E
 def test_a_query_is_read_as_a_table(shop: Shop) -> None:
     shop.insert(ORDERS)
     options = shop.with_options(
-        query="SELECT id, amount * 2 AS twice, updated_at FROM orders WHERE amount > 2 -- large ones;"
+        query="SELECT id, amount * 2 AS twice, updated_at FROM orders WHERE amount > 2 AND ':b%' LIKE ':%' -- x"
     )
     del options["table"]
     assert ids(options) == [1, 3, 5, 6]
@@ -194,6 +194,16 @@ def test_another_type_of_the_cursor_stops_the_query(sqlite: Shop, flip27_engine:
     sqlite.execute("INSERT INTO loose VALUES ('three')")
     with pytest.raises(DiscoveryError, match=r"have the types string; they had number when \(2\)"):
         polled(engine)
+
+
+def test_an_integer_cursor_may_become_wider(flip27_engine: Engine, postgres: PostgresServer) -> None:
+    with postgres_shop(postgres) as shop:
+        shop.execute("CREATE TABLE small AS SELECT 1::int AS id")
+        engine = flip27_engine(shop.with_options(table="small", cursorColumns="id"))
+        assert batches_of(engine) == [[1]]
+        shop.execute("ALTER TABLE small ALTER id TYPE bigint")
+        shop.execute("INSERT INTO small VALUES (2)")
+        assert polled(engine) == [[2]]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""The sql source on a real session: a table of PostgreSQL as a stream, and a query of SQLite in a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.enumerators.sql.shops import ORDERS, Shop, postgres_shop, sqlite_shop
+from tests.postgres_server import PostgresServer
+
+from .streams import Folders, forget_commit, run_to_end, to_lake
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)
+
+
+def stream(spark: SparkSession, folders: Folders, shop: Shop) -> DataFrame:
+    options = {**shop.options, "stateLocation": str(folders.state), "partitionRows": "2"}
+    return spark.readStream.format("flip27").options(**options).load()
+
+
+def lake(spark: SparkSession, folders: Folders) -> list[tuple[int, float]]:
+    return sorted((row.id, row.amount) for row in spark.read.parquet(str(folders.lake)).collect())
+
+
+def test_rows_of_a_table_arrive_once_over_runs_with_the_columns_of_the_table(
+    spark: SparkSession, folders: Folders, postgres: PostgresServer
+) -> None:
+    with postgres_shop(postgres) as shop:
+        shop.insert(ORDERS[:4])
+        orders = stream(spark, folders, shop)
+        assert orders.dtypes == [("id", "bigint"), ("amount", "double"), ("updated_at", "timestamp_ntz")]
+        run_to_end(to_lake(orders, folders))
+        shop.insert(ORDERS[4:])
+        run_to_end(to_lake(stream(spark, folders, shop), folders))
+        assert lake(spark, folders) == [row[:2] for row in ORDERS]
+        forget_commit(folders, 1)
+        shop.add_one()
+        run_to_end(to_lake(stream(spark, folders, shop), folders))
+    assert lake(spark, folders) == [*(row[:2] for row in ORDERS), (100, 1.5)]
+
+
+def test_a_batch_read_of_a_query_has_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    with sqlite_shop(tmp_path) as shop:
+        shop.insert(ORDERS)
+        options = shop.with_options(query="SELECT id, amount FROM orders", cursorColumns="id")
+        del options["table"]
+        found = spark.read.format("flip27").options(**options).schema("amount decimal(4,1), id int").load()
+        assert sorted((row.id, str(row.amount)) for row in found.collect()) == [
+            (1, "7.5"), (2, "2.0"), (3, "9.9"), (4, "1.0"), (5, "3.2"), (6, "8.8"),
+        ]  # fmt: skip
