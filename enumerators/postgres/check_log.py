@@ -45,6 +45,12 @@ _MAY_CREATE = "SELECT has_database_privilege(current_database(), 'CREATE')"
 _SLOTS = """
 SELECT current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots)::int
 """
+# All roles see those of all databases; sessions with open transactions are hidden from most roles.
+_PREPARED = """
+SELECT count(*), (array_agg(gid ORDER BY prepared))[1], (array_agg(database ORDER BY prepared))[1],
+       to_char(min(prepared) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI "UTC"')
+FROM pg_prepared_xacts
+"""
 _KEEP = f"""
 SELECT current_setting('{KEEP_SIZE}'),
        CASE WHEN current_setting('{KEEP_SIZE}') <> '{_UNBOUNDED}'
@@ -115,6 +121,9 @@ def log_findings(
     if slot is None:
         free = free_slots(*asked(_SLOTS))
         yield free
+        prepared = prepared_transactions(*asked(_PREPARED))
+        if prepared is not None:
+            yield prepared
         if free.remedy is None:
             yield ok("slot", f"{name} does not exist: the first start of the query makes it")
     else:
@@ -148,6 +157,21 @@ def free_slots(most: int, used: int) -> Finding:
         "SELECT slot_name, active FROM pg_replication_slots; lists them: drop one that nobody reads with "
         "SELECT pg_drop_replication_slot('...'); or ALTER SYSTEM SET max_replication_slots = "
         f"{most + 10}; and restart the server",
+    )
+
+
+def prepared_transactions(
+    number: int, gid: str | None, database: str | None, since: str | None
+) -> Finding | None:
+    """Whether making a slot waits for transactions that may have been forgotten."""
+    if not number or gid is None:
+        return None
+    name = gid.replace("'", "''")
+    return warning(
+        "prepared transactions",
+        f"{number} are open, the oldest ({gid}, in database {database}) since {since}: making the slot waits for "
+        "all of them",
+        f"in database {database}: COMMIT PREPARED '{name}'; or ROLLBACK PREPARED '{name}';",
     )
 
 

@@ -238,6 +238,18 @@ def test_a_slot_that_is_temporary_and_read_and_has_two_phase_is_told_each(shop: 
     assert f"by the backend {session.info.backend_pid}" in findings[2].found
 
 
+def test_a_prepared_transaction_for_which_making_the_slot_waits_is_told(shop: TestedDatabase) -> None:
+    shop.execute(
+        "BEGIN", "INSERT INTO orders VALUES (1)", "SELECT 1", f"PREPARE TRANSACTION '{shop.name}''s'"
+    )
+    finding = the(check_shop(shop), "prepared transactions")
+    assert finding.status is Status.WARNING
+    assert f"1 are open, the oldest ({shop.name}'s, in database {shop.name}) since 20" in finding.found
+    assert of(check_shop(shop, slotName=shop.slot), "prepared transactions") == []
+    shop.execute((finding.remedy or "").rpartition(" or ")[2])
+    assert of(check_shop(shop), "prepared transactions") == []
+
+
 def test_a_publication_is_made_by_the_query_where_the_role_may(shop: TestedDatabase) -> None:
     finding = the(check_shop(shop), "publication")
     assert finding.found == f"{OWN_SLOT} does not exist: the first start of the query makes it"
