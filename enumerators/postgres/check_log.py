@@ -169,8 +169,8 @@ def prepared_transactions(
     name = gid.replace("'", "''")
     return warning(
         "prepared transactions",
-        f"{number} are open, the oldest ({gid}, in database {database}) since {since}: making the slot waits for "
-        "all of them",
+        f"{number} are open, the oldest ({gid}, in database {database}) since {since}: making the slot waits "
+        "for all of them",
         f"in database {database}: COMMIT PREPARED '{name}'; or ROLLBACK PREPARED '{name}';",
     )
 
