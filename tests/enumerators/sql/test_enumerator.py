@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from flip27_source.enumerators.sql import connections
+from flip27_source.enumerators.sql.dialects import ANSI
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.testing import MicroBatchEngine, plan, run
-from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, polled, postgres_shop
-from tests.postgres_server import PostgresServer, postgres_server
+from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, duckdb_shop, polled, postgres_shop
+from tests.postgres_server import WHEELS, PostgresServer, postgres_server
 
 Engine = Callable[..., MicroBatchEngine]
 
@@ -98,7 +101,7 @@ def test_times_alone_keep_rows_of_one_time_together(shop: Shop, flip27_engine: E
 def test_a_query_is_read_as_a_table(shop: Shop) -> None:
     shop.insert(ORDERS)
     options = shop.with_options(
-        query="SELECT id, amount * 2 AS twice, updated_at FROM orders WHERE amount > 2 AND ':b%' LIKE ':%' -- x"
+        query="SELECT id, 2 * amount AS a, updated_at FROM orders WHERE amount > 2 AND ':b%' LIKE ':%' -- x"
     )
     del options["table"]
     assert ids(options) == [1, 3, 5, 6]
@@ -321,3 +324,34 @@ def with_driver(options: dict[str, str], driver: str | None) -> dict[str, str]:
         return options
     others = {name: value for name, value in options.items() if name != "driver"}
     return {**others, "uri": others["uri"].replace("postgresql://", "postgresql+psycopg://")}
+
+
+def test_standard_sql_reads_a_table_without_tuples_and_casts(
+    tmp_path: Path, flip27_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that is not known by its name; here DuckDB stands for it."""
+    monkeypatch.setattr(connections, "dialect_of", lambda _name: ANSI)
+    with duckdb_shop(tmp_path) as shop:
+        shop.insert(ORDERS[:4])
+        start = f"{DAY} 08:00:00, 2"
+        engine = flip27_engine(shop.with_options(partitionRows="1", startingCursor=start))
+        assert batches_of(engine) == [[2, 3, 4]]
+        shop.insert(ORDERS[4:])
+        engine.restart()
+        assert polled(engine) == [[5, 6]]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec(WHEELS[16]) is None, reason="PostgreSQL 16 has no wheel for this Python"
+)
+def test_rows_wait_on_an_older_postgresql_too(flip27_engine: Engine) -> None:
+    with postgres_server(16) as server, postgres_shop(server) as shop:
+        shop.insert(ORDERS)
+        engine = flip27_engine(shop.options)
+        assert batches_of(engine) == [[1, 2, 3, 4, 5, 6]]
+        with server.connect(shop.more["database"], autocommit=False) as late:
+            late.execute(f"INSERT INTO orders VALUES (7, 1.0, '{DAY} 09:00:00')")
+            shop.insert([(8, 1.0, f"{DAY} 09:00:00")])
+            assert polled(engine) == []
+            late.commit()
+            assert polled(engine) == [[7, 8]]

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flip27_source.testing import check_enumerator, check_reader, check_source
-from tests.enumerators.sql.shops import ORDERS, Shop
+from tests.enumerators.sql.shops import KINDS, ORDERS, Shop
+
+# Opening DuckDB or a connection to PostgreSQL takes long; check_source does it some hundred times.
+DATABASES = [
+    pytest.param(kind, marks=pytest.mark.slow if kind in ("duckdb", "postgresql by sqlalchemy") else [])
+    for kind in KINDS
+]
 
 
+@pytest.mark.parametrize("shop", DATABASES, indirect=True)
 def test_the_sql_source_keeps_the_laws(shop: Shop) -> None:
     shop.insert(ORDERS)
     options = shop.with_options(partitionRows="2", discoveryRetries="0")
