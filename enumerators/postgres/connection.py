@@ -54,14 +54,11 @@ def connect(options: Options, *, purpose: str) -> Connection:
     """
     psycopg = imported()
     parameters = connection_parameters(options)
-    settings = " ".join(
-        f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _settings(options)
-    )
     try:
         return psycopg.connect(
             **parameters,
             application_name=f"flip27 {purpose}"[:63],
-            options=settings,
+            options=session_settings(options),
             client_encoding="utf8",
             autocommit=True,
         )
@@ -137,6 +134,11 @@ def checked(options: Options, doing: str, work: Callable[[], Any]) -> Any:
         return work()
     except psycopg.Error as error:
         raise failed(options, doing, error) from None
+
+
+def session_settings(options: Options) -> str:
+    """The settings of every session, as libpq's parameter ``options`` has them."""
+    return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _settings(options))
 
 
 def _settings(options: Options) -> list[tuple[str, str]]:

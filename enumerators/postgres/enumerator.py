@@ -24,12 +24,19 @@ from flip27_source.enumerator import (
 )
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Key, Observation
+from flip27_source.enumerators.postgres.assigner import (
+    Assigner,
+    AssignerState,
+    Horizon,
+    Key,
+    Observation,
+)
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
 from flip27_source.enumerators.postgres.check import findings
 from flip27_source.enumerators.postgres.chunks import next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
+from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
 from flip27_source.enumerators.postgres.split import (
@@ -77,6 +84,7 @@ class PostgresState:
         returned: chunks that were added back.
         chunks_read: the number of chunks that were read since the first start.
         committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
+        exported: the exported snapshot of a batch read.
     """
 
     system: str
@@ -88,6 +96,7 @@ class PostgresState:
     returned: tuple[PostgresSplit, ...] = ()
     chunks_read: int = 0
     committed_at: int | None = None
+    exported: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +213,13 @@ class PostgresEnumerator(
             return
         split = self._returned.pop(0) if self._returned else self._assigner.next_chunk()
         if split is not None:
-            self.context.assign_split(split)
+            self.context.assign_split(self._in_snapshot(split))
+
+    def _in_snapshot(self, split: PostgresSplit) -> PostgresSplit:
+        """The chunk in the exported snapshot, if this is a batch read."""
+        if split.chunk is None or self._state is None or self._state.exported is None:
+            return split
+        return replace(split, chunk=replace(split.chunk, exported=self._state.exported))
 
     def add_splits_back(self, splits: Sequence[PostgresSplit], subtask_id: int) -> None:
         """Keep the splits for the next request."""
@@ -384,7 +399,17 @@ class PostgresEnumerator(
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
         """Make what is missing on the server; repeated, it finds what it made."""
         system = server.check_server(connection)
-        if self.options_given[opts.SNAPSHOT] == "only" or self.context.reads_once:
+        if self.context.reads_once:
+            exported = export_snapshot(self.options_given)
+            return PostgresState(
+                system=system,
+                slot=None,
+                publication=None,
+                start=exported.lsn,
+                assigner=AssignerState(settled=Horizon(lsn=exported.lsn, xid=0)),
+                exported=exported.name,
+            )
+        if self.options_given[opts.SNAPSHOT] == "only":
             return PostgresState(
                 system=system, slot=None, publication=None, start=0, assigner=AssignerState()
             )
@@ -443,7 +468,8 @@ class PostgresEnumerator(
         self, connection: Connection, wanted: _Wanted, *, is_first: bool
     ) -> tuple[Observation, ...]:
         """One observation; in a bounded run that reads chunks, more until their horizon has settled."""
-        makes_horizon = wanted.makes_horizon or (is_first and self.options_given[opts.SNAPSHOT] != "never")
+        is_first = is_first and self._reads_tables and not self.context.reads_once
+        makes_horizon = wanted.makes_horizon or is_first
         seen = [server.observe(connection, makes_horizon=makes_horizon)]
         horizon = seen[0].horizon
         while self._is_bounded and horizon is not None and seen[-1].xmin <= horizon.xid:
@@ -460,7 +486,7 @@ class PostgresEnumerator(
     ) -> tuple[_Cut, ...]:
         """The next bounds of the tables: all of them in a bounded run, else for a moment."""
         uncut = wanted.cut
-        if setup is not None and self.options_given[opts.SNAPSHOT] != "never":
+        if setup is not None and self._reads_tables:
             uncut = tuple((found.table, found.key, None) for found in tables if found.key)
         deadline = time.monotonic() + _CUT_S
         found = []
@@ -493,7 +519,7 @@ class PostgresEnumerator(
             self._assigner = self._assigner_of(look.setup)
         assert self._assigner is not None
         for found in look.tables:
-            if self.options_given[opts.SNAPSHOT] == "never":
+            if not self._reads_tables:
                 self._assigner.add_known(found.table)
             else:
                 self._assigner.add_table(found.table, found.key)
@@ -558,8 +584,13 @@ class PostgresEnumerator(
             start=state.start,
             most_chunks=self._most_chunks,
             most_lag_bytes=self.options_given[opts.MAX_LOG_LAG],
-            reads_tables=self.options_given[opts.SNAPSHOT] != "never",
+            reads_tables=self._reads_tables,
         )
+
+    @property
+    def _reads_tables(self) -> bool:
+        """Whether the rows of the tables are read, and not only their changes."""
+        return self.context.reads_once or self.options_given[opts.SNAPSHOT] != "never"
 
     @property
     def _most_chunks(self) -> int:

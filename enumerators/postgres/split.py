@@ -53,6 +53,7 @@ class TableChunk:
         lower, upper: the values of the key columns, as text; None for no bound.
         lsn: position in the log: every event of these rows that is delivered commits there or behind it.
         horizon: the snapshot of the chunk has to see every transaction below this id, itself included.
+        exported: the exported snapshot in which the chunk is read, in a batch read.
     """
 
     table: TableName
@@ -61,6 +62,7 @@ class TableChunk:
     upper: tuple[str, ...] | None
     lsn: int
     horizon: int
+    exported: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from flip27_source.enumerators.postgres.chunks import key_range, where
 from flip27_source.enumerators.postgres.split import TableChunk
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
-from flip27_source.errors import DataLossError, ProtocolError
+from flip27_source.errors import DataLossError, ProtocolError, SplitReadError
 from flip27_source.readers.postgres.chunk_csv import csv_batches
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def open_chunk(connection: Connection, chunk: TableChunk) -> OpenChunk:
         DataLossError: the table was dropped, or made anew.
     """
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    if chunk.exported is not None:
+        _join(connection, chunk.exported)
     row = connection.execute(
         "SELECT pg_current_snapshot()::text, coalesce(to_regclass(%s)::oid::bigint, 0)",
         [quoted(chunk.table.schema, chunk.table.name)],
@@ -61,6 +63,18 @@ def open_chunk(connection: Connection, chunk: TableChunk) -> OpenChunk:
             f"{chunk.horizon}"
         )
     return OpenChunk(chunk=chunk, snapshot=snapshot, columns=tuple(columns_of(connection, oid)))
+
+
+def _join(connection: Connection, exported: str) -> None:
+    import psycopg.sql
+
+    try:
+        connection.execute(psycopg.sql.SQL("SET TRANSACTION SNAPSHOT {}").format(exported))
+    except (psycopg.errors.UndefinedObject, psycopg.errors.InvalidParameterValue) as error:
+        raise SplitReadError(
+            f"the snapshot {exported} of this read has ended: {error.diag.message_primary}",
+            remedy="run the read again; it takes a new snapshot",
+        ) from None
 
 
 def chunk_texts(

@@ -83,7 +83,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
         chunk = split.chunk
         assert chunk is not None
         rows = 0
-        with closing(connect(self.context.options, purpose=f"chunk {split.split_id}")) as connection:
+        read = f"chunk {split.split_id}" if chunk.exported is None else f"chunk of snapshot {chunk.exported}"
+        with closing(connect(self.context.options, purpose=read)) as connection:
             opened = open_chunk(connection, chunk)
             types = {column.name: column.type for column in opened.columns}
             key = [column.name for column in chunk.key]
@@ -91,6 +92,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
             for count, texts in chunk_texts(connection, opened, self._rows.wanted, filter_sql):
                 rows += count
                 yield self._rows.snapshot(chunk.table, types, texts, key=key, rows=count, lsn=chunk.lsn)
+        if chunk.exported is not None:
+            return
         self.context.send_event_to_coordinator(
             ChunkRead(split_id=split.split_id, snapshot=opened.snapshot, rows=rows)
         )

@@ -1,0 +1,141 @@
+"""The snapshot of a batch read: exported by a process of its own, which keeps it while tasks read from it.
+
+The process that plans a batch read ends before the tasks begin, and an exported snapshot ends with its
+transaction. So the transaction belongs to a keeper process: this module, run as a program. It ends once nobody
+has read from the snapshot for a while, or when Spark's driver has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flip27_source.enumerators.postgres.connection import (
+    connection_parameters,
+    imported,
+    place,
+    said,
+    session_settings,
+)
+from flip27_source.enumerators.postgres.split import parse_lsn
+from flip27_source.errors import DiscoveryError
+from flip27_source.options import Options
+
+READER_PREFIX = "flip27 chunk of snapshot "
+"""Beginning of the application_name of connections that read from an exported snapshot; its id follows."""
+
+IDLE_LIMIT_S = 300.0
+_POLL_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedSnapshot:
+    """A snapshot from which other transactions can read.
+
+    Attributes:
+        name: what ``SET TRANSACTION SNAPSHOT`` takes.
+        lsn: position of the log when the snapshot was made.
+    """
+
+    name: str
+    lsn: int
+
+
+def export_snapshot(options: Options, *, idle_limit_s: float = IDLE_LIMIT_S) -> ExportedSnapshot:
+    """Start a keeper; the snapshot that it exports.
+
+    Raises:
+        DiscoveryError: the server refused.
+    """
+    imported()
+    # The password goes through a pipe: other users of the machine can read arguments.
+    given = {
+        "parameters": connection_parameters(options),
+        "settings": session_settings(options),
+        "idle_limit_s": idle_limit_s,
+        "ancestors": _ancestors(os.getpid()),
+    }
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    keeper = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+        text=True,
+    )
+    assert keeper.stdin is not None
+    assert keeper.stdout is not None
+    with keeper.stdin, keeper.stdout:
+        keeper.stdin.write(json.dumps(given) + "\n")
+        keeper.stdin.flush()
+        answer = json.loads(keeper.stdout.readline() or '{"error": "the keeper ended"}')
+    if "error" in answer:
+        raise DiscoveryError(f"no snapshot could be exported from {place(options)}: {answer['error']}")
+    return ExportedSnapshot(name=answer["name"], lsn=parse_lsn(answer["lsn"]))
+
+
+def _keep(given: dict[str, Any]) -> None:
+    """Export a snapshot, tell its name, and hold it as long as it is read."""
+    psycopg = imported()
+    parameters = {**given["parameters"], "options": given["settings"]}
+    try:
+        holder = psycopg.connect(**parameters, application_name="flip27 snapshot", autocommit=True)
+        watcher = psycopg.connect(**parameters, application_name="flip27 snapshot", autocommit=True)
+        holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        name, lsn = holder.execute("SELECT pg_export_snapshot(), pg_current_wal_insert_lsn()::text").fetchone()
+    except psycopg.Error as error:
+        _tell({"error": said(error)})
+        return
+    _tell({"name": name, "lsn": lsn})
+    read_at = time.monotonic()
+    with contextlib.suppress(psycopg.Error), contextlib.closing(holder), contextlib.closing(watcher):
+        while time.monotonic() - read_at < given["idle_limit_s"] and _are_alive(given["ancestors"]):
+            time.sleep(_POLL_S)
+            readers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+            if watcher.execute(readers, [READER_PREFIX + name]).fetchone()[0]:
+                read_at = time.monotonic()
+
+
+def _tell(answer: dict[str, str]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+    # Whoever waits for the end of the output must not wait for the end of the snapshot.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _ancestors(pid: int) -> list[int]:
+    """The processes above this one that run Java: Spark's driver, where there is one."""
+    found = []
+    while pid > 1:
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
+                found.append(pid)
+        try:
+            # The name of a program, in brackets, may contain anything.
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break
+    return found
+
+
+def _are_alive(pids: list[int]) -> bool:
+    for pid in pids:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            continue
+    return True
+
+
+if __name__ == "__main__":
+    _keep(json.loads(sys.stdin.readline()))

@@ -1,0 +1,87 @@
+"""A batch read has the tables as of one moment, in parallel chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator import Boundedness
+from flip27_source.errors import SplitReadError
+from flip27_source.executor.subtask import read_subtask
+from flip27_source.reader import SourceReaderContext
+from flip27_source.snapshots.offsets import INITIAL_OFFSET
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
+from flip27_source.snapshots.store import MemoryStore
+from flip27_source.testing import SourceUnderTest
+from flip27_source.testing.inline_environment import inline_environment
+from flip27_source.testing.spark_side import Row, rows_of
+from tests.postgres_server import PostgresServer
+
+
+def options_of(server: PostgresServer, database: str) -> dict[str, str]:
+    return {
+        "enumerator": "postgres", "host": "127.0.0.1", "port": str(server.port), "database": database,
+        "user": "postgres", "tables": "public.orders", "snapshotChunkRows": "4",
+    }  # fmt: skip
+
+
+def test_the_rows_are_those_of_one_moment_however_late_a_chunk_is_read(postgres: PostgresServer) -> None:
+    with postgres.database() as database, postgres.connect(database) as shop:
+        shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
+        shop.execute("INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 10) i")
+        given = SourceUnderTest(options=options_of(postgres, database))
+        tasks = planned(given)
+        shop.execute("UPDATE orders SET name = 'new'")
+        shop.execute("DELETE FROM orders WHERE id = 9")
+        rows = [row for task in tasks for row in rows_of_task(given, task)]
+        assert len(rows) == 10
+        assert sorted((row[0], row[1], row[2]) for row in rows) == [
+            (number, "old", "r") for number in range(1, 11)
+        ]
+
+
+def test_a_snapshot_that_has_ended_is_an_error_that_says_so(postgres: PostgresServer) -> None:
+    with postgres.database() as database, postgres.connect(database) as shop:
+        shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
+        given = SourceUnderTest(options=options_of(postgres, database))
+        tasks = planned(given)
+        keepers = "FROM pg_stat_activity WHERE application_name = 'flip27 snapshot' AND datname = current_database()"
+        ended = shop.execute(f"SELECT pg_terminate_backend(pid, 10000) {keepers}").fetchall()
+        assert ended == [(True,), (True,)]
+        with pytest.raises(SplitReadError, match="the snapshot .* of this read has ended"):
+            rows_of_task(given, tasks[0])
+
+
+def planned(given: SourceUnderTest) -> Sequence[PlannedSubtask]:
+    """The tasks of a batch read."""
+    holder = CoordinatorHolder(
+        given.resolve(),
+        Boundedness.BOUNDED,
+        store=MemoryStore(),
+        environment=inline_environment(),
+        one_batch=True,
+    )
+    start = INITIAL_OFFSET.to_json()
+    tasks = holder.plan(start, holder.latest_offset(start, None))
+    holder.close()
+    return tasks
+
+
+def rows_of_task(given: SourceUnderTest, task: PlannedSubtask) -> list[Row]:
+    """What the task reads."""
+    source = given.resolve()
+    context = SourceReaderContext(options=source.options, schema=given.arrow_schema())
+    return [row for item in read_subtask(source, task, context, MemoryStore()) for row in rows_of(item)]
+
+
+def test_a_batch_read_leaves_no_slot_and_no_publication(postgres: PostgresServer) -> None:
+    with postgres.database() as database, postgres.connect(database) as shop:
+        shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
+        shop.execute("INSERT INTO orders VALUES (1, 'a')")
+        given = SourceUnderTest(options=options_of(postgres, database))
+        assert len([row for task in planned(given) for row in rows_of_task(given, task)]) == 1
+        assert shop.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
+        slots = "SELECT count(*) FROM pg_replication_slots WHERE database = %s"
+        assert shop.execute(slots, [database]).fetchone() == (0,)
