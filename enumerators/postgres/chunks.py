@@ -49,10 +49,11 @@ def next_bound(
     It walks the index of the key, so all chunks together cost one pass over the index.
     """
     conditions, parameters = key_range(key, lower, None)
-    columns = ", ".join(f"{quoted(column.name)}::text" for column in key)
-    order = ", ".join(quoted(column.name) for column in key)
+    columns = ", ".join(f"t.{quoted(column.name)}::text" for column in key)
+    # With the table's name in front: a bare name would mean the text that is selected, and its order.
+    order = ", ".join(f"t.{quoted(column.name)}" for column in key)
     sql = (
-        f"SELECT {columns} FROM {quoted(table.schema, table.name)}{where(conditions, filter_sql)} "
+        f"SELECT {columns} FROM {quoted(table.schema, table.name)} t{where(conditions, filter_sql)} "
         f"ORDER BY {order} OFFSET {rows} LIMIT 1"
     )
     found = connection.execute(sql, parameters).fetchone()

@@ -25,6 +25,10 @@ _SESSION = {
     "IntervalStyle": "postgres",
     "extra_float_digits": "1",
     "bytea_output": "hex",
+    # A publication that is missing is only a warning.
+    "client_min_messages": "warning",
+    # A policy that hides rows from the role is an error, and not a table with fewer rows.
+    "row_security": "off",
     # A server that writes to a client that is gone would hold the slot until the window is decoded.
     "client_connection_check_interval": "5s",
 }

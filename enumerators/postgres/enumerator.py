@@ -68,6 +68,9 @@ MOST_WINDOW_BYTES = 256 * 1024 * 1024
 PAUSE_PER_PEEK = 4.0
 """Pause between two peeks for changes, as a multiple of what the first of them took."""
 
+LISTING_S = 10.0
+"""Pause between two looks for tables that are new."""
+
 _CUT_S = 2.0
 _SETTLE_POLL_S = 0.02
 
@@ -179,6 +182,7 @@ class PostgresEnumerator(
         self._connection: Connection | None = None
         self._first_look = True
         self._peek_after = 0.0
+        self._list_after = 0.0
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
@@ -357,6 +361,12 @@ class PostgresEnumerator(
                 setup = self._set_up(connection, tables)
             else:
                 self._check(connection, self._state, tables)
+        elif self._state is not None and time.monotonic() >= self._list_after:
+            tables = self._tables(connection)
+            if self._state.publication is not None:
+                server.ensure_publication(connection, self._state.publication, [t.table for t in tables])
+        if tables:
+            self._list_after = time.monotonic() + LISTING_S
         seen = self._observed(connection, wanted, is_first=setup is not None)
         cuts = self._cuts(connection, wanted, setup, tables)
         self._first_look = False
@@ -398,7 +408,8 @@ class PostgresEnumerator(
 
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
         """Make what is missing on the server; repeated, it finds what it made."""
-        system = server.check_server(connection)
+        reads_log = not self.context.reads_once and self.options_given[opts.SNAPSHOT] != "only"
+        system = server.check_server(connection, reads_log=reads_log)
         if self.context.reads_once:
             exported = export_snapshot(self.options_given)
             return PostgresState(
@@ -409,7 +420,7 @@ class PostgresEnumerator(
                 assigner=AssignerState(settled=Horizon(lsn=exported.lsn, xid=0)),
                 exported=exported.name,
             )
-        if self.options_given[opts.SNAPSHOT] == "only":
+        if not reads_log:
             return PostgresState(
                 system=system, slot=None, publication=None, start=0, assigner=AssignerState()
             )
@@ -447,7 +458,7 @@ class PostgresEnumerator(
 
     def _check(self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]) -> None:
         """Check that the server still has what the state rests on."""
-        system = server.check_server(connection)
+        system = server.check_server(connection, reads_log=state.slot is not None)
         if state.slot is None or state.publication is None:
             return
         slot = server.slot_of(connection, state.slot)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.postgres.assigner import Horizon, Observation
+from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
 from flip27_source.enumerators.postgres.split import TableName, lsn_text, parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError, DiscoveryError
@@ -48,8 +49,8 @@ class Slot:
     asked_at: dt.datetime
 
 
-def check_server(connection: Connection) -> str:
-    """The system identifier of a server that can give its log.
+def check_server(connection: Connection, *, reads_log: bool) -> str:
+    """The system identifier of a server that can be read.
 
     Raises:
         DiscoveryError: it is too old, a standby, or has not wal_level=logical.
@@ -68,7 +69,7 @@ def check_server(connection: Connection) -> str:
             "the server is a standby, whose snapshots and slots differ from those of its primary",
             remedy="set host to the primary, or list all hosts and connect to the primary only",
         )
-    if row[1] != "logical":
+    if reads_log and row[1] != "logical":
         raise DiscoveryError(
             f"the server has wal_level={row[1]}, which leaves out what the log needs",
             remedy="ALTER SYSTEM SET wal_level = logical; then restart the server",
@@ -178,14 +179,18 @@ def observe(connection: Connection, *, makes_horizon: bool) -> Observation:
 def has_changes(
     connection: Connection, slot: Slot, publication: str, *, position: int, end: int
 ) -> bool | None:
-    """Whether the slot has a change in ``[position, end)``; None while another connection reads the slot."""
+    """Whether the slot has a change in ``[position, end)``; None while another connection reads the slot.
+
+    So it says of changes that are missing because there was no publication: the window reports them.
+    """
     import psycopg
 
     # The row of a commit has the position behind its record. Where the slot already begins at ``position``, the
     # first transaction answers the question, and the server need not decode the rest.
     is_advanced = slot.confirmed >= position
     try:
-        found = connection.execute(
+        with publication_gaps(connection) as gaps:
+            found = connection.execute(
             "SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s::int, "
             "'proto_version', '1', 'publication_names', %s) WHERE lsn > %s::pg_lsn)",
             [
@@ -198,7 +203,7 @@ def has_changes(
         ).fetchone()
     except psycopg.errors.ObjectInUse:
         return None
-    return found is not None and bool(found[0])
+    return bool(gaps) or (found is not None and bool(found[0]))
 
 
 def publication_list(name: str) -> str:

@@ -27,6 +27,7 @@ from flip27_source.enumerators.postgres.split import (
     lsn_text,
 )
 from flip27_source.enumerators.postgres.table_patterns import matched, quoted
+from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.enumerators.postgres.types import PgType
 from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
@@ -85,7 +86,16 @@ class PostgresReader(SplitReader[PostgresSplit]):
         rows = 0
         read = f"chunk {split.split_id}" if chunk.exported is None else f"chunk of snapshot {chunk.exported}"
         with closing(connect(self.context.options, purpose=read)) as connection:
-            opened = open_chunk(connection, chunk)
+            try:
+                opened = open_chunk(connection, chunk)
+            except DataLossError as error:
+                self.context.report_data_loss(error.what, split_id=split.split_id, remedy=error.remedy)
+                # Without rows it counts as read: an event that a snapshot could not have seen is delivered.
+                seen = str(TransactionSnapshot(xmin=chunk.horizon + 1, xmax=chunk.horizon + 1))
+                self.context.send_event_to_coordinator(
+                    ChunkRead(split_id=split.split_id, snapshot=seen, rows=0)
+                )
+                return
             types = {column.name: column.type for column in opened.columns}
             key = [column.name for column in chunk.key]
             filter_sql = self.context.options[opts.SNAPSHOT_WHERE]
