@@ -6,19 +6,18 @@ What lives here: the rounds of discovery. A round ends at a cursor below which n
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import logging
-import threading
 import time
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.sql.connections import DatabaseFailure
-from flip27_source.enumerators.sql.lag import newest_allowed
+from flip27_source.enumerators.sql.lag import ahead_of, newest_allowed
 from flip27_source.enumerators.sql.open_transactions import Waiting, settled, writers_of
 from flip27_source.enumerators.sql.options import (
     ENUMERATOR_OPTIONS,
@@ -30,6 +29,7 @@ from flip27_source.enumerators.sql.options import (
     check_sql_options,
     starts_at_latest,
 )
+from flip27_source.enumerators.sql.polling_connection import BrokenConnection, PollingConnection
 from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
 from flip27_source.enumerators.sql.table import CursorTable, is_without_end
 from flip27_source.errors import DiscoveryError, OptionError
@@ -47,6 +47,7 @@ _CUTS_AT_ONCE = 64
 _MOST_SPLITS = 128
 """In a round, so that the first batch need not wait for all cuts. A run that ends has only one round."""
 _PAUSE_S = 0.2
+_FUTURE = dt.timedelta(minutes=1)
 _LONGEST_ID = 200
 
 
@@ -62,7 +63,8 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
     ) -> None:
         super().__init__(context, options, state)
         self._waiting: Waiting | None = None  # used by discover only
-        self._connection = _Connection(options)
+        self._has_warned = False
+        self._connection = PollingConnection(options)
         self._is_start_stored = state is not None
 
     def start(self) -> None:
@@ -193,17 +195,33 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
         if newest is None:
             return None
         kind = newest.types[0]
-        zone = ZoneInfo(self.options_given[TIME_ZONE] or "UTC")
+        zone, now = ZoneInfo(self.options_given[TIME_ZONE] or "UTC"), table.now()
         try:
             allowed = newest_allowed(
-                table.plain(newest), kind, now=table.now(), lag_s=self.options_given[LAG], zone=zone
+                table.plain(newest), kind, now=now, lag_s=self.options_given[LAG], zone=zone
             )
         except ValueError as error:
             raise OptionError(
                 f"option lag is set, but the first cursor column is not a time: {error}",
                 remedy="remove lag, or begin cursorColumns with a column of times",
             ) from None
-        return newest if allowed is None else table.newest(not_after=table.given(allowed, kind))
+        if allowed is None:
+            return newest
+        self._warn_of_the_future(table, newest, now, zone)
+        return table.newest(not_after=table.given(allowed, kind))
+
+    def _warn_of_the_future(
+        self, table: CursorTable, newest: Cursor, now: dt.datetime, zone: ZoneInfo
+    ) -> None:
+        """Once in a run: rows from the future wait until their time, often because of a wrong time zone."""
+        ahead = ahead_of(table.plain(newest), now, zone)
+        if ahead > _FUTURE and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "%s has a row with the cursor %s, %s ahead of the clock; it waits until then. Times without "
+                "a zone are taken as times in %s: option timeZone",
+                table.name, newest, ahead, zone,
+            )  # fmt: skip
 
     def _check_nulls(self, table: CursorTable) -> None:
         if self.options_given[ON_NULL_CURSOR] == "ignore":
@@ -243,56 +261,6 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
     @property
     def _is_bounded(self) -> bool:
         return self.context.boundedness is Boundedness.BOUNDED
-
-
-class BrokenConnection(Exception):  # noqa: N818 - not an error yet
-    """A statement failed on a connection that an earlier round had opened."""
-
-
-class _Connection:
-    """The connection of discovery, kept from round to round for PostgreSQL; a file is closed for its writer.
-
-    A context manager for one round. ``end`` may be called on another thread.
-    """
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._in_use = threading.Lock()
-        self._has_ended = False
-        self._table: CursorTable | None = None
-        self._is_old = False
-
-    def table(self) -> CursorTable:
-        if self._table is None:
-            self._table = CursorTable(self._options)
-        return self._table
-
-    def end(self) -> None:
-        self._has_ended = True
-        if self._in_use.acquire(blocking=False):
-            self._close()
-            self._in_use.release()
-
-    def __enter__(self) -> Self:
-        self._in_use.acquire()
-        self._is_old = self._table is not None
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        table = self._table
-        stays = table is not None and table.database.dialect.name == "postgresql"
-        if error is not None or self._has_ended or not stays:
-            self._close()
-        self._in_use.release()
-        if isinstance(error, DatabaseFailure) and self._is_old:
-            raise BrokenConnection from error
-
-    def _close(self) -> None:
-        if self._table is not None:
-            self._table.close()
-            self._table = None
 
 
 def _parts(whole: int, part: int) -> int:

@@ -51,6 +51,18 @@ def newest_allowed(
     return _in_form(form, allowed, zone)
 
 
+def ahead_of(text: str, now: dt.datetime, zone: ZoneInfo) -> dt.timedelta:
+    """How far a time is ahead of the clock; zero for dates and texts that are not times."""
+    form = _TIME.fullmatch(text)
+    if form is None or form["between"] is None:
+        return dt.timedelta()
+    try:
+        time = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return dt.timedelta()
+    return max(dt.timedelta(), (time if time.tzinfo is not None else time.replace(tzinfo=zone)) - now)
+
+
 def is_time(text: str, kind: str) -> bool:
     """Whether a cursor column contains times: by its type, or because its text is a time."""
     if kind.startswith(("timestamp", "date")):

@@ -132,7 +132,9 @@ class CursorTable:
         return [Cursor(values=tuple(map(text_of, row)), types=types) for row in rows]
 
     def _kind(self, kind: str) -> str:
-        """The type that is stored: integers may become wider; a column of SQLite may have fractions too."""
+        """The type that is stored: numbers may become wider; a column of SQLite may have fractions too."""
+        if kind.startswith(("decimal", "numeric")):
+            return "decimal"
         is_integer, is_float = kind.startswith(("int", "uint")), kind in ("float", "double", "halffloat")
         if self.database.dialect.name == "sqlite" and (is_integer or is_float):
             return "number"

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flip27_source.enumerators.sql import connections
 from flip27_source.enumerators.sql.dialects import ANSI
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
-from flip27_source.testing import MicroBatchEngine, plan, run
+from flip27_source.testing import MicroBatchEngine, SourceUnderTest, plan, run
 from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, duckdb_shop, polled, postgres_shop
 from tests.postgres_server import WHEELS, PostgresServer, postgres_server
 
@@ -197,6 +198,16 @@ def test_another_type_of_the_cursor_stops_the_query(sqlite: Shop, flip27_engine:
     sqlite.execute("INSERT INTO loose VALUES ('three')")
     with pytest.raises(DiscoveryError, match=r"have the types string; they had number when \(2\)"):
         polled(engine)
+
+
+def test_decimals_are_cursors_whatever_their_digits(shop: Shop, flip27_engine: Engine) -> None:
+    shop.execute("CREATE TABLE prices (price NUMERIC(12,3))")
+    shop.execute("INSERT INTO prices VALUES (1.5)")
+    options = shop.with_options(table="prices", cursorColumns="price")
+    engine = flip27_engine(SourceUnderTest(options=options, schema=pa.schema([("price", pa.string())])))
+    assert [float(price) for [price] in batches_of(engine)] == [1.5]
+    shop.execute("INSERT INTO prices VALUES (10.255), (100)")
+    assert [sorted(map(float, prices)) for prices in polled(engine)] == [[10.255, 100.0]]
 
 
 def test_an_integer_cursor_may_become_wider(flip27_engine: Engine, postgres: PostgresServer) -> None:

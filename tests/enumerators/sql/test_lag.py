@@ -99,3 +99,14 @@ def rows_of_a_batch_read(options: dict[str, str]) -> list[int]:
     tasks = holder.plan(start, holder.latest_offset(start, None))
     batches = [batch for task in tasks for batch in read_subtask(source, task, context, store)]
     return sorted(number for batch in batches for number in batch.column("id").to_pylist())
+
+
+def test_a_time_in_the_future_is_logged_once_with_the_time_zone(
+    sqlite: Shop, flip27_engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    sqlite.insert([(1, 1.0, at(-60)), (2, 1.0, at(7200))])
+    engine = flip27_engine(sqlite.options)
+    assert batches_of(engine) == [[1]]
+    assert polled(engine) == []
+    [warning] = [text for text in caplog.messages if "ahead of the clock" in text]
+    assert "times in UTC: option timeZone" in warning
