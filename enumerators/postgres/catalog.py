@@ -26,8 +26,9 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_toast%'
 ORDER BY n.nspname, c.relname
 """
+# With its length: a cast to character without one cuts everything but the first character off.
 _KEY_COLUMNS = """
-SELECT a.attname, format_type(a.atttypid, NULL), CASE WHEN a.attcollation = 0 THEN NULL
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), CASE WHEN a.attcollation = 0 THEN NULL
        ELSE (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname)
              FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = a.attcollation) END
 FROM unnest(%s::int2[]) WITH ORDINALITY k(number, place)
@@ -99,6 +100,16 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
             )
         )
     return found
+
+
+def table_of(connection: Connection, oid: int) -> TableName | None:
+    """The table with this number under its present name; None if it was dropped."""
+    row = connection.execute(
+        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.oid = %s::bigint::oid",
+        [oid],
+    ).fetchone()
+    return None if row is None else TableName(oid=oid, schema=row[0], name=row[1])
 
 
 def columns_of(connection: Connection, oid: int) -> list[CatalogColumn]:

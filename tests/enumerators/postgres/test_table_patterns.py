@@ -1,0 +1,64 @@
+"""Names and patterns of tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_source.enumerators.postgres.table_patterns import matched, quoted, table_patterns
+
+
+@pytest.mark.parametrize(
+    ("pattern", "schema", "name"),
+    [
+        ("orders", "public", "orders"),
+        ("shop.orders", "shop", "orders"),
+        ("Shop.ORDERS", "shop", "orders"),
+        ("shop.*", "shop", "anything at all"),
+        ("shop.order_*", "shop", "order_2024"),
+        ("*.orders", "archive", "orders"),
+        ("*.*", "a", "b"),
+        ('public."Orders"', "public", "Orders"),
+        ('"My Shop"."a.b,c"', "My Shop", "a.b,c"),
+        ('"say ""hi"""', "public", 'say "hi"'),
+        ('"*"', "public", "*"),
+        (" shop . orders ", "shop", "orders"),
+        ("größe", "public", "größe"),
+    ],
+)
+def test_a_pattern_has_the_tables_that_it_names(pattern: str, schema: str, name: str) -> None:
+    assert matched(table_patterns(pattern), schema, name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "schema", "name"),
+    [
+        ("orders", "shop", "orders"),
+        ("orders", "public", "orders2"),
+        ("orders", "public", "Orders"),
+        ("order_s", "public", "orderXs"),
+        ("a.b", "axb", "b"),
+        ('"*"', "public", "orders"),
+        ('"Orders"', "public", "orders"),
+        ("shop.*", "workshop", "orders"),
+        ("a+", "public", "aa"),
+    ],
+)
+def test_a_pattern_has_no_other_tables(pattern: str, schema: str, name: str) -> None:
+    assert not matched(table_patterns(pattern), schema, name)
+
+
+def test_patterns_are_separated_by_commas() -> None:
+    patterns = table_patterns('public.*, audit.log,"a,b".c')
+    assert [pattern.text for pattern in patterns] == ["public.*", "audit.log", '"a,b".c']
+    assert [pattern.is_name for pattern in patterns] == [False, True, True]
+    assert matched(patterns, "a,b", "c")
+
+
+@pytest.mark.parametrize("text", ["", ",", "a,", "a,,b", "a b", "a.b.c", 'a"b', '"a', ".a", "a."])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="names such as public.orders"):
+        table_patterns(text)
+
+
+def test_names_are_quoted_for_sql() -> None:
+    assert quoted("public", 'say "hi"') == '"public"."say ""hi"""'
