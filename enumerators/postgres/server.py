@@ -191,16 +191,16 @@ def has_changes(
     try:
         with publication_gaps(connection) as gaps:
             found = connection.execute(
-            "SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s::int, "
-            "'proto_version', '1', 'publication_names', %s) WHERE lsn > %s::pg_lsn)",
-            [
-                slot.name,
-                lsn_text(end),
-                1 if is_advanced else None,
-                publication_list(publication),
-                lsn_text(0 if is_advanced else position),
-            ],
-        ).fetchone()
+                "SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s::int, "
+                "'proto_version', '1', 'publication_names', %s) WHERE lsn > %s::pg_lsn)",
+                [
+                    slot.name,
+                    lsn_text(end),
+                    1 if is_advanced else None,
+                    publication_list(publication),
+                    lsn_text(0 if is_advanced else position),
+                ],
+            ).fetchone()
     except psycopg.errors.ObjectInUse:
         return None
     return bool(gaps) or (found is not None and bool(found[0]))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of
+from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, table_of
 from flip27_source.enumerators.postgres.chunks import key_range, where
-from flip27_source.enumerators.postgres.split import TableChunk
+from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, ProtocolError, SplitReadError
 from flip27_source.readers.postgres.chunk_csv import csv_batches
+from flip27_source.readers.postgres.copied_rows import copied_rows
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -29,11 +30,13 @@ class OpenChunk:
 
     Attributes:
         snapshot: the value of ``pg_current_snapshot()``.
+        table: the table under its present name.
         columns: the columns of the table in this snapshot.
     """
 
     chunk: TableChunk
     snapshot: str
+    table: TableName
     columns: tuple[CatalogColumn, ...]
 
 
@@ -41,28 +44,49 @@ def open_chunk(connection: Connection, chunk: TableChunk) -> OpenChunk:
     """Begin the transaction of a chunk, which ends with the connection.
 
     Raises:
-        DataLossError: the table was dropped, or made anew.
+        DataLossError: the table was dropped.
     """
-    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    if chunk.exported is not None:
-        _join(connection, chunk.exported)
-    row = connection.execute(
-        "SELECT pg_current_snapshot()::text, coalesce(to_regclass(%s)::oid::bigint, 0)",
-        [quoted(chunk.table.schema, chunk.table.name)],
-    ).fetchone()
-    assert row is not None
-    snapshot, oid = row
-    if oid != chunk.table.oid:
-        raise DataLossError(
-            f"table {chunk.table} was {'made anew' if oid else 'dropped or renamed'} before its rows were read",
-            remedy="start a query with a new stateLocation for the tables that are there now",
-        )
+    while True:
+        table = table_of(connection, chunk.table.oid)
+        if table is None:
+            raise DataLossError(
+                f"table {chunk.table} was dropped before its rows were read",
+                remedy="start a query with a new stateLocation for the tables that are there now",
+            )
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        snapshot = _locked(connection, table, chunk.exported)
+        if snapshot is not None:
+            break
+        connection.execute("ROLLBACK")
     if TransactionSnapshot.parse(snapshot).xmin <= chunk.horizon:
         raise ProtocolError(
             f"the snapshot {snapshot} of a chunk of {chunk.table} does not see every transaction below "
             f"{chunk.horizon}"
         )
-    return OpenChunk(chunk=chunk, snapshot=snapshot, columns=tuple(columns_of(connection, oid)))
+    columns = tuple(columns_of(connection, table.oid))
+    return OpenChunk(chunk=chunk, snapshot=snapshot, table=table, columns=columns)
+
+
+def _locked(connection: Connection, table: TableName, exported: str | None) -> str | None:
+    """The snapshot in which the table is read; None if the table was dropped or renamed just now.
+
+    The lock comes before the snapshot: to a snapshot that is older than an ALTER TABLE which rewrites the table,
+    the table is empty.
+    """
+    import psycopg
+
+    name = quoted(table.schema, table.name)
+    try:
+        connection.execute(f"LOCK TABLE {name} IN ACCESS SHARE MODE")
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+        return None
+    if exported is not None:
+        _join(connection, exported)
+    row = connection.execute(
+        "SELECT pg_current_snapshot()::text, to_regclass(%s)::oid::bigint", [name]
+    ).fetchone()
+    assert row is not None
+    return str(row[0]) if row[1] == table.oid else None
 
 
 def _join(connection: Connection, exported: str) -> None:
@@ -89,11 +113,9 @@ def chunk_texts(
     names = [column.name for column in opened.columns if wanted is None or column.name in wanted]
     conditions, parameters = key_range(chunk.key, chunk.lower, chunk.upper)
     sql = (
-        f"COPY (SELECT {', '.join(map(quoted, names))} FROM {quoted(chunk.table.schema, chunk.table.name)}"
+        f"COPY (SELECT {', '.join(map(quoted, names))} FROM {quoted(opened.table.schema, opened.table.name)}"
         f"{where(conditions, filter_sql)}) TO STDOUT (FORMAT csv)"
     )
-    with connection.cursor() as cursor, cursor.copy(sql, parameters or None) as copy:
-        for batch in csv_batches(copy, names):
-            for start in range(0, batch.num_rows, MOST_ROWS):
-                part = batch.slice(start, MOST_ROWS)
-                yield part.num_rows, dict(zip(names, part.columns, strict=True))
+    blocks = (b"".join(rows) for rows in copied_rows(connection, sql, parameters, most_rows=MOST_ROWS))
+    for batch in csv_batches(blocks, names, block_bytes=1):
+        yield batch.num_rows, dict(zip(names, batch.columns, strict=True))

@@ -7,7 +7,7 @@ What lives here: what happens in which order. :mod:`.chunk` and :mod:`.log` read
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import find_tables, types_of
 from flip27_source.enumerators.postgres.connection import connect, failed, imported
+from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
 from flip27_source.enumerators.postgres.server import check_slot, slot_of
 from flip27_source.enumerators.postgres.slot_name import slot_name_of
 from flip27_source.enumerators.postgres.split import (
@@ -27,12 +28,13 @@ from flip27_source.enumerators.postgres.split import (
     lsn_text,
 )
 from flip27_source.enumerators.postgres.table_patterns import matched, quoted
-from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.enumerators.postgres.types import PgType
+from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
 from flip27_source.readers.postgres.chunk import chunk_texts, open_chunk
+from flip27_source.readers.postgres.column_changes import ColumnChanges
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,
     delivered_changes,
@@ -57,11 +59,13 @@ class PostgresReader(SplitReader[PostgresSplit]):
 
     def __init__(self) -> None:
         self._side: Connection | None = None
+        self._compared: set[Relation] = set()
 
     def open(self, context: SourceReaderContext) -> None:
         """Prepare the rows; connections are made when they are needed."""
         super().open(context)
         self._rows = change_rows(context.schema, context.options)
+        self._columns = ColumnChanges(context, self._rows.wanted)
         self._types: dict[tuple[int, int], PgType] = {}
 
     def read(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
@@ -97,11 +101,12 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 )
                 return
             types = {column.name: column.type for column in opened.columns}
+            self._columns.check(str(opened.table), types, old=())
             key = [column.name for column in chunk.key]
             filter_sql = self.context.options[opts.SNAPSHOT_WHERE]
             for count, texts in chunk_texts(connection, opened, self._rows.wanted, filter_sql):
                 rows += count
-                yield self._rows.snapshot(chunk.table, types, texts, key=key, rows=count, lsn=chunk.lsn)
+                yield self._rows.snapshot(opened.table, types, texts, key=key, rows=count, lsn=chunk.lsn)
         if chunk.exported is not None:
             return
         self.context.send_event_to_coordinator(
@@ -117,12 +122,14 @@ class PostgresReader(SplitReader[PostgresSplit]):
         truncated: dict[int, None] = {}
         committed_at: int | None = None
         # Closed, not left: to leave psycopg's own context in the middle of COPY waits for its end.
-        with closing(connect(options, purpose="log window")) as connection:
+        with ExitStack() as stack:
+            connection = stack.enter_context(closing(connect(options, purpose="log window")))
             self._check_slot(connection, split_id, slot_name, window)
             row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
             assert row is not None
             decoder = PgOutputDecoder(first=window.first, end=window.end)
             delivery = _Delivery(window, near=int(row[0]), reader=self)
+            gaps = stack.enter_context(publication_gaps(connection))
             blocks = log_blocks(
                 connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
             )
@@ -132,10 +139,12 @@ class PostgresReader(SplitReader[PostgresSplit]):
                     found = delivery.delivered(changes, truncated)
                     if found is not None and len(found):
                         rows += len(found)
-                        yield self._rows.changes(
-                            found, self.types(found.relation), key=delivery.key_names(found.relation)
-                        )
+                        types = self._checked_types(found.relation)
+                        yield self._rows.changes(found, types, key=delivery.key_names(found.relation))
             decoder.finish()
+            self._report_gaps(gaps, split_id, publication, window)
+            # Once more: what was read is complete only if the slot has not moved meanwhile.
+            self._check_slot(connection, split_id, slot_name, window)
         self.context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
@@ -159,6 +168,24 @@ class PostgresReader(SplitReader[PostgresSplit]):
             if slot.wal_status == "lost":
                 raise
             self.context.report_data_loss(error.what, split_id=split_id, remedy=error.remedy)
+
+    def _report_gaps(self, gaps: list[str], split_id: str, publication: str, window: LogWindow) -> None:
+        if gaps and window.end is not None:
+            self.context.report_data_loss(
+                f"publication {publication} was missing when rows were changed, and the log does not have these "
+                f"changes (up to {lsn_text(window.end)})",
+                split_id=split_id,
+                remedy="make the publication again, and start with a new stateLocation, whose snapshot has all rows",
+            )
+
+    def _checked_types(self, relation: Relation) -> dict[str, PgType]:
+        """The types of a relation's columns, which are compared with the DataFrame's at the first time."""
+        types = self.types(relation)
+        if relation not in self._compared:
+            old = [column.name for column in relation.columns if column.is_key]
+            self._columns.check(str(relation), types, old=old)
+            self._compared.add(relation)
+        return types
 
     def types(self, relation: Relation) -> dict[str, PgType]:
         """The types of a relation's columns, asked once."""

@@ -1,0 +1,64 @@
+"""One query for each slot: a session lock of the database says which query reads a slot.
+
+The lock has two numbers, of the slot and of the query. Drivers of one query share theirs, because a driver that
+hangs must not keep its successor from working; a lock of another query refuses. The lock ends with its session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from flip27_source.errors import DiscoveryError
+from flip27_source.options import Options
+from flip27_source.source_options import STATE_LOCATION, UID
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+# Numbers of locks are signed in calls and unsigned in pg_locks.
+_OTHERS = """
+SELECT l.pid, a.application_name, a.client_addr::text
+FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.classid = %s::bigint::oid AND l.objid <> %s::bigint::oid
+LIMIT 1
+"""
+
+
+def query_of(options: Options, *, made: str) -> str:
+    """What tells a query from others.
+
+    Args:
+        made: an id that its state has, for queries whose state is in their offsets.
+    """
+    location = options[STATE_LOCATION]
+    return made if location is None else f"{location}\n{options[UID] or ''}"
+
+
+def claim_slot(connection: Connection, slot: str, query: str) -> None:
+    """Take the lock for this query, as long as the connection lives.
+
+    Raises:
+        DiscoveryError: another query has it.
+    """
+    numbers = [_number(f"slot {slot}"), _number(f"query {query}")]
+    signed = [number - (1 << 32) if number >> 31 else number for number in numbers]
+    connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", signed)
+    other = connection.execute(_OTHERS, numbers).fetchone()
+    if other is None:
+        return
+    connection.execute("SELECT pg_advisory_unlock_shared(%s, %s)", signed)
+    pid, name, address = other
+    shown = (f", {name}" if name else "") + (f", from {address}" if address else "")
+    raise DiscoveryError(
+        f"slot {slot} belongs to another query that runs now (server process {pid}{shown}); each would take changes "
+        "from the other",
+        remedy="give each query a slotName of its own; if the other driver is gone and only its session is left, "
+        f"SELECT pg_terminate_backend({pid})",
+    )
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -1,0 +1,86 @@
+"""What becomes of columns that a table has and the DataFrame has not, and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pyarrow as pa
+
+from flip27_source.enumerators.postgres import schema as names
+from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
+from flip27_source.enumerators.postgres.options import ON_SCHEMA_CHANGE
+from flip27_source.errors import SplitReadError
+from flip27_source.reader import SourceReaderContext
+
+# Set where Spark was told the columns of the table; not where the user's schema chooses some of them.
+_WHOLE = ("addNewColumns", "failOnNewColumns")
+
+
+class ColumnChanges:
+    """Compares the columns of tables with those of the DataFrame, as ``onSchemaChange`` says.
+
+    Args:
+        wanted: the columns of the table that the DataFrame has; None if its rows have any columns.
+    """
+
+    def __init__(self, context: SourceReaderContext, wanted: Sequence[str] | None) -> None:
+        self._context = context
+        self._wanted = wanted
+        self._mode = context.options[ON_SCHEMA_CHANGE]
+        self._is_whole = context.options.get("schemaEvolutionMode") in _WHOLE
+
+    def check(self, table: str, types: Mapping[str, PgType], *, old: Collection[str]) -> None:
+        """Compare before the first row with these columns is delivered.
+
+        Args:
+            types: the columns of the table.
+            old: the names of those that an old row has in the log.
+
+        Raises:
+            NewColumnsError: there are new columns; they are recorded, and the query has them after a restart.
+            SplitReadError: the option forbids the change, or the DataFrame cannot have such a column.
+        """
+        if self._wanted is None:
+            return
+        self._check_case(table, types)
+        if self._mode == "ignore":
+            return
+        if self._mode == "fail":
+            self._check_same(table, types)
+            return
+        found = [pa.field(name, arrow_type(kind)) for name, kind in types.items()]
+        if old and names.BEFORE in self._context.schema.names:
+            found.append(pa.field(names.BEFORE, pa.struct([field for field in found if field.name in old])))
+        self._context.check_new_columns(pa.schema(found), where=f"table {table}")
+
+    def _check_same(self, table: str, types: Mapping[str, PgType]) -> None:
+        assert self._wanted is not None
+        new = [name for name in types if name not in self._wanted] if self._is_whole else []
+        gone = [name for name in self._wanted if name not in types]
+        if new or gone:
+            said = [f"has {', '.join(new)} besides"] if new else []
+            said += [f"has no {', '.join(gone)}"] if gone else []
+            raise SplitReadError(
+                f"the columns of table {table} are not those of the DataFrame: it {' and '.join(said)} "
+                "(onSchemaChange=fail)",
+                remedy="set onSchemaChange=evolve to get new columns, or ignore to leave them out; a column that was "
+                "dropped is null from then on with both",
+            )
+
+    def _check_case(self, table: str, types: Mapping[str, PgType]) -> None:
+        assert self._wanted is not None
+        shown = {name.lower(): name for name in self._context.schema.names}
+        for name in types:
+            known = shown.get(name.lower())
+            if name in self._wanted or known is None:
+                continue
+            if known in self._wanted and known not in types:
+                raise SplitReadError(
+                    f"the schema has a column {known}, and table {table} has {name}",
+                    remedy=f"write the name in the schema as the table does: {name}",
+                )
+            if self._is_whole and self._mode != "ignore":
+                raise SplitReadError(
+                    f"table {table} has got a column {name}, which a DataFrame cannot have beside {known}",
+                    remedy="rename the column, or set onSchemaChange=ignore to leave it out",
+                )
