@@ -24,7 +24,7 @@ Bytes = npt.NDArray[np.uint8]
 
 CREATE, UPDATE, DELETE, TRUNCATE = (ord(op) for op in "cudt")
 _INSERT, _UPDATE, _DELETE = (ord(kind) for kind in "IUD")
-_FULL = ord("O")
+_FULL, _KEY = ord("O"), ord("K")
 
 RankKeys = Callable[[TableRules, Sequence[pa.Array]], Int64s]
 """For each key, given by the texts of its columns, the number of the range to which it belongs."""
@@ -83,11 +83,14 @@ def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) ->
     """
     unchanged = list(changes.new.unchanged)
     after = list(changes.new.texts)
-    is_full = changes.old_kind == _FULL
     for column, mask in enumerate(unchanged):
-        if mask is not None and (mask & is_full).any():
-            after[column] = pc.if_else(pa.array(mask & is_full), changes.old.texts[column], after[column])
-            unchanged[column] = mask & ~is_full
+        # A large key is logged as the old key even where it did not change.
+        is_old = changes.old_kind == _FULL
+        if changes.relation.columns[column].is_key:
+            is_old |= changes.old_kind == _KEY
+        if mask is not None and (mask & is_old).any():
+            after[column] = pc.if_else(pa.array(mask & is_old), changes.old.texts[column], after[column])
+            unchanged[column] = mask & ~is_old
     op = np.select(
         [changes.op == _INSERT, changes.op == _UPDATE, changes.op == _DELETE],
         [CREATE, UPDATE, DELETE],

@@ -56,7 +56,7 @@ def test_patterns_are_separated_by_commas() -> None:
 
 @pytest.mark.parametrize("text", ["", ",", "a,", "a,,b", "a b", "a.b.c", 'a"b', '"a', ".a", "a."])
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="names such as public.orders"):
+    with pytest.raises(ValueError, match="names such as"):
         table_patterns(text)
 
 

@@ -1,0 +1,200 @@
+"""Which changes are delivered, and as what: literal messages, literal snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flip27_source.enumerators.postgres.split import KeyColumn, TableName, TableRules
+from flip27_source.enumerators.postgres.visibility import RowRule
+from flip27_source.readers.postgres.delivered_changes import (
+    DeliveredChanges,
+    delivered_changes,
+    is_truncated_between,
+    kept,
+)
+from flip27_source.readers.postgres.key_ranges import local_ranges
+from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
+from flip27_source.readers.postgres.relations import Relation
+from tests.readers.postgres.pgoutput_messages import (
+    UNCHANGED,
+    begin,
+    commit,
+    delete,
+    described,
+    insert,
+    relation,
+    truncate,
+    update,
+)
+
+TABLE = relation(columns=("id", "name"))
+NAME = TableName(oid=TABLE.oid, schema="public", name="orders")
+EPOCH = 1 << 32
+
+
+def changes(*transactions: tuple[int, Sequence[bytes]], table: Relation = TABLE) -> DeliveredChanges:
+    """Transactions, each with its id; the commit of the first is at 1000, of the next at 2000, ..."""
+    messages = [described(table)]
+    for number, (xid, statements) in enumerate(transactions, 1):
+        messages += [begin(1000 * number, xid=xid), *statements, commit(1000 * number)]
+    # The description comes within a transaction.
+    messages[0], messages[1] = messages[1], messages[0]
+    (found,) = PgOutputDecoder(first=0, end=1 << 62).decode(messages)
+    return delivered_changes(found, key=[0], xid_near=EPOCH + 900)
+
+
+def rules(*snapshots: str | None) -> TableRules:
+    """Ranges of ten keys: below 10, below 20, ..."""
+    return TableRules(
+        table=NAME,
+        key=(KeyColumn(name="id", type="integer"),),
+        bounds=tuple((str(10 * (number + 1)),) for number in range(len(snapshots) - 1)),
+        rules=tuple(RowRule(snapshot=snapshot) for snapshot in snapshots),
+    )
+
+
+def by_number(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    found = local_ranges(rules, keys)
+    assert found is not None
+    return found
+
+
+def never(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    raise AssertionError("no key needs to be compared")
+
+
+def delivered(found: DeliveredChanges, rules: TableRules) -> list[tuple[str, str | None]]:
+    """Operation and key of the changes that are kept."""
+    mask = kept(found, rules, [0], by_number)
+    return [shown for shown, is_kept in zip(shown_all(found), mask.tolist(), strict=True) if is_kept]
+
+
+def shown_all(found: DeliveredChanges) -> list[tuple[str, str | None]]:
+    after, before = (
+        [None if text is None else str(text) for text in column[0].cast(pa.string()).to_pylist()]
+        for column in (found.after, found.before)
+    )
+    return [
+        (chr(op), old if chr(op) == "d" else new)
+        for op, new, old in zip(found.op, after, before, strict=True)
+    ]
+
+
+def test_messages_become_changes_with_an_epoch() -> None:
+    found = changes(
+        (700, [insert(TABLE, b"1", b"a"), update(TABLE, b"1", b"b"), delete(TABLE, key=[b"1", None])]),
+        (EPOCH - 1, [truncate(TABLE)]),
+    )
+    assert shown_all(found) == [("c", "1"), ("u", "1"), ("d", "1"), ("t", None)]
+    assert found.xid.tolist() == [EPOCH + 700] * 3 + [EPOCH - 1]
+    assert found.lsn.tolist() == [1000, 1000, 1000, 2000]
+    assert found.seq.tolist() == [1, 2, 3, 1]
+
+
+def test_an_update_of_the_key_is_a_delete_and_an_insert() -> None:
+    found = changes((700, [update(TABLE, b"5", b"x", key=[b"1", None]), insert(TABLE, b"7", b"y")]))
+    assert shown_all(found) == [("d", "1"), ("c", "5"), ("c", "7")]
+    assert found.seq.tolist() == [1, 1, 2]
+    assert found.after[1].to_pylist()[0] is None
+    assert found.has_before.tolist() == [True, True, False]
+
+
+def test_an_update_with_the_whole_old_row_and_the_same_key_stays_an_update() -> None:
+    full = relation(identity="f", keys=("id", "name"))
+    found = changes((700, [update(full, b"1", b"b", old=[b"1", b"a"])]), table=full)
+    assert shown_all(found) == [("u", "1")]
+    assert found.before[1].cast(pa.string()).to_pylist() == ["a"]
+
+
+def test_a_value_that_did_not_change_is_taken_from_the_whole_old_row() -> None:
+    full = relation(identity="f", keys=("id", "name"))
+    found = changes((700, [update(full, b"1", UNCHANGED, old=[b"1", b"long"])]), table=full)
+    assert found.after[1].cast(pa.string()).to_pylist() == ["long"]
+    assert found.unchanged[1] is None or not found.unchanged[1].any()
+
+
+def test_a_value_that_did_not_change_is_unknown_without_the_old_row() -> None:
+    found = changes((700, [update(TABLE, b"1", UNCHANGED)]))
+    assert found.unchanged[1] is not None
+    assert found.unchanged[1].tolist() == [True]
+
+
+def test_a_large_key_that_did_not_change_is_taken_from_the_old_key() -> None:
+    found = changes((700, [update(TABLE, UNCHANGED, b"b", key=[b"15", None])]))
+    assert shown_all(found) == [("u", "15")]
+    assert found.unchanged[0] is None or not found.unchanged[0].any()
+    assert delivered(found, rules(f"{EPOCH + 900}:{EPOCH + 900}:", f"{EPOCH + 1}:{EPOCH + 1}:")) == [
+        ("u", "15")
+    ]
+
+
+def test_a_delete_has_no_unchanged_values() -> None:
+    found = changes((700, [update(TABLE, b"5", UNCHANGED, key=[b"1", None])]))
+    assert shown_all(found) == [("d", "1"), ("c", "5")]
+    assert found.unchanged[1] is not None
+    assert found.unchanged[1].tolist() == [False, True]
+
+
+def test_what_the_snapshot_of_its_chunk_does_not_see_is_delivered() -> None:
+    found = changes(
+        (700, [insert(TABLE, b"1", b""), insert(TABLE, b"11", b"")]),
+        (701, [insert(TABLE, b"2", b""), insert(TABLE, b"12", b"")]),
+        (702, [insert(TABLE, b"3", b""), insert(TABLE, b"13", b"")]),
+    )
+    earlier, later = (f"{EPOCH + 700}:{EPOCH + xmax}:{EPOCH + 700}" for xmax in (701, 702))
+    assert delivered(found, rules(earlier)) == [
+        ("c", "1"), ("c", "11"), ("c", "2"), ("c", "12"), ("c", "3"), ("c", "13")
+    ]  # fmt: skip
+    assert delivered(found, rules(earlier, later)) == [
+        ("c", "1"), ("c", "11"), ("c", "2"), ("c", "3"), ("c", "13")
+    ]  # fmt: skip
+
+
+def test_a_commit_behind_the_snapshots_position_is_not_taken_for_seen() -> None:
+    """It was in the log before it was visible: its id is in progress for the snapshot."""
+    found = changes((700, [insert(TABLE, b"1", b"")]), (701, [insert(TABLE, b"2", b"")]))
+    assert delivered(found, rules(f"{EPOCH + 700}:{EPOCH + 702}:{EPOCH + 700}")) == [("c", "1")]
+
+
+def test_nothing_of_a_chunk_that_is_not_read_is_delivered() -> None:
+    found = changes((700, [insert(TABLE, b"1", b""), insert(TABLE, b"11", b"")]))
+    assert delivered(found, rules(None)) == []
+    assert delivered(found, rules(None, f"{EPOCH}:{EPOCH}:")) == [("c", "11")]
+
+
+def test_an_update_of_the_key_is_judged_by_each_of_its_chunks() -> None:
+    found = changes((700, [update(TABLE, b"15", b"", key=[b"5", None])]))
+    sees, sees_not = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 700}:{EPOCH + 700}:"
+    assert delivered(found, rules(sees, sees_not)) == [("c", "15")]
+    assert delivered(found, rules(sees_not, sees)) == [("d", "5")]
+    assert delivered(found, rules(sees_not, sees_not)) == [("d", "5"), ("c", "15")]
+
+
+def test_keys_are_compared_only_where_chunks_differ() -> None:
+    found = changes((700, [insert(TABLE, b"1", b"")]), (900, [insert(TABLE, b"11", b"")]))
+    both_see, one_more = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 702}:{EPOCH + 702}:"
+    assert kept(found, rules(both_see, one_more), [0], never).tolist() == [False, True]
+
+
+def test_a_truncate_is_delivered_if_any_chunk_does_not_see_it() -> None:
+    found = changes((700, [truncate(TABLE)]))
+    sees, sees_not = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 700}:{EPOCH + 700}:"
+    assert delivered(found, rules(sees, sees_not)) == [("t", None)]
+    assert delivered(found, rules(sees_not)) == [("t", None)]
+    assert delivered(found, rules(sees, sees)) == []
+    assert delivered(found, rules(None, None)) == []
+    assert delivered(found, rules(None, sees_not)) == [("t", None)]
+
+
+def test_a_truncate_lies_between_chunks_if_some_see_it_and_others_do_not() -> None:
+    found = changes((700, [truncate(TABLE)]))
+    sees, sees_not = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 700}:{EPOCH + 700}:"
+    assert is_truncated_between(found, rules(sees, sees_not))
+    assert not is_truncated_between(found, rules(sees, sees))
+    assert not is_truncated_between(found, rules(sees_not, sees_not))
+    assert not is_truncated_between(found, rules(sees_not))
+    assert not is_truncated_between(changes((700, [insert(TABLE, b"1", b"")])), rules(sees, sees_not))
