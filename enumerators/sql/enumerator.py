@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator import Boundedness, SplitEnumeratorContext
-from flip27_source.enumerators.sql.connections import DatabaseFailure
+from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.lag import ahead_of, newest_allowed
 from flip27_source.enumerators.sql.open_transactions import Waiting, settled, writers_of
 from flip27_source.enumerators.sql.options import (

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flip27_source.enumerators.sql.connections import Database, DatabaseFailure
+from flip27_source.enumerators.sql.database import Database
+from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.split import Cursor
 from flip27_source.errors import DiscoveryError
 

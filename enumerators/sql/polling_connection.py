@@ -6,7 +6,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from flip27_source.enumerators.sql.connections import DatabaseFailure
+from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.table import CursorTable
 from flip27_source.options import Options
 

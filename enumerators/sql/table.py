@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from flip27_source.enumerators.sql.connections import Database, connected
+from flip27_source.enumerators.sql.connections import connected
+from flip27_source.enumerators.sql.database import Database
 from flip27_source.enumerators.sql.dialects import text_of
 from flip27_source.enumerators.sql.options import (
     CURSOR_COLUMNS,

@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.connections import DatabaseFailure, SqlAlchemyDatabase, connected
+from flip27_source.enumerators.sql.connections import connected
+from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.options import APPEND_ONLY, check_sql_options
 from flip27_source.enumerators.sql.split import SqlSplit
+from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.enumerators.sql.table import CursorTable
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options

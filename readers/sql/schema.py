@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.connections import Database, SqlAlchemyDatabase
+from flip27_source.enumerators.sql.database import Database
 from flip27_source.enumerators.sql.options import TABLE
 from flip27_source.enumerators.sql.queries import probe, relation_of
+from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.options import Options
 from flip27_source.readers.sql.column_types import UTC_TIMESTAMP, affinity, spark_type
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_source.enumerators.sql.connections import Secrets, _with_password
+from flip27_source.enumerators.sql.adbc import with_password
 from flip27_source.enumerators.sql.dialects import ANSI, MYSQL, POSTGRESQL, SQLITE, dialect_of, text_of
+from flip27_source.enumerators.sql.failures import Secrets
 
 
 @pytest.mark.parametrize("operator", [">", ">=", "<=", "<"])
@@ -118,4 +119,4 @@ def test_secrets_are_masked_in_what_drivers_say(uri: str, password: str | None) 
     ],
 )
 def test_the_password_is_put_into_the_uri_of_postgresql(uri: str, found: str) -> None:
-    assert _with_password(uri, "p@s") == found
+    assert with_password(uri, "p@s") == found

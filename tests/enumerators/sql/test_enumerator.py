@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flip27_source.enumerators.sql import connections
+from flip27_source.enumerators.sql import adbc
 from flip27_source.enumerators.sql.dialects import ANSI
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, plan, run
@@ -341,7 +341,7 @@ def test_standard_sql_reads_a_table_without_tuples_and_casts(
     tmp_path: Path, flip27_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A database that is not known by its name; here DuckDB stands for it."""
-    monkeypatch.setattr(connections, "dialect_of", lambda _name: ANSI)
+    monkeypatch.setattr(adbc, "dialect_of", lambda _name: ANSI)
     with duckdb_shop(tmp_path) as shop:
         shop.insert(ORDERS[:4])
         start = f"{DAY} 08:00:00, 2"

@@ -1,0 +1,155 @@
+"""Connections of ADBC drivers, whose results are Arrow batches."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database
+from flip27_source.enumerators.sql.dialects import dialect_of
+from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets, needed
+
+_MODULES = {
+    "sqlite": "adbc_driver_sqlite",
+    "duckdb": "adbc_driver_duckdb",
+    "postgresql": "adbc_driver_postgresql",
+}
+_PACKAGES = {
+    "adbc_driver_sqlite": "adbc-driver-sqlite",
+    "adbc_driver_duckdb": "duckdb",
+    "adbc_driver_postgresql": "adbc-driver-postgresql",
+}
+
+
+class AdbcDatabase(Database):
+    """A connection of an ADBC driver.
+
+    Args:
+        driver, uri, password: as given by the options.
+    """
+
+    def __init__(self, driver: str, uri: str, password: str | None) -> None:
+        self._secrets = Secrets(uri, password)
+        with needed("adbc_driver_manager", "adbc-driver-manager"):
+            from adbc_driver_manager import dbapi
+        arguments = _adbc_arguments(driver, uri, password)
+        with self._guarded():
+            self._connection = dbapi.connect(**arguments, autocommit=True)
+        try:
+            with self._guarded():
+                self.dialect = dialect_of(str(self._connection.adbc_get_info().get("vendor_name", "")))
+            for statement in self.dialect.settings:
+                self.rows(statement)
+        except BaseException:
+            self.close()
+            raise
+
+    def fields(self, sql: str) -> pa.Schema:
+        with self._guarded(), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetch_record_batch().schema
+
+    def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        table = self._fetched(sql)
+        values = [column.to_pylist() for column in table.columns[:columns]]
+        return tuple(map(_kind, table.schema)), list(zip(*values, strict=True))
+
+    def row_bytes(self, sql: str) -> int:
+        table = self._fetched(sql)
+        size: int = table.nbytes
+        return size // max(1, int(table.num_rows))
+
+    def _fetched(self, sql: str) -> pa.Table:
+        with self._guarded(), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            table: pa.Table = cursor.fetch_arrow_table()
+            return table
+
+    def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
+        settings = {}
+        if self.dialect.name == "sqlite":
+            settings["adbc.sqlite.query.batch_rows"] = str(max(first_rows, ROWS_PER_BATCH))
+        with self._guarded(), self._connection.cursor(adbc_stmt_kwargs=settings) as cursor:
+            cursor.execute(sql)
+            yield from cursor.fetch_record_batch()
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        from adbc_driver_manager import Error
+
+        try:
+            yield
+        except (Error, OSError, pa.ArrowException) as error:
+            raise self._secrets.failure(error) from None
+
+
+def _adbc_arguments(driver: str, uri: str, password: str | None) -> dict[str, Any]:
+    module = _MODULES.get(driver.lower(), driver)
+    arguments: dict[str, Any] = {"driver": _driver_path(module)}
+    if module == "adbc_driver_duckdb":
+        return arguments | {
+            "entrypoint": "duckdb_adbc_init",
+            "db_kwargs": {"path": uri, "access_mode": "READ_ONLY"},
+        }
+    if module == "adbc_driver_sqlite":
+        return arguments | {"uri": _sqlite_uri(uri)}
+    if module == "adbc_driver_postgresql":
+        return arguments | {"uri": with_password(uri, password)}
+    secret = {} if password is None else {"password": password}
+    return arguments | {"uri": uri, "db_kwargs": secret}
+
+
+def _driver_path(module: str) -> str:
+    """The shared library of a driver's Python module; any other name is left to the driver manager."""
+    if module not in _PACKAGES and not (
+        re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", module) and importlib.util.find_spec(module.partition(".")[0])
+    ):
+        return module
+    with needed(module, _PACKAGES.get(module, module)):
+        found = importlib.import_module(module)
+    path = getattr(found, "_driver_path", None) or getattr(found, "driver_path", None)
+    return module if path is None else str(path())
+
+
+def _sqlite_uri(uri: str) -> str:
+    """A file that is only read: SQLite would create a missing file."""
+    if uri.startswith("file:"):
+        return uri
+    if not Path(uri).is_file():
+        raise DatabaseFailure(f"the SQLite file {uri} does not exist", "check uri; use an absolute path")
+    return f"file:{quote(os.path.abspath(uri))}?mode=ro"
+
+
+def with_password(uri: str, password: str | None) -> str:
+    if password is None:
+        return uri
+    if "://" not in uri:
+        escaped = password.replace("\\", "\\\\").replace("'", "\\'")
+        return f"{uri} password='{escaped}'"
+    scheme, _, rest = uri.partition("://")
+    authority, slash, path = rest.partition("/")
+    user, at, host = authority.rpartition("@")
+    if not at:
+        mark = "&" if "?" in uri else "?"
+        return f"{uri}{mark}password={quote(password, safe='')}"
+    return f"{scheme}://{user.partition(':')[0]}:{quote(password, safe='')}@{host}{slash}{path}"
+
+
+def _kind(field: pa.Field) -> str:
+    """The type of a cursor column as stored."""
+    kind = field.type
+    name = getattr(kind, "type_name", None) or getattr(kind, "extension_name", None)
+    return str(name) if isinstance(name, str) else str(kind)

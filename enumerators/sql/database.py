@@ -1,0 +1,52 @@
+"""Database: an open connection, as both halves of the source use it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.enumerators.sql.dialects import Dialect
+
+ROWS_PER_BATCH = 65_536
+
+
+class Database(ABC):
+    """A connection; statements see what was committed before each of them."""
+
+    dialect: Dialect
+
+    @abstractmethod
+    def fields(self, sql: str) -> pa.Schema:
+        """The columns of a query. Their types are those of its first row where the database has none."""
+
+    @abstractmethod
+    def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """The Arrow types of a short result, and its rows.
+
+        Args:
+            columns: only the values of so many columns; Python cannot represent the times of all databases.
+        """
+
+    @abstractmethod
+    def row_bytes(self, sql: str) -> int:
+        """The average size of the rows of a short result."""
+
+    @abstractmethod
+    def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
+        """A long result.
+
+        Args:
+            first_rows: how many rows SQLite, which has no types, looks at to choose the Arrow types.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection."""
+
+    def value(self, sql: str) -> Any:
+        """The first value of the first row; None without a row."""
+        _, rows = self.rows(sql)
+        return rows[0][0] if rows else None

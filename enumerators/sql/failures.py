@@ -1,0 +1,79 @@
+"""Errors of drivers: their texts without secrets, and what the user can do. No I/O."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from urllib.parse import quote, unquote, urlsplit
+
+from flip27_source.errors import OptionError
+
+_NAMED_SECRET = re.compile(r"(?:password|passwd|pwd|token|secret|key)\s*=\s*'?([^\s'&;]+)", re.IGNORECASE)
+_REMEDIES = (
+    (r"password|authentication|access denied", "check the user in uri, and the password in passwordEnv"),
+    (r"no such table|does not exist|unknown table|catalog error|undefinedtable|no such column|binder error",
+     "check options table, query and cursorColumns, and the rights of the user"),
+    (r"permission denied|not authorized", "give the user of uri the right to SELECT"),
+    (r"\block(ed)?\b", "wait until the process that writes has closed the file; the read is retried"),
+    (r"connect|unable to open|failed to open|could not open|cannot open",
+     "check uri, and whether this machine can reach the database"),
+)  # fmt: skip
+
+
+class DatabaseFailure(Exception):  # noqa: N818 - the callers' errors say what failed
+    """A driver raised an error.
+
+    Attributes:
+        what: its text without secrets.
+        remedy: what the user can do.
+    """
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+
+class Secrets:
+    """The secrets of a connection, which no text may contain."""
+
+    def __init__(self, uri: str, password: str | None) -> None:
+        found = {password or ""}
+        with contextlib.suppress(ValueError):
+            parts = urlsplit(uri)
+            found.update(filter(None, (parts.password, unquote(parts.password or ""))))
+        found.update(_NAMED_SECRET.findall(uri))
+        spellings = {quote(text, safe=safe) for text in found for safe in ("", "/", "!*'()")} | found
+        self._hidden = sorted((text for text in spellings if len(text) > 1), key=len, reverse=True)
+        self._uri = uri
+
+    def failure(self, error: BaseException) -> DatabaseFailure:
+        """The failure for an error of a driver."""
+        said = " ".join(str(error).split()) or type(error).__name__
+        return DatabaseFailure(self.masked(said)[:1000], _remedy(said))
+
+    def masked(self, text: str) -> str:
+        """The text without the secrets."""
+        if "://" in self._uri:
+            text = text.replace(self._uri, "***")
+        for secret in self._hidden:
+            text = text.replace(secret, "***")
+        return text
+
+
+@contextlib.contextmanager
+def needed(module: str, package: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise OptionError(
+            f"the sql source needs {module}, which is not installed: {error}",
+            remedy=f"pip install 'flip27-source[sql]' {package} on the driver and on every node",
+        ) from error
+
+
+def _remedy(said: str) -> str:
+    lowered = said.lower()
+    found = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, lowered)), None)
+    return found or "fix the cause, which the database names"

@@ -1,0 +1,122 @@
+"""Connections of SQLAlchemy, whose results are rows of Python values: the slower way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database
+from flip27_source.enumerators.sql.dialects import dialect_of
+from flip27_source.enumerators.sql.failures import Secrets, needed
+from flip27_source.errors import OptionError
+
+
+class SqlAlchemyDatabase(Database):
+    """A connection of SQLAlchemy."""
+
+    def __init__(self, uri: str, password: str | None) -> None:
+        self._secrets = Secrets(uri, password)
+        with needed("sqlalchemy", "sqlalchemy"):
+            import sqlalchemy
+        self._text = sqlalchemy.text
+        try:
+            url = sqlalchemy.engine.make_url(uri)
+        except sqlalchemy.exc.ArgumentError:
+            raise OptionError(
+                "option uri (not shown) is not a SQLAlchemy URL, and option driver is not set",
+                remedy='add .option("driver", "sqlite"), duckdb or postgresql; or write uri as '
+                "SQLAlchemy does: mysql+pymysql://user@host/shop",
+            ) from None
+        if password is not None:
+            url = url.set(password=password)
+        with self._guarded(), needed(url.drivername, url.drivername):
+            engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
+            self._connection = engine.connect()
+        base = dialect_of(engine.dialect.name)
+        self.dialect = base
+        self.engine = engine
+        try:
+            for statement in self.dialect.settings:
+                self.rows(statement)
+        except BaseException:
+            self.close()
+            raise
+
+    def fields(self, sql: str) -> pa.Schema:
+        with self._guarded(), self._executed(sql) as result:
+            names = list(result.keys())
+            rows = result.fetchmany(1)
+            values = rows[0] if rows else [None] * len(names)
+            return pa.schema([(name, _type_of(value)) for name, value in zip(names, values, strict=True)])
+
+    def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        with self._guarded(), self._executed(sql) as result:
+            if not result.returns_rows:
+                return (), []
+            rows = [tuple(row) for row in result.fetchall()]
+            kinds = tuple(str(_type_of(value)) for value in rows[0]) if rows else ()
+            return kinds, [row[:columns] for row in rows]
+
+    def row_bytes(self, sql: str) -> int:
+        _, rows = self.rows(sql)
+        sizes = [len(value) if isinstance(value, str | bytes) else 8 for row in rows for value in row]
+        return sum(sizes) // max(1, len(rows))
+
+    def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError("SQLAlchemy gives rows: use blocks")
+
+    def named_rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names of the columns of a short result, and its rows."""
+        with self._guarded(), self._executed(sql) as result:
+            return list(result.keys()), [tuple(row) for row in result.fetchall()]
+
+    def columns(self, table: str, schema: str | None) -> list[Any]:
+        """The columns of a table as SQLAlchemy reflects them; empty if it cannot."""
+        import sqlalchemy
+
+        try:
+            return list(sqlalchemy.inspect(self._connection).get_columns(table, schema=schema))
+        except sqlalchemy.exc.SQLAlchemyError:
+            return []
+
+    def blocks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a long result, in blocks."""
+        with self._guarded(), self._executed(sql, stream_results=True) as result:
+            while block := result.fetchmany(ROWS_PER_BATCH):
+                yield [tuple(row) for row in block]
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self._connection.close()
+            self.engine.dispose()
+
+    @contextlib.contextmanager
+    def _executed(self, sql: str, **settings: Any) -> Iterator[Any]:
+        # text() takes a colon before a name for a parameter.
+        result = self._connection.execution_options(**settings).execute(self._text(sql.replace(":", r"\:")))
+        try:
+            yield result
+        finally:
+            result.close()
+            # The next statement has to see what others commit until then.
+            self._connection.commit()
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except SQLAlchemyError as error:
+            said = getattr(error, "orig", None) or error
+            raise self._secrets.failure(said) from None
+
+
+def _type_of(value: Any) -> pa.DataType:
+    try:
+        return pa.infer_type([value])
+    except pa.ArrowException:
+        return pa.string()
