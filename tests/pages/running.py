@@ -32,6 +32,7 @@ NOT_RUN = {
     "flip27 demo": "a minute and more: tests/test_demo.py",
     "flip27 postgres": "needs a PostgreSQL server: tests/cli/test_postgres_commands.py",
     "flip27 check --enumerator postgres": "the same",
+    "from delta.tables": "needs Delta Lake, which the tests do not have",
     "flip27 --install-completion": "changes the start-up file of the user's shell",
     "--8<--": "a file of examples/, which has tests of its own",
 }
