@@ -246,7 +246,7 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
                 self.context.report_data_loss(
                     f"rows of {table.name} have appeared at or below the cursor {done}, up to which it was "
                     "already read: the cursor columns went back",
-                    remedy="if the table was emptied or restored, start a new query, or move the position",
+                    remedy="if the table was emptied or restored, read it in a new query",
                 )
         is_behind = newest is None or not table.reaches(done)
         if is_behind and not position.is_behind:
