@@ -116,6 +116,6 @@ def chunk_texts(
         f"COPY (SELECT {', '.join(map(quoted, names))} FROM {quoted(opened.table.schema, opened.table.name)}"
         f"{where(conditions, filter_sql)}) TO STDOUT (FORMAT csv)"
     )
-    blocks = (b"".join(rows) for rows in copied_rows(connection, sql, parameters, most_rows=MOST_ROWS))
-    for batch in csv_batches(blocks, names, block_bytes=1):
+    blocks = copied_rows(connection, sql, parameters, most_rows=MOST_ROWS)
+    for batch in csv_batches((block.data for block in blocks), names, block_bytes=1):
         yield batch.num_rows, dict(zip(names, batch.columns, strict=True))

@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres.server import OBJECT_IN_USE, publication_list
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.errors import SplitReadError
+from flip27_source.readers.postgres.copied_rows import CopiedBlock, copied_rows
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
 _log = logging.getLogger(__name__)
 
-MESSAGES_PER_BLOCK = 65_536
+MESSAGES_PER_BLOCK = 196_608
+BLOCK_BYTES = 4 << 20
+"""Each column of a block is read in a pass of its own, twice as fast in the processor's cache."""
+
 FIELD_BYTES = 6
 """What COPY's binary format has before the message in each row: the number of fields, and a length."""
 
@@ -28,7 +32,7 @@ _POLL_S = 0.05
 
 def log_blocks(
     connection: Connection, slot: str, publication: str, *, end: int, timeout_s: float
-) -> Iterator[list[bytes]]:
+) -> Iterator[CopiedBlock]:
     """The rows of COPY, each with one message behind ``FIELD_BYTES``; transactions up to ``end``, and maybe one more.
 
     Waits while another connection reads the slot: an attempt that was killed, or a speculative copy.
@@ -48,11 +52,14 @@ def log_blocks(
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            with connection.cursor() as cursor, cursor.copy(sql, parameters) as copy:
-                rows = iter(copy)
-                first = bytes(next(rows))[_HEADER_BYTES:]
-                yield from _blocks(chain([first], rows))
-                return
+            blocks = copied_rows(
+                connection, sql, parameters, most_rows=MESSAGES_PER_BLOCK, block_bytes=BLOCK_BYTES
+            )
+            first = next(blocks)
+            first.lengths[0] -= _HEADER_BYTES
+            del first.data[:_HEADER_BYTES]
+            yield from _messages(chain([first], blocks))
+            return
         except psycopg.Error as error:
             if error.sqlstate != OBJECT_IN_USE:
                 raise
@@ -65,9 +72,10 @@ def log_blocks(
             time.sleep(_POLL_S)
 
 
-def _blocks(rows: Iterator[bytes | memoryview]) -> Iterator[list[bytes]]:
-    while block := [bytes(row) for row in islice(rows, MESSAGES_PER_BLOCK)]:
-        if block[-1] == _TRAILER:
-            block.pop()
-        if block:
+def _messages(blocks: Iterator[CopiedBlock]) -> Iterator[CopiedBlock]:
+    for block in blocks:
+        if block.data.endswith(_TRAILER) and block.lengths[-1] == len(_TRAILER):
+            block.lengths.pop()
+            del block.data[-len(_TRAILER) :]
+        if block.lengths:
             yield block

@@ -5,8 +5,7 @@ What must not live here: the meaning of a message, beyond its kind and its short
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,15 +18,8 @@ Int64s: TypeAlias = "NDArray[np.int64]"
 Bytes: TypeAlias = "NDArray[np.uint8]"
 Bools: TypeAlias = "NDArray[np.bool_]"
 
-BLOCK_BYTES = 4 << 20
-"""Usual size of a block: each column is read in a pass of its own, twice as fast in the processor's cache."""
-
-MOST_BYTES = 1 << 30
-"""Maximum size of a block of several messages; offsets have 32 bits, and a message has up to 1 GB."""
-
 REPORT = "read the log again; if the error stays, report it with the version of the server"
 
-_SAMPLE_MESSAGES = 256
 _PADDING = bytes(8)  # lets numbers be gathered at any position of any message
 _SHORTEST = {"B": 21, "C": 26, "O": 10, "R": 10, "Y": 7, "I": 8, "U": 8, "D": 8, "T": 6, "M": 15}
 _LEAST_BYTES = np.full(256, -1, np.int64)
@@ -144,42 +136,14 @@ class MessageBlock:
             raise self.error(min(cut), "the message is truncated or too long")
 
 
-def blocks_of(
-    messages: Sequence[bytes],
-    *,
-    first_number: int,
-    skip: int,
-    block_bytes: int = BLOCK_BYTES,
-    most_bytes: int = MOST_BYTES,
-) -> Iterator[MessageBlock]:
-    """The messages in blocks of about ``block_bytes``, and of at most ``most_bytes`` or one message.
-
-    Args:
-        first_number: the number of the first message, for errors.
-        skip: the number of bytes to ignore at the start of each message.
-    """
-    count = _messages_in(block_bytes, messages)
-    remaining = iter(messages)
-    for start in range(0, len(messages), count):
-        some = [*islice(remaining, count), _PADDING]
-        number = first_number + start
-        # One pass that copies the bytes and finds the lengths.
-        joined = pa.array(some, pa.large_binary())
-        if len(some) == 2 or joined.buffers()[2].size <= most_bytes:
-            yield MessageBlock(joined, first_number=number, skip=skip)
-            continue
-        del joined, some[-1]
-        half = len(some) // 2
-        for first, part in ((number, some[:half]), (number + half, some[half:])):
-            yield from blocks_of(
-                part, first_number=first, skip=skip, block_bytes=block_bytes, most_bytes=most_bytes
-            )
-
-
-def _messages_in(block_bytes: int, messages: Sequence[bytes]) -> int:
-    """About how many of the messages have so many bytes."""
-    sample = messages[:: len(messages) // _SAMPLE_MESSAGES + 1]
-    return max(1, block_bytes * len(sample) // max(1, sum(map(len, sample))))
+def block_of(data: bytearray, lengths: Sequence[int], *, first_number: int, skip: int) -> MessageBlock:
+    """The messages that lie one behind the other in ``data``, which is changed, as one block."""
+    data += _PADDING
+    offsets = np.zeros(len(lengths) + 2, dtype=np.int64)
+    np.cumsum([*lengths, len(_PADDING)], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    joined = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    return MessageBlock(joined, first_number=first_number, skip=skip)
 
 
 def _is_complete(message: bytes) -> bool:

@@ -15,12 +15,11 @@ import numpy as np
 
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.message_blocks import (
-    BLOCK_BYTES,
     Bools,
     Bytes,
     Int64s,
     MessageBlock,
-    blocks_of,
+    block_of,
 )
 from flip27_source.readers.postgres.relations import KnownRelations, Relation
 from flip27_source.readers.postgres.rows_by_table import RowsByTable, by_table
@@ -67,32 +66,29 @@ class PgOutputDecoder:
     Only transactions with ``first <= commit LSN < end`` give rows.
     """
 
-    def __init__(self, *, first: int, end: int, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(self, *, first: int, end: int) -> None:
         self._first = first
         self._end = end
-        self._block_bytes = block_bytes
         self._relations = KnownRelations()
         self._opened: OpenTransaction | None = None
         self._messages = 0
 
-    def decode(self, messages: Sequence[bytes], *, skip: int = 0) -> list[Changes]:
+    def decode(self, data: bytearray, lengths: Sequence[int], *, skip: int = 0) -> list[Changes]:
         """The changes of the next block of messages, ordered by their first change.
 
         Args:
-            messages: any number of messages, also of parts of transactions.
+            data: the messages one behind the other, also of parts of transactions; it is used up. Blocks of
+                a few MB are fastest.
+            lengths: the number of bytes of each message.
             skip: the number of bytes to ignore at the start of each message: 6 for rows of COPY in binary
                 format, which are a number of fields and a length before the message.
 
         Raises:
             SplitReadError: a message is invalid. The decoder cannot be used further.
         """
-        found: list[Changes] = []
-        for block in blocks_of(
-            messages, first_number=self._messages + 1, skip=skip, block_bytes=self._block_bytes
-        ):
-            found += self._changes(block)
-        self._messages += len(messages)
-        return found
+        block = block_of(data, lengths, first_number=self._messages + 1, skip=skip)
+        self._messages += len(lengths)
+        return list(self._changes(block))
 
     def finish(self) -> None:
         """Check that the last transaction is complete; to be called behind the last block.

@@ -50,6 +50,8 @@ from flip27_source.readers.postgres.unchanged_values import rows_to_read, with_v
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
+_TEXT = PgType(name="text")
+
 
 class PostgresReader(SplitReader[PostgresSplit]):
     """Reads chunks and windows; each says what it read in an event."""
@@ -134,7 +136,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
             )
             for block in blocks:
-                for changes in decoder.decode(block, skip=FIELD_BYTES):
+                for changes in decoder.decode(block.data, block.lengths, skip=FIELD_BYTES):
                     committed_at = max(committed_at or 0, int(changes.committed_at[-1]))
                     found = delivery.delivered(changes, truncated)
                     if found is not None and len(found):
@@ -195,13 +197,21 @@ class PostgresReader(SplitReader[PostgresSplit]):
             self._types |= types_of(self.side(), missing)
         found = {}
         for column, pair in zip(relation.columns, wanted, strict=True):
-            if pair not in self._types:
+            kind = self._types.get(pair, _TEXT if self._is_text(column.name) else None)
+            if kind is None:
                 raise SplitReadError(
                     f"column {column.name} of {relation} has a type that was dropped since (oid {pair[0]})",
-                    remedy="the value cannot be typed; skip the window, or start with a new snapshot",
+                    remedy="start a query with a new stateLocation, whose snapshot has the columns of today",
                 )
-            found[column.name] = self._types[pair]
+            found[column.name] = kind
         return found
+
+    def _is_text(self, column: str) -> bool:
+        """Whether rows have the text of a value of this column, or not the column at all."""
+        wanted = self._rows.wanted
+        if wanted is None:
+            return False
+        return column not in wanted or pa.types.is_string(self.context.schema.field(column).type)
 
     def side(self) -> Connection:
         """A connection for questions while another one reads."""
@@ -229,10 +239,12 @@ class _Delivery:
     def delivered(self, changes: Changes, truncated: dict[int, None]) -> DeliveredChanges | None:
         """The changes of one relation that are delivered; None if it is not read."""
         relation = changes.relation
-        if not matched(self._patterns, relation.schema, relation.name):
-            return None
         rules = self._rules.get(relation.oid)
-        if rules is None and self._known is not None and relation.oid not in self._known:
+        if self._known is None:
+            if rules is None and not matched(self._patterns, relation.schema, relation.name):
+                return None
+        elif rules is None and relation.oid not in self._known:
+            # By number, not by name: a table that was renamed goes on.
             return None
         key = self._key(relation)
         found = delivered_changes(changes, key=key, xid_near=self._near)

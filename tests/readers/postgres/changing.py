@@ -14,6 +14,7 @@ from flip27_source.readers.postgres.delivered_changes import DeliveredChanges, d
 from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
 from tests.readers.postgres.pgoutput_messages import YEAR_2000_US, begin, commit, described
+from tests.readers.postgres.pgoutput_rows import decode
 
 ORDERS = TableName(oid=16_400, schema="public", name="orders")
 LSN = 0x16B3748
@@ -29,7 +30,7 @@ def changed(table: Relation, *messages: bytes, key: Sequence[str] = ("id",)) -> 
         *messages,
         commit(LSN, at_us=COMMITTED_US),
     ]
-    (changes,) = decoder.decode(transaction)
+    (changes,) = decode(decoder, transaction)
     names = [column.name for column in table.columns]
     return delivered_changes(changes, key=[names.index(name) for name in key], xid_near=(1 << 32) + 900)
 

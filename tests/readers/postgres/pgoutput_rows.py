@@ -29,14 +29,17 @@ class Row:
     committed_at: int = YEAR_2000_US
 
 
-def decoded(
-    *blocks: Sequence[bytes], first: int = 0, end: int = EVERYTHING, skip: int = 0, block_bytes: int = 4 << 20
-) -> list[Row]:
+def decode(decoder: PgOutputDecoder, messages: Sequence[bytes], *, skip: int = 0) -> list[Changes]:
+    """What the decoder makes of the messages, as one block."""
+    return decoder.decode(bytearray(b"".join(messages)), [len(message) for message in messages], skip=skip)
+
+
+def decoded(*blocks: Sequence[bytes], first: int = 0, end: int = EVERYTHING, skip: int = 0) -> list[Row]:
     """The rows of the blocks in the order of the log."""
-    decoder = PgOutputDecoder(first=first, end=end, block_bytes=block_bytes)
+    decoder = PgOutputDecoder(first=first, end=end)
     rows: list[Row] = []
     for block in blocks:
-        rows += sorted(rows_of(decoder.decode(block, skip=skip)), key=lambda row: (row.lsn, row.seq))
+        rows += sorted(rows_of(decode(decoder, block, skip=skip)), key=lambda row: (row.lsn, row.seq))
     return rows
 
 

@@ -54,6 +54,7 @@ def running(
 
     def new_rows() -> list[dict[str, Any]]:
         nonlocal done
+        engine.restart(available_now=True)
         engine.process_all_available()
         rows = [dict(zip(engine.schema.names, row, strict=True)) for row in engine.rows[done:]]
         done += len(rows)

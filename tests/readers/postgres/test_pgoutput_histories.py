@@ -90,7 +90,4 @@ def test_blocks_give_the_rows_that_reading_message_by_message_gives(
     first, end = data.draw(st.integers(0, 800)), data.draw(st.integers(0, 800))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4)))
     blocks = [messages[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(messages)], strict=True)]
-    block_bytes = data.draw(st.sampled_from([1, 300, 4 << 20]))
-    assert decoded(*blocks, first=first, end=end, block_bytes=block_bytes) == read_one_by_one(
-        messages, first, end
-    )
+    assert decoded(*blocks, first=first, end=end) == read_one_by_one(messages, first, end)

@@ -1,0 +1,74 @@
+"""The rows of COPY ... TO STDOUT, many at a time.
+
+psycopg's own iteration costs more for each row than PostgreSQL needs to make it, so this loop asks libpq itself
+for the rows that have arrived.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBlock:
+    """Rows one behind the other.
+
+    Attributes:
+        lengths: the number of bytes of each row.
+    """
+
+    data: bytearray
+    lengths: list[int]
+
+
+def copied_rows(
+    connection: Connection, sql: str, parameters: Sequence[Any], *, most_rows: int, block_bytes: int = 8 << 20
+) -> Iterator[CopiedBlock]:
+    """The CopyData messages of a COPY statement in blocks, each message one row.
+
+    A block ends with the row that reaches one of the limits. If the iteration is not finished, close the
+    connection: the server is still sending.
+
+    Args:
+        most_rows, block_bytes: the limits of a block.
+        parameters: written into the statement, because COPY takes none.
+
+    Raises:
+        psycopg.Error: the server refused the statement, or broke it off.
+    """
+    import psycopg
+    from psycopg import pq
+    from psycopg.errors import error_from_result
+
+    text = psycopg.ClientCursor(connection).mogrify(sql, list(parameters) or None)
+    pgconn = connection.pgconn
+    result = pgconn.exec_(text.encode())
+    if result.status != pq.ExecStatus.COPY_OUT:
+        raise error_from_result(result, encoding="utf-8")
+    get = pgconn.get_copy_data
+    # Copied at once: rows that are kept, each in memory of its own, cost more than the copy.
+    data, lengths = bytearray(), []
+    while True:
+        count, row = get(1)
+        if count > 0:
+            data += row
+            lengths.append(count)
+            if len(data) >= block_bytes or len(lengths) >= most_rows:
+                yield CopiedBlock(data, lengths)
+                data, lengths = bytearray(), []
+        elif count == 0:
+            select.select([pgconn.socket], [], [])
+            pgconn.consume_input()
+        else:
+            break
+    while (ended := pgconn.get_result()) is not None:
+        if ended.status != pq.ExecStatus.COMMAND_OK:
+            raise error_from_result(ended, encoding="utf-8")
+    if lengths:
+        yield CopiedBlock(data, lengths)
