@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from flip27_source.enumerators.postgres.catalog import CatalogTable, columns_of, find_tables
+from flip27_source.enumerators.postgres.column_types import arrow_type
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT, TABLES
-from flip27_source.enumerators.postgres.types import arrow_type
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres import schema as names
+from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.enumerators.postgres.split import TableName
-from flip27_source.enumerators.postgres.types import PgType, arrow_type
 from flip27_source.readers.postgres.delivered_changes import DELETE, DeliveredChanges
 from flip27_source.readers.postgres.values import ValueConverter
 

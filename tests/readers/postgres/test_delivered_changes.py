@@ -30,6 +30,7 @@ from tests.readers.postgres.pgoutput_messages import (
     truncate,
     update,
 )
+from tests.readers.postgres.pgoutput_rows import decode
 
 TABLE = relation(columns=("id", "name"))
 NAME = TableName(oid=TABLE.oid, schema="public", name="orders")
@@ -43,7 +44,7 @@ def changes(*transactions: tuple[int, Sequence[bytes]], table: Relation = TABLE)
         messages += [begin(1000 * number, xid=xid), *statements, commit(1000 * number)]
     # The description comes within a transaction.
     messages[0], messages[1] = messages[1], messages[0]
-    (found,) = PgOutputDecoder(first=0, end=1 << 62).decode(messages)
+    (found,) = decode(PgOutputDecoder(first=0, end=1 << 62), messages)
     return delivered_changes(found, key=[0], xid_near=EPOCH + 900)
 
 

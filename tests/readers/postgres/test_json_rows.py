@@ -139,7 +139,7 @@ def test_an_unchanged_key_is_taken_from_the_old_row() -> None:
     rows = rows_of(table, update(table, b"7", UNCHANGED, key=[None, b"long"]), key=("name",))
     assert column(rows, "op") == ["u"]
     assert column(rows, "key") == ['{"name":"long"}']
-    assert column(rows, "after") == ['{"id":7}']
+    assert column(rows, "after") == ['{"id":7,"name":"long"}']
 
 
 def test_a_key_of_several_columns_has_the_order_of_the_table() -> None:
