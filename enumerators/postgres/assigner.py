@@ -8,16 +8,21 @@ Pure: facts in, decisions out; no I/O, no clock. Three rules make it exact:
 2. While a chunk is not read, no window of the log goes beyond the horizon of that chunk, nor beyond the newest
    settled horizon. So an event of a chunk that is not read is visible to its snapshot, and is dropped.
 3. An event of a chunk that is read is delivered exactly if the snapshot of the chunk does not see it.
+
+A TRUNCATE that some chunks of a table see and others do not is delivered, and takes away the rows of chunks that
+saw it. These are read again; rule 3 goes on with their first snapshots, so that what the log brings meanwhile is
+delivered too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     KeyColumn,
+    LogRead,
     LogWindow,
     PostgresSplit,
     TableChunk,
@@ -60,10 +65,11 @@ class TableProgress:
     """A table whose snapshot is not past.
 
     Attributes:
-        generation: how often the snapshot of the table was begun anew.
+        generation: how often chunks of the table were to be read again.
         bounds: the keys where a chunk ends and the next begins; one chunk more than there are bounds.
         rows: the number of rows of each chunk when it was cut.
-        snapshots: for each chunk the snapshot in which it was read; None if it is not read yet.
+        snapshots: for each chunk the snapshot in which it was first read; None if it is not read yet.
+        again: the numbers of chunks that were read, and are to be read again.
         assigned: the position of each chunk's horizon, for chunks that are assigned and not read.
         is_cut: whether all bounds are known; if not, the last chunk cannot be read yet.
     """
@@ -74,17 +80,22 @@ class TableProgress:
     bounds: tuple[Key, ...] = ()
     rows: tuple[int | None, ...] = (None,)
     snapshots: tuple[str | None, ...] = (None,)
+    again: tuple[int, ...] = ()
     assigned: dict[str, int] = field(default_factory=dict)
     is_cut: bool = False
 
     @property
     def is_read(self) -> bool:
         """Whether all chunks are read."""
-        return self.is_cut and all(snapshot is not None for snapshot in self.snapshots)
+        return self.is_cut and not any(map(self.is_missing, range(len(self.snapshots))))
+
+    def is_missing(self, number: int) -> bool:
+        """Whether a chunk is not read, or to be read again."""
+        return self.snapshots[number] is None or number in self.again
 
     def split_id(self, number: int) -> str:
-        """The id of a chunk: unlike those of other tables, and of the same table begun anew."""
-        anew = f".{self.generation}" if self.generation else ""
+        """The id of a chunk: unlike those of other tables, and of an earlier read of the same chunk."""
+        anew = f".{self.generation}" if number in self.again else ""
         return f"{self.table}/{self.table.oid}{anew}/{number}"
 
     def rules(self) -> TableRules:
@@ -107,12 +118,14 @@ class AssignerState:
         known: the tables whose events are delivered without a rule: their snapshot is past.
         tables: the tables whose snapshot is not past.
         settled, pending: the newest settled horizon, and the one that is to settle next.
+        planned: the end of the newest window.
     """
 
     known: tuple[TableName, ...] = ()
     tables: tuple[TableProgress, ...] = ()
     settled: Horizon | None = None
     pending: Horizon | None = None
+    planned: int = 0
 
 
 class Assigner:
@@ -123,6 +136,7 @@ class Assigner:
         most_chunks: the number of chunks that may be assigned and not read.
         most_lag_bytes: how far the log may be behind before it is read beside the chunks.
         reads_tables: whether new tables are read before their changes are.
+        is_wanted: whether the changes of a table are wanted; it may have been, and be no longer.
     """
 
     def __init__(
@@ -133,7 +147,9 @@ class Assigner:
         most_chunks: int,
         most_lag_bytes: int,
         reads_tables: bool = True,
+        is_wanted: Callable[[TableName], bool] = lambda _: True,
     ) -> None:
+        self._is_wanted = is_wanted
         self._known = dict.fromkeys(state.known)
         self._tables = {progress.table.oid: progress for progress in state.tables}
         self._settled, self._pending = state.settled, state.pending
@@ -143,6 +159,7 @@ class Assigner:
         self._end = start
         self._most_end: int | None = None
         self._position = start
+        self._planned = max(start, state.planned)
         self._past_at: dict[int, int] = {}
 
     # Facts.
@@ -165,30 +182,42 @@ class Assigner:
         self._most_end = lsn
 
     def reads_up_to(self, position: int) -> None:
-        """The log is planned up to here; rules that are past are dropped."""
+        """The next window begins here or later; rules that are past are dropped."""
         self._position = max(self._position, position)
         for oid, past_at in list(self._past_at.items()):
             if self._position >= past_at:
                 del self._past_at[oid]
                 self._known[self._tables.pop(oid).table] = None
 
-    def add_table(self, table: TableName, key: Sequence[KeyColumn]) -> None:
-        """A table whose rows are to be read; without a key it is one chunk."""
-        if table.oid not in self._tables and table not in self._known:
+    def add_table(self, table: TableName, key: Sequence[KeyColumn]) -> bool:
+        """A table whose rows are to be read, and whether it is new; without a key it is one chunk."""
+        is_new = table.oid not in {known.oid for known in self.known}
+        if is_new:
             self._tables[table.oid] = TableProgress(table=table, key=tuple(key), is_cut=not key)
+        return is_new
 
     def add_known(self, table: TableName) -> None:
         """A table of which only the changes are read."""
-        self._known[table] = None
+        if table.oid not in {known.oid for known in self.known}:
+            self._known[table] = None
 
-    def begin_anew(self, oid: int) -> None:
-        """Read a table again from its start: a TRUNCATE fell between the snapshots of its chunks."""
-        found = self._tables.get(oid)
-        if found is not None:
-            self._past_at.pop(oid, None)
-            self._tables[oid] = TableProgress(
-                table=found.table, key=found.key, generation=found.generation + 1, is_cut=not found.key
-            )
+    def renew_horizon(self) -> None:
+        """No chunk is assigned with a horizon that was made before now.
+
+        So it is when a table was published: the log does not have what open transactions wrote before, and the
+        snapshots of its chunks must see them.
+        """
+        self._settled = self._pending = None
+
+    def log_read(self, event: LogRead) -> None:
+        """A window was read; of tables that were truncated between chunks, the chunks are to be read again."""
+        self.reads_up_to(event.end)
+        for oid in event.truncated:
+            found = self._tables.get(oid)
+            if found is not None:
+                self._past_at.pop(oid, None)
+                read = [number for number, snapshot in enumerate(found.snapshots) if snapshot is not None]
+                self._tables[oid] = replace(found, again=tuple(read), generation=found.generation + 1)
 
     def cut(
         self, oid: int, bounds: Iterable[tuple[Key, int]], *, is_end: bool, rows_at_end: int | None
@@ -211,16 +240,22 @@ class Assigner:
         )
 
     def chunk_read(self, event: ChunkRead) -> None:
-        """A chunk was read; what an earlier generation of its table read no longer counts."""
+        """A chunk was read. If it was read before, its first snapshot counts."""
         for oid, progress in self._tables.items():
             if event.split_id in progress.assigned:
                 number = _number(event.split_id)
+                is_current = event.split_id == progress.split_id(number)
                 snapshots = list(progress.snapshots)
-                snapshots[number] = event.snapshot
+                snapshots[number] = snapshots[number] or event.snapshot
                 left = {
                     split_id: lsn for split_id, lsn in progress.assigned.items() if split_id != event.split_id
                 }
-                self._tables[oid] = replace(progress, snapshots=tuple(snapshots), assigned=left)
+                self._tables[oid] = replace(
+                    progress,
+                    snapshots=tuple(snapshots),
+                    again=tuple(n for n in progress.again if not (is_current and n == number)),
+                    assigned=left,
+                )
                 return
 
     def returned(self, split: PostgresSplit) -> None:
@@ -236,7 +271,7 @@ class Assigner:
 
     @property
     def position(self) -> int:
-        """The log is planned up to here."""
+        """The next window begins here or later."""
         return self._position
 
     @property
@@ -262,6 +297,11 @@ class Assigner:
         return tuple(progress for progress in self._tables.values() if not progress.is_cut)
 
     @property
+    def known(self) -> tuple[TableName, ...]:
+        """All tables that are read."""
+        return (*self._known, *(progress.table for progress in self._tables.values()))
+
+    @property
     def tables(self) -> tuple[TableProgress, ...]:
         """The tables whose snapshot is not past."""
         return tuple(self._tables.values())
@@ -284,7 +324,7 @@ class Assigner:
         return None
 
     def window(self, first: int, most_bytes: int | None) -> LogWindow | None:
-        """The next window of the log from ``first`` on; None if there is none now. Changes nothing."""
+        """The next window of the log from ``first`` on; None if there is none now."""
         end = self._end
         if self.reads_chunks:
             if self._settled is None or not self._end - first > self._most_lag_bytes:
@@ -295,11 +335,14 @@ class Assigner:
             end = min(end, first + max(1, most_bytes))
         if end <= first:
             return None
+        self._planned = max(self._planned, end)
         return LogWindow(
             first=first,
             end=end,
             rules=tuple(table.rules() for table in self._tables.values()),
-            known=tuple(table.oid for table in self._known) if self._reads_tables else None,
+            known=tuple(table.oid for table in self._known if self._is_wanted(table))
+            if self._reads_tables
+            else None,
         )
 
     def state(self) -> AssignerState:
@@ -309,12 +352,13 @@ class Assigner:
             tables=tuple(self._tables.values()),
             settled=self._settled,
             pending=self._pending,
+            planned=self._planned,
         )
 
     @property
     def _has_settled(self) -> bool:
-        """Whether the settled horizon lies at the planned position of the log or behind it."""
-        return self._settled is not None and self._settled.lsn >= self._position
+        """Whether the settled horizon lies at the end of what is planned of the log or behind it."""
+        return self._settled is not None and self._settled.lsn >= max(self._position, self._planned)
 
     @property
     def _is_behind(self) -> bool:
@@ -339,9 +383,9 @@ def _chunk(progress: TableProgress, number: int, settled: Horizon) -> PostgresSp
 
 def _next_number(progress: TableProgress) -> int | None:
     """The first chunk that is neither read nor assigned, and whose upper bound is known."""
-    for number, snapshot in enumerate(progress.snapshots):
+    for number in range(len(progress.snapshots)):
         is_last = number == len(progress.bounds)
-        if snapshot is None and progress.split_id(number) not in progress.assigned:
+        if progress.is_missing(number) and progress.split_id(number) not in progress.assigned:
             return None if is_last and not progress.is_cut else number
     return None
 

@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flip27_source.enumerators.postgres.column_types import (
+    COLUMN_TYPE_FIELDS,
+    COLUMN_TYPE_JOIN,
+    PgType,
+    pg_type_of,
+)
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched
-from flip27_source.enumerators.postgres.types import COLUMN_TYPE_FIELDS, COLUMN_TYPE_JOIN, PgType, pg_type_of
 from flip27_source.errors import DiscoveryError
 
 if TYPE_CHECKING:
@@ -85,7 +90,8 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
         if pattern.is_name and not any(pattern.matches(row[1], row[2]) for row in rows):
             raise DiscoveryError(
                 f"option tables has {pattern.text}, and the database has no such table",
-                remedy="correct the name (names with capitals are quoted), or grant the role USAGE on the schema",
+                remedy="correct the name (names with capitals are quoted; the table may have been dropped or "
+                "renamed), or grant the role USAGE on the schema",
             )
     found = []
     for oid, schema, name, identity, primary, replica in rows:

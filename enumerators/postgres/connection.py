@@ -31,6 +31,10 @@ _SESSION = {
     "row_security": "off",
     # A server that writes to a client that is gone would hold the slot until the window is decoded.
     "client_connection_check_interval": "5s",
+    # A driver whose machine is gone would keep its lock of the slot for hours.
+    "tcp_keepalives_idle": "20",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "4",
 }
 
 

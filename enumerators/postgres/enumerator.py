@@ -7,6 +7,7 @@ What lives here: when the server is asked, on a thread, and what becomes of the 
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -35,9 +36,10 @@ from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
 from flip27_source.enumerators.postgres.check import findings
 from flip27_source.enumerators.postgres.chunks import next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
-from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
+from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.schema import change_schema
+from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
 from flip27_source.enumerators.postgres.split import (
     LOG_SPLIT_ID,
@@ -48,6 +50,8 @@ from flip27_source.enumerators.postgres.split import (
     PostgresSplit,
     TableName,
 )
+from flip27_source.enumerators.postgres.table_losses import table_losses
+from flip27_source.enumerators.postgres.table_patterns import matched
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
@@ -88,6 +92,7 @@ class PostgresState:
         chunks_read: the number of chunks that were read since the first start.
         committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
         exported: the exported snapshot of a batch read.
+        query: an id of this query, made at its first start.
     """
 
     system: str
@@ -100,6 +105,7 @@ class PostgresState:
     chunks_read: int = 0
     committed_at: int | None = None
     exported: str | None = None
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +123,13 @@ class _Wanted:
     Attributes:
         position: the log is planned up to here.
         cut: tables of which bounds are missing, each with its last bound.
+        known: the tables that were read before.
     """
 
     position: int | None = None
     makes_horizon: bool = False
     cut: tuple[tuple[TableName, tuple[KeyColumn, ...], Key | None], ...] = ()
+    known: tuple[TableName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +189,7 @@ class PostgresEnumerator(
         # Used by the thread of ``_look`` alone.
         self._connection: Connection | None = None
         self._first_look = True
+        self._query = (state.query if state is not None else "") or uuid.uuid4().hex
         self._peek_after = 0.0
         self._list_after = 0.0
 
@@ -291,8 +300,7 @@ class PostgresEnumerator(
             self._assigner.chunk_read(event)
             self._state = replace(self._state, chunks_read=self._state.chunks_read + 1)
             return
-        for oid in event.truncated:
-            self._assigner.begin_anew(oid)
+        self._assigner.log_read(event)
         self._clock.read(event.committed_at)
         committed_at = self._state.committed_at if event.committed_at is None else event.committed_at
         self._state = replace(self._state, start=event.end, committed_at=committed_at)
@@ -346,11 +354,17 @@ class PostgresEnumerator(
                 connection = self._connection = connect(
                     self.options_given, purpose=reading_purpose(slot_name_of(self.options_given))
                 )
+                checked(self.options_given, "locking the slot", lambda: self._claim(connection))
             return checked(self.options_given, "looking at the log", lambda: self._asked(connection))
         except BaseException:
             if self._connection is not None:
                 self._connection.close()
             raise
+
+    def _claim(self, connection: Connection) -> None:
+        slot = slot_name_of(self.options_given) if self._state is None else self._state.slot
+        if slot is not None and self._reads_log:
+            claim_slot(connection, slot, query_of(self.options_given, made=self._query))
 
     def _asked(self, connection: Connection) -> _Look:
         wanted, setup = self._wanted, None
@@ -364,7 +378,7 @@ class PostgresEnumerator(
         elif self._state is not None and time.monotonic() >= self._list_after:
             tables = self._tables(connection)
             if self._state.publication is not None:
-                server.ensure_publication(connection, self._state.publication, [t.table for t in tables])
+                self._publish_tables(connection, self._state.publication, tables, wanted.known)
         if tables:
             self._list_after = time.monotonic() + LISTING_S
         seen = self._observed(connection, wanted, is_first=setup is not None)
@@ -374,8 +388,8 @@ class PostgresEnumerator(
         slot: server.Slot | None = None
         state = self._state or setup
         if state is not None and state.slot is not None and state.publication is not None:
-            slot = server.slot_of(connection, state.slot)
-            if slot is not None and position is not None and self._may_peek():
+            slot = self._slot(connection, state)
+            if position is not None and self._may_peek():
                 began = time.monotonic()
                 changes = server.has_changes(
                     connection, slot, state.publication, position=position, end=seen[-1].end
@@ -408,8 +422,7 @@ class PostgresEnumerator(
 
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
         """Make what is missing on the server; repeated, it finds what it made."""
-        reads_log = not self.context.reads_once and self.options_given[opts.SNAPSHOT] != "only"
-        system = server.check_server(connection, reads_log=reads_log)
+        system = server.check_server(connection, reads_log=self._reads_log)
         if self.context.reads_once:
             exported = export_snapshot(self.options_given)
             return PostgresState(
@@ -420,7 +433,7 @@ class PostgresEnumerator(
                 assigner=AssignerState(settled=Horizon(lsn=exported.lsn, xid=0)),
                 exported=exported.name,
             )
-        if not reads_log:
+        if not self._reads_log:
             return PostgresState(
                 system=system, slot=None, publication=None, start=0, assigner=AssignerState()
             )
@@ -435,7 +448,12 @@ class PostgresEnumerator(
             start = existing.confirmed
         start = self._start(connection, start)
         return PostgresState(
-            system=system, slot=slot, publication=publication, start=start, assigner=AssignerState()
+            system=system,
+            slot=slot,
+            publication=publication,
+            start=start,
+            assigner=AssignerState(),
+            query=self._query,
         )
 
     def _start(self, connection: Connection, earliest: int) -> int:
@@ -461,19 +479,49 @@ class PostgresEnumerator(
         system = server.check_server(connection, reads_log=state.slot is not None)
         if state.slot is None or state.publication is None:
             return
+        self._slot(connection, state, system=system)
+        known = (*state.assigner.known, *(progress.table for progress in state.assigner.tables))
+        self._publish_tables(connection, state.publication, tables, known)
+
+    def _slot(
+        self, connection: Connection, state: PostgresState, *, system: str | None = None
+    ) -> server.Slot:
+        """The slot, which the server still has.
+
+        Raises:
+            DataLossError: it is gone or lost. No option leaves this out: the query would wait for ever.
+        """
+        assert state.slot is not None
         slot = server.slot_of(connection, state.slot)
         if slot is None:
+            moved = system is not None and system != state.system
             raise DataLossError(
                 f"the slot {state.slot} is gone"
-                + ("" if system == state.system else ": this is another server than the one that was read")
-                + "; changes since its last position cannot be read",
+                + (": this is another server than the one that was read" if moved else "")
+                + f"; changes from {server.lsn_text(state.start)} on cannot be read",
                 remedy="after a failover, make the slot on the new server from a copy of the old one if there is "
                 "one (failover slots of PostgreSQL 17); else start with a new stateLocation, whose snapshot has "
                 "all rows",
             )
         # Whether it has moved too far is asked where a window is read: its batch may be complete already.
         server.check_slot(slot, database=connection.info.dbname, position=None)
-        server.ensure_publication(connection, state.publication, [found.table for found in tables])
+        return slot
+
+    def _publish_tables(
+        self,
+        connection: Connection,
+        publication: str,
+        tables: Sequence[CatalogTable],
+        known: Sequence[TableName],
+    ) -> None:
+        """Let the publication have all tables, and report what the log does not have."""
+        published = server.published_tables(connection, publication)
+        listed = [found.table for found in tables]
+        # Where the whole publication was missing, the log says so itself.
+        losses = [] if published is None else table_losses(known, listed, published, publication=publication)
+        for loss in losses:
+            self.context.report_data_loss(loss.what, remedy=loss.remedy)
+        server.ensure_publication(connection, publication, listed)
 
     def _observed(
         self, connection: Connection, wanted: _Wanted, *, is_first: bool
@@ -529,11 +577,14 @@ class PostgresEnumerator(
             self._state = look.setup
             self._assigner = self._assigner_of(look.setup)
         assert self._assigner is not None
+        is_new = False
         for found in look.tables:
             if not self._reads_tables:
                 self._assigner.add_known(found.table)
             else:
-                self._assigner.add_table(found.table, found.key)
+                is_new |= self._assigner.add_table(found.table, found.key)
+        if is_new and look.setup is None:
+            self._assigner.renew_horizon()
         if self._is_bounded:
             self._assigner.end_at(look.seen[-1].end)
         for seen in look.seen:
@@ -559,6 +610,7 @@ class PostgresEnumerator(
                 (progress.table, progress.key, progress.bounds[-1] if progress.bounds else None)
                 for progress in assigner.uncut
             ),
+            known=assigner.known,
         )
 
     def _lag(self, position: int) -> LogLag:
@@ -596,12 +648,17 @@ class PostgresEnumerator(
             most_chunks=self._most_chunks,
             most_lag_bytes=self.options_given[opts.MAX_LOG_LAG],
             reads_tables=self._reads_tables,
+            is_wanted=lambda table: matched(self.options_given[opts.TABLES] or (), table.schema, table.name),
         )
 
     @property
     def _reads_tables(self) -> bool:
         """Whether the rows of the tables are read, and not only their changes."""
         return self.context.reads_once or self.options_given[opts.SNAPSHOT] != "never"
+
+    @property
+    def _reads_log(self) -> bool:
+        return not self.context.reads_once and self.options_given[opts.SNAPSHOT] != "only"
 
     @property
     def _most_chunks(self) -> int:

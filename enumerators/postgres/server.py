@@ -130,7 +130,7 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
     if slot.wal_status == "lost":
         raise DataLossError(
             f"slot {slot.name} is lost: the server has removed log that it had not given yet "
-            "(max_slot_wal_keep_size)",
+            "(max_slot_wal_keep_size, idle_replication_slot_timeout)",
             remedy="drop the slot, and start a query with a new stateLocation, whose snapshot has all rows",
         )
     if position is not None and slot.confirmed > position:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import find_tables, types_of
+from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import connect, failed, imported
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
 from flip27_source.enumerators.postgres.server import check_slot, slot_of
@@ -28,7 +29,6 @@ from flip27_source.enumerators.postgres.split import (
     lsn_text,
 )
 from flip27_source.enumerators.postgres.table_patterns import matched, quoted
-from flip27_source.enumerators.postgres.types import PgType
 from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader

@@ -1,0 +1,243 @@
+"""Tables whose columns change while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from flip27_source.errors import NewColumnsError, SplitReadError
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.postgres.database import Running, wait_until
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
+from tests.postgres_server import PostgresServer
+
+
+@pytest.fixture
+def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
+    with faulty_shop(postgres) as shop:
+        yield shop
+
+
+def values(engine: MicroBatchEngine, *columns: str) -> list[tuple[object, ...]]:
+    """These columns of all changes after the snapshot."""
+    at = [engine.schema.names.index(column) for column in columns]
+    op = engine.schema.names.index("_op")
+    order = [engine.schema.names.index(name) for name in ("_lsn", "_seq")]
+    rows = sorted(engine.rows, key=lambda row: tuple(row[place] for place in order))
+    return [tuple(row[place] for place in at) for row in rows if row[op] != "r"]
+
+
+def read(shop: FaultyShop, schema: pa.Schema | None = None, **options: str) -> MicroBatchEngine:
+    """The query, with its snapshot read."""
+    engine = shop.engine(schema, **options)
+    caught_up(engine)
+    assert len(engine.rows) == 10
+    return engine
+
+
+def grown(shop: FaultyShop, engine: MicroBatchEngine) -> MicroBatchEngine:
+    """The query after a stop for new columns: loaded again, it goes on where it was."""
+    schema = engine.schema
+    with pytest.raises(
+        NewColumnsError, match=r"table public\.orders has columns that the schema does not have"
+    ):
+        caught_up(engine)
+    other = shop.engine()
+    other.logs, other.sink, other.store = engine.logs, engine.sink, engine.store
+    assert other.schema != schema
+    return caught_up(other)
+
+
+def test_a_new_column_stops_the_query_once_and_the_restart_has_it(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute(
+        "INSERT INTO orders VALUES (11, 'before')", "ALTER TABLE orders ADD price numeric(10, 2) DEFAULT 3",
+        "INSERT INTO orders VALUES (12, 'after', 7.5)",
+    )  # fmt: skip
+    engine = grown(shop, engine)
+    assert engine.schema.field("price").type == pa.decimal128(10, 2)
+    found = engine.batches[-1].to_arrow(engine.schema).select(["id", "name", "price"]).to_pylist()
+    assert [(row["id"], None if row["price"] is None else str(row["price"])) for row in found] == [
+        (11, None), (12, "7.50"),
+    ]  # fmt: skip
+
+
+def test_a_new_column_within_a_transaction_has_null_before_it_and_values_behind_it(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute(
+        "BEGIN", "INSERT INTO orders VALUES (11, 'a')", "ALTER TABLE orders ADD price int, DROP name",
+        "INSERT INTO orders VALUES (12, 5)", "COMMIT",
+    )  # fmt: skip
+    engine = grown(shop, engine)
+    names = engine.schema.names
+    last = [dict(zip(names, row, strict=True)) for row in engine.batches[-1].rows]
+    assert [(row["id"], row["name"], row["price"]) for row in last] == [(11, "a", None), (12, None, 5)]
+
+
+def test_a_new_column_between_the_start_and_the_chunks_stops_the_query(shop: FaultyShop) -> None:
+    engine = shop.engine()
+    shop.execute("ALTER TABLE orders ADD price int DEFAULT 5")
+    engine = grown(shop, engine)
+    names = engine.schema.names
+    assert {row[names.index("price")] for row in engine.rows} == {5}
+    assert len(engine.rows) == 10
+
+
+def test_a_new_column_between_two_chunks_is_in_the_chunks_that_follow(shop: FaultyShop) -> None:
+    engine = shop.engine(maxRowsPerTrigger="4")
+    while len(engine.rows) < 4:
+        engine.run_batch()
+    shop.execute("ALTER TABLE orders ADD price int DEFAULT 5")
+    engine = grown(shop, engine)
+    ids = sorted(row[0] for row in engine.rows)
+    assert ids == list(range(1, 11))
+
+
+def test_a_table_that_is_rewritten_between_two_chunks_loses_no_row(shop: FaultyShop) -> None:
+    engine = shop.engine(maxRowsPerTrigger="4")
+    while len(engine.rows) < 4:
+        engine.run_batch()
+    shop.execute("ALTER TABLE orders ALTER id TYPE bigint")
+    caught_up(engine)
+    assert sorted(row[0] for row in engine.rows) == list(range(1, 11))
+
+
+def test_a_table_that_is_rewritten_while_a_chunk_begins_loses_no_row(shop: FaultyShop) -> None:
+    engine = shop.engine()
+    engine.restart(available_now=True)
+    assert engine.trigger()
+    # To a snapshot that is older than the new table, the new table is empty.
+    shop.execute("BEGIN", "ALTER TABLE orders ALTER id TYPE bigint")
+    with shop.server.connect(shop.database) as other:
+        batch = Running(engine.run_batch)
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'flip27 chunk%%'"
+            " AND datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        wait_until(lambda: other.execute(waiting).fetchone() == (1,), lambda: "no chunk waits")
+        shop.execute("COMMIT")
+        batch.result()
+    assert sorted(row[0] for row in engine.rows) == list(range(1, 11))
+
+
+def test_new_columns_can_be_left_out(shop: FaultyShop) -> None:
+    engine = read(shop, onSchemaChange="ignore")
+    shop.execute("ALTER TABLE orders ADD price int", "INSERT INTO orders VALUES (11, 'x', 5)")
+    caught_up(engine)
+    assert values(engine, "id", "name") == [(11, "x")]
+
+
+def test_new_columns_can_be_refused(shop: FaultyShop) -> None:
+    engine = read(shop, onSchemaChange="fail")
+    shop.execute("ALTER TABLE orders ADD price int", "INSERT INTO orders VALUES (11, 'x', 5)")
+    with pytest.raises(SplitReadError, match="it has price besides"):
+        caught_up(engine)
+    assert values(engine, "id") == []
+
+
+def test_a_users_schema_leaves_new_columns_out_without_a_stop(shop: FaultyShop) -> None:
+    schema = pa.schema([("id", pa.int64()), ("_op", pa.string()), ("_lsn", pa.int64()), ("_seq", pa.int64())])
+    for mode in ("evolve", "fail"):
+        engine = shop.engine(schema, onSchemaChange=mode, uid=f"of_{mode}")
+        caught_up(engine)
+        assert len(engine.rows) == 10
+        shop.execute(f"ALTER TABLE orders ADD {mode} int", "INSERT INTO orders(id) VALUES (11)")
+        caught_up(engine)
+        assert values(engine, "id") == [(11,)]
+        shop.execute("DELETE FROM orders WHERE id = 11")
+        engine.stop()
+
+
+def test_json_formats_have_new_columns_at_once(shop: FaultyShop) -> None:
+    engine = shop.engine(changeFormat="envelope")
+    caught_up(engine)
+    shop.execute("ALTER TABLE orders ADD price int", "INSERT INTO orders VALUES (11, 'x', 5)")
+    caught_up(engine)
+    after = engine.rows[-1][engine.schema.names.index("after")]
+    assert after == '{"id":11,"name":"x","price":5}'
+
+
+def test_a_dropped_column_is_null_from_then_on(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute("UPDATE orders SET name = 'last' WHERE id = 1", "ALTER TABLE orders DROP name")
+    shop.execute("INSERT INTO orders VALUES (11)")
+    caught_up(engine)
+    assert values(engine, "id", "name") == [(1, "last"), (11, None)]
+
+
+def test_a_dropped_column_can_be_refused(shop: FaultyShop) -> None:
+    engine = read(shop, onSchemaChange="fail")
+    shop.execute("ALTER TABLE orders DROP name", "INSERT INTO orders VALUES (11)")
+    with pytest.raises(SplitReadError, match="it has no name"):
+        caught_up(engine)
+
+
+def test_a_renamed_column_is_one_that_is_dropped_and_one_that_is_new(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute("ALTER TABLE orders RENAME name TO title", "INSERT INTO orders VALUES (11, 'x')")
+    engine = grown(shop, engine)
+    assert values(engine, "id", "name", "title")[-1] == (11, None, "x")
+
+
+def test_a_type_that_changes_keeps_the_columns_type_where_each_value_fits(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute("ALTER TABLE orders ALTER id TYPE bigint", "INSERT INTO orders VALUES (11, 'x')")
+    caught_up(engine)
+    assert engine.schema.field("id").type == pa.int32()
+    assert values(engine, "id") == [(11,)]
+    shop.execute("INSERT INTO orders VALUES (5000000000, 'x')")
+    with pytest.raises(SplitReadError, match=r"column id .*5000000000"):
+        caught_up(engine)
+
+
+def test_old_rows_get_more_columns_when_the_replica_identity_becomes_full(shop: FaultyShop) -> None:
+    engine = read(shop)
+    assert engine.schema.field("_before").type == pa.struct([("id", pa.int32())])
+    shop.execute("ALTER TABLE orders REPLICA IDENTITY FULL", "DELETE FROM orders WHERE id = 1")
+    engine = grown(shop, engine)
+    assert values(engine, "_before") == [({"id": 1, "name": "n1"},)]
+
+
+def test_a_name_that_differs_in_case_only_is_not_null_by_silence(shop: FaultyShop) -> None:
+    schema = pa.schema([("ID", pa.int32()), ("_op", pa.string())])
+    with pytest.raises(SplitReadError, match=r"the schema has a column ID, and table public\.orders has id"):
+        caught_up(shop.engine(schema))
+
+
+def test_a_new_column_that_a_dataframe_cannot_tell_from_another_is_refused(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute('ALTER TABLE orders ADD "Name" text', "INSERT INTO orders VALUES (11, 'x', 'y')")
+    with pytest.raises(SplitReadError, match="cannot have beside name"):
+        caught_up(engine)
+
+
+def test_generated_columns_are_in_neither_chunks_nor_changes(shop: FaultyShop) -> None:
+    shop.execute("ALTER TABLE orders ADD twice int GENERATED ALWAYS AS (id * 2) STORED")
+    engine = read(shop)
+    assert "twice" not in engine.schema.names
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    caught_up(engine)
+    assert values(engine, "id") == [(11,)]
+
+
+def test_values_of_a_type_that_was_dropped_are_the_texts_of_the_log(shop: FaultyShop) -> None:
+    shop.execute("CREATE TYPE mood AS ENUM ('sad', 'happy')", "ALTER TABLE orders ADD mood mood")
+    engine = read(shop)
+    shop.execute("INSERT INTO orders VALUES (11, 'x', 'happy')", "ALTER TABLE orders DROP mood")
+    shop.execute("DROP TYPE mood", "INSERT INTO orders VALUES (12, 'y')")
+    caught_up(engine)
+    assert values(engine, "id", "mood") == [(11, "happy"), (12, None)]
+
+
+def test_values_of_a_dropped_type_that_are_not_text_are_refused(shop: FaultyShop) -> None:
+    shop.execute("CREATE DOMAIN price AS int", "ALTER TABLE orders ADD price price")
+    engine = read(shop)
+    shop.execute(
+        "INSERT INTO orders VALUES (11, 'x', 5)", "ALTER TABLE orders DROP price", "DROP DOMAIN price"
+    )
+    with pytest.raises(
+        SplitReadError, match=r"column price of public\.orders has a type that was dropped since"
+    ):
+        caught_up(engine)
