@@ -15,18 +15,16 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from flip27_source import edits, savepoints
 from flip27_source.readers.sequence import SequenceReader
 from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.postgres.database import wait_until
 from tests.http_api import http_api
 from tests.pages.places import SCHEMA, Orders, ids_query, land, order, savepoint_named_as_on_the_page
 from tests.pages.running import LANGUAGES, NOT_RUN, REPOSITORY, PageRun, blocks_of, reason_not_to_run
-from tests.pages.shop import RECIPES, run_statements, shop_of_the_pages
+from tests.pages.shop import changes_are_those_of_the_page, recipes_follow_the_table
 from tests.postgres_server import postgres_server
 from tests.spark.streams import run_to_end
 
@@ -102,78 +100,6 @@ def sql(page: PageRun) -> None:
         page.places["postgresql://flip27@db.internal:5432/shop"] = address
         page.run()
         assert ids(page.names["orders"], "sql") == [1]
-
-
-def postgres(page: PageRun) -> None:
-    """The changes that the page shows."""
-    with shop_of_the_pages(page) as database:
-        page.run()
-        spark = page.names["spark"]
-        query = page.names["orders"].writeStream.format("memory").queryName("postgres").start()
-        wait_for_rows(spark, 2)
-        with database.shop.transaction():
-            database.shop.execute("INSERT INTO orders VALUES (3, 'Alan', 7)")
-            database.shop.execute("UPDATE orders SET amount = 10 WHERE id = 1")
-            database.shop.execute("UPDATE orders SET id = 4 WHERE id = 2")
-            database.shop.execute("DELETE FROM orders WHERE id = 3")
-        wait_for_rows(spark, 7)
-        query.stop()
-        found = spark.table("postgres").orderBy("_lsn", "_seq", F.desc("_op"), "id").collect()
-        shown = [
-            (row.id, row.customer, None if row.amount is None else float(row.amount), row._op, row._before, row._seq)
-            for row in found
-        ]
-        assert shown == [
-            (1, "Ada", 9.5, "r", None, 0), (2, "Grace", 3, "r", None, 0),
-            (3, "Alan", 7, "c", None, 1), (1, "Ada", 10, "u", None, 2),
-            (2, None, None, "d", (2,), 3), (4, "Grace", 3, "c", (2,), 3), (3, None, None, "d", (3,), 4),
-        ]  # fmt: skip
-        spark.catalog.dropTempView("postgres")
-
-
-def wait_for_rows(spark: SparkSession, count: int) -> None:
-    wait_until(lambda: spark.table("postgres").count() == count, lambda: str(spark.table("postgres").collect()))
-
-
-def postgres_recipes(page: PageRun) -> None:
-    """A copy and a history, through a change of a key, large values that do not change, and TRUNCATE."""
-    with shop_of_the_pages(page) as database:
-        shop, warehouse = database.shop, database.warehouse
-        run_statements(warehouse, RECIPES, "CREATE TABLE orders (")
-        run_statements(warehouse, RECIPES, "CREATE TABLE orders_history (")
-        shop.execute("ALTER TABLE orders ALTER note SET STORAGE EXTERNAL")
-        shop.execute("INSERT INTO orders VALUES (3, 'Alan', 7, repeat('x', 9000))")
-        page.run()
-
-        def is_copied() -> bool:
-            queries = (page.names["copying"], page.names["history"])
-            assert [query.exception() for query in queries] == [None, None]
-            return orders_of(shop) == orders_of(warehouse) and orders_of(shop, "id, customer, amount") == versions(
-                warehouse, "valid_to IS NULL"
-            )
-
-        for statement in (
-            "SELECT",
-            "UPDATE orders SET amount = 8 WHERE id = 3",
-            "UPDATE orders SET id = 4 WHERE id = 2; DELETE FROM orders WHERE id = 1",
-            "TRUNCATE orders",
-            "INSERT INTO orders VALUES (1, 'Ada', 1), (5, 'Barbara', 2); UPDATE orders SET amount = 6 WHERE id = 5",
-        ):
-            shop.execute(statement)
-            wait_until(is_copied, lambda: f"{orders_of(shop)} {orders_of(warehouse)} {versions(warehouse, 'true')}")
-        assert orders_of(shop, "id") == [(1,), (5,)]
-        ended = versions(warehouse, "valid_to IS NOT NULL")
-        assert [(key, float(amount)) for key, _, amount in ended] == [(1, 9.5), (2, 3), (3, 7), (3, 8), (4, 3), (5, 2)]
-
-
-def orders_of(connection: Any, columns: str = "*") -> list[Any]:
-    return connection.execute(f"SELECT {columns} FROM orders ORDER BY id").fetchall()
-
-
-def versions(connection: Any, condition: str) -> list[Any]:
-    return connection.execute(
-        f"SELECT id, customer, amount FROM orders_history WHERE {condition} ORDER BY id, lsn, seq"
-    ).fetchall()
 
 
 def write_an_enumerator(page: PageRun) -> None:
@@ -321,8 +247,8 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/files.md": files,
     "docs/http.md": http,
     "docs/monitoring.md": monitoring,
-    "docs/postgres.md": postgres,
-    "docs/postgres_recipes.md": postgres_recipes,
+    "docs/postgres.md": changes_are_those_of_the_page,
+    "docs/postgres_recipes.md": recipes_follow_the_table,
     "docs/quickstart.md": quickstart,
     "docs/readers.md": readers,
     "docs/savepoints.md": savepoints_page,

@@ -1,4 +1,4 @@
-"""The database that docs/postgres.md and docs/postgres_recipes.md speak of, set up as docs/postgres.md says."""
+"""The server for the code of docs/postgres.md and docs/postgres_recipes.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from pyspark.sql import SparkSession, functions
 
+from tests.enumerators.postgres.database import wait_until
 from tests.pages.running import PageRun, blocks_of
 from tests.postgres_server import HOST, postgres_server
 
@@ -36,7 +38,8 @@ def shop_of_the_pages(page: PageRun) -> Iterator[Shop]:
             run_statements(shop, SET_UP, "ALTER SYSTEM")
             run_statements(shop, SET_UP, "CREATE ROLE")
             page.places |= {
-                "db.internal": HOST, "warehouse.internal": HOST, "5432": str(server.port), "user=etl": "user=postgres",
+                "db.internal": HOST, "warehouse.internal": HOST, "5432": str(server.port),
+                "user=etl": "user=postgres",
             }  # fmt: skip
             yield Shop(shop=shop, warehouse=warehouse)
 
@@ -46,3 +49,72 @@ def run_statements(connection: psycopg.Connection[tuple[Any, ...]], page: str, b
     (block,) = (block for block in blocks_of(page) if block.text.startswith(beginning))
     for statement in block.text.split(";\n"):
         connection.execute(statement.encode())
+
+
+def changes_are_those_of_the_page(page: PageRun) -> None:
+    """The changes that docs/postgres.md shows."""
+    with shop_of_the_pages(page) as database:
+        page.run()
+        spark = page.names["spark"]
+        query = page.names["orders"].writeStream.format("memory").queryName("postgres").start()
+        wait_for_rows(spark, 2)
+        with database.shop.transaction():
+            database.shop.execute("INSERT INTO orders VALUES (3, 'Alan', 7)")
+            database.shop.execute("UPDATE orders SET amount = 10 WHERE id = 1")
+            database.shop.execute("UPDATE orders SET id = 4 WHERE id = 2")
+            database.shop.execute("DELETE FROM orders WHERE id = 3")
+        wait_for_rows(spark, 7)
+        query.stop()
+        in_order = spark.table("postgres").orderBy("_lsn", "_seq", functions.desc("_op"), "id")
+        columns = ("id", "customer", "cast(amount as double)", "_op", "_before", "_seq")
+        assert [tuple(row) for row in in_order.selectExpr(*columns).collect()] == [
+            (1, "Ada", 9.5, "r", None, 0), (2, "Grace", 3, "r", None, 0),
+            (3, "Alan", 7, "c", None, 1), (1, "Ada", 10, "u", None, 2),
+            (2, None, None, "d", (2,), 3), (4, "Grace", 3, "c", (2,), 3), (3, None, None, "d", (3,), 4),
+        ]  # fmt: skip
+        spark.catalog.dropTempView("postgres")
+
+
+def wait_for_rows(spark: SparkSession, count: int) -> None:
+    """Wait until the memory sink has so many rows."""
+    found = spark.table("postgres")
+    wait_until(lambda: found.count() == count, lambda: str(found.collect()))
+
+
+def recipes_follow_the_table(page: PageRun) -> None:
+    """A copy and a history, through a change of a key, a large value that does not change, and TRUNCATE."""
+    with shop_of_the_pages(page) as database:
+        shop, warehouse = database.shop, database.warehouse
+        run_statements(warehouse, RECIPES, "CREATE TABLE orders (")
+        run_statements(warehouse, RECIPES, "CREATE TABLE orders_history (")
+        shop.execute("ALTER TABLE orders ALTER note SET STORAGE EXTERNAL")
+        shop.execute("INSERT INTO orders VALUES (3, 'Alan', 7, repeat('x', 9000))")
+        page.run()
+
+        def is_copied() -> bool:
+            queries = (page.names["copying"], page.names["history"])
+            assert [query.exception() for query in queries] == [None, None]
+            present = rows_of(warehouse, "id, customer, amount FROM orders_history WHERE valid_to IS NULL")
+            return (
+                rows_of(shop, "* FROM orders") == rows_of(warehouse, "* FROM orders")
+                and rows_of(shop, "id, customer, amount FROM orders") == present
+            )
+
+        for statement in (
+            "SELECT",
+            "UPDATE orders SET amount = 8 WHERE id = 3",
+            "UPDATE orders SET id = 4 WHERE id = 2; DELETE FROM orders WHERE id = 1",
+            "TRUNCATE orders",
+            "INSERT INTO orders VALUES (1, 'Ada', 1), (5, 'Barbara', 2)",
+            "UPDATE orders SET amount = 6 WHERE id = 5",
+        ):
+            shop.execute(statement)
+            wait_until(is_copied, lambda: str(rows_of(warehouse, "* FROM orders_history")))
+        assert rows_of(warehouse, "id, amount::float FROM orders_history WHERE valid_to IS NOT NULL") == [
+            (1, 9.5), (2, 3), (3, 7), (3, 8), (4, 3), (5, 2),
+        ]  # fmt: skip
+
+
+def rows_of(connection: psycopg.Connection[tuple[Any, ...]], what: str) -> list[tuple[Any, ...]]:
+    """The answer to a query, in order."""
+    return sorted(connection.execute(f"SELECT {what}".encode()).fetchall())
