@@ -1,0 +1,295 @@
+"""What goes wrong with the slot, the publication and the tables of a query, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.postgres.database import Running, wait_until
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
+from tests.postgres_server import PostgresServer
+
+
+@pytest.fixture
+def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
+    with faulty_shop(postgres) as shop:
+        yield shop
+
+
+def read(shop: FaultyShop, **options: str) -> MicroBatchEngine:
+    """The query, with its snapshot read."""
+    engine = caught_up(shop.engine(**options))
+    assert len(engine.rows) == 10
+    return engine
+
+
+def changes(shop: FaultyShop, engine: MicroBatchEngine) -> list[tuple[str, int | None, str | None]]:
+    return [change for change in shop.ops(engine) if change[0] != "r"]
+
+
+# The slot.
+
+
+def test_a_slot_that_was_dropped_is_data_loss_at_the_next_look(shop: FaultyShop) -> None:
+    engine = read(shop)
+    engine.restart(available_now=False)
+    engine.run_batch()
+    shop.one("SELECT pg_drop_replication_slot(%s)::text", shop.slot)
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    with pytest.raises(DataLossError, match=f"slot {shop.slot} is gone; changes from [0-9A-F/]+ on"):
+        caught_up(engine)
+
+
+def test_a_slot_that_was_dropped_stops_the_query_also_where_losses_are_reported(shop: FaultyShop) -> None:
+    engine = read(shop, onDataLoss="report")
+    engine.restart(available_now=False)
+    engine.run_batch()
+    shop.one("SELECT pg_drop_replication_slot(%s)::text", shop.slot)
+    with pytest.raises(DataLossError, match="is gone"):
+        for _ in range(3):
+            engine.run_batch()
+
+
+def test_a_slot_that_another_tool_has_advanced_is_data_loss(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    shop.one("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())::text", shop.slot)
+    shop.execute("INSERT INTO orders VALUES (12, 'y')")
+    with pytest.raises(DataLossError, match="another query or tool has moved the slot"):
+        caught_up(engine)
+    assert changes(shop, engine) == []
+
+
+def test_a_slot_that_was_advanced_goes_on_with_what_is_left_where_losses_are_reported(
+    shop: FaultyShop,
+) -> None:
+    engine = read(shop, onDataLoss="report")
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    shop.one("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())::text", shop.slot)
+    shop.execute("INSERT INTO orders VALUES (12, 'y')")
+    caught_up(engine)
+    assert changes(shop, engine) == [("c", 12, "y")]
+
+
+def test_a_slot_of_another_plugin_is_refused(shop: FaultyShop) -> None:
+    shop.one("SELECT pg_create_logical_replication_slot('foreign_one', 'test_decoding')::text")
+    with pytest.raises(DiscoveryError, match="slot foreign_one has the plugin test_decoding"):
+        caught_up(shop.engine(slotName="foreign_one"))
+
+
+def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_when_the_time_is_over(
+    shop: FaultyShop,
+) -> None:
+    engine = read(shop)
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    engine.restart(available_now=True)
+    assert engine.trigger()
+    blocking, other = shop.server.connect(shop.database), shop.server.connect(shop.database)
+    with blocking, other:
+        # The decoder looks publications up: this peek holds the slot as long as the lock is held.
+        blocking.execute("BEGIN; LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE")
+        peek = (
+            "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1',"
+            " 'publication_names', %s)"
+        )
+        held = Running(lambda: other.execute(peek, [shop.slot, shop.slot]).fetchall())
+        active = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
+        wait_until(lambda: bool(shop.one(active, shop.slot)), lambda: "the slot is free")
+        pid = other.info.backend_pid
+        with pytest.raises(SplitReadError, match=f"slot {shop.slot} is read by another .* PID {pid}"):
+            list(engine.attempt(engine.partitions()[0]))
+        blocking.execute("ROLLBACK")
+        held.result()
+    engine.run_batch()
+    assert changes(shop, engine) == [("c", 11, "x")]
+
+
+def test_speculative_attempts_take_turns_at_the_slot(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(11, 3010) n")
+    engine.restart(available_now=True)
+    assert engine.trigger()
+    (task,) = engine.partitions()
+    attempts = [Running(lambda number=number: len(list(engine.attempt(task, number)))) for number in (0, 1)]
+    assert [attempt.result() for attempt in attempts] == [3000, 3000]
+
+
+# Two queries.
+
+
+def test_a_second_query_on_a_slot_is_refused_and_told_which_process_has_it(shop: FaultyShop) -> None:
+    first = shop.engine(slotName="shared", uid="one")
+    first.run_batch()
+    second = shop.engine(slotName="shared", uid="two")
+    with pytest.raises(DiscoveryError, match=r"slot shared belongs to another query .*server process \d+"):
+        second.run_batch()
+    first.run_batch()
+    first.stop()
+    third = shop.engine(slotName="shared", uid="two")
+    third.run_batch()
+    third.stop()
+
+
+def test_a_driver_that_hangs_does_not_keep_its_successor_from_the_slot(shop: FaultyShop) -> None:
+    engine = shop.engine()
+    engine.run_batch()
+    hanging = engine.holder  # kept, with its connection
+    engine.restart()
+    engine.run_batch()
+    assert hanging is not engine.holder
+    assert len(caught_up(engine).rows) == 10
+
+
+def test_a_query_without_a_state_location_has_its_slot_for_itself(shop: FaultyShop) -> None:
+    del shop.options["stateLocation"]
+    first = shop.engine(slotName="shared")
+    first.run_batch()
+    with pytest.raises(DiscoveryError, match="slot shared belongs to another query"):
+        shop.engine(slotName="shared").run_batch()
+    first.restart()
+    assert len(caught_up(first).rows) == 10
+    first.stop()
+
+
+# The publication.
+
+
+def test_changes_that_a_missing_publication_left_out_are_data_loss(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
+    with pytest.raises(DataLossError, match=f"publication {shop.slot} was missing when rows were changed"):
+        caught_up(engine)
+    with pytest.raises(DataLossError, match="was missing when rows were changed"):
+        caught_up(engine)
+
+
+def test_a_query_that_runs_notices_that_its_publication_is_missing(shop: FaultyShop) -> None:
+    engine = read(shop)
+    engine.restart(available_now=False)
+    shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
+    with pytest.raises(DataLossError, match="was missing when rows were changed"):
+        for _ in range(4):
+            engine.run_batch()
+
+
+def test_a_missing_publication_costs_the_changes_made_meanwhile_where_losses_are_reported(
+    shop: FaultyShop,
+) -> None:
+    engine = read(shop, onDataLoss="report")
+    shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
+    caught_up(engine)
+    shop.execute("INSERT INTO orders VALUES (12, 'y')")
+    caught_up(engine)
+    assert changes(shop, engine) == [("c", 12, "y")]
+
+
+def test_a_publication_that_is_dropped_while_nothing_changes_is_made_again(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute(f"DROP PUBLICATION {shop.slot}")
+    caught_up(engine)
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    caught_up(engine)
+    assert changes(shop, engine) == [("c", 11, "x")]
+
+
+def test_a_table_that_was_taken_out_of_the_publication_is_data_loss(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute(f"ALTER PUBLICATION {shop.slot} DROP TABLE orders")
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    with pytest.raises(DataLossError, match=r"table public\.orders was taken out of publication"):
+        caught_up(engine)
+
+
+def test_a_table_that_was_taken_out_comes_back_where_losses_are_reported(shop: FaultyShop) -> None:
+    engine = read(shop, onDataLoss="report")
+    shop.execute(f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", "INSERT INTO orders VALUES (11, 'x')")
+    caught_up(engine)
+    shop.execute("INSERT INTO orders VALUES (12, 'y')")
+    caught_up(engine)
+    assert changes(shop, engine) == [("c", 12, "y")]
+
+
+# The table.
+
+
+def test_changes_before_a_table_is_dropped_are_read_and_then_the_query_says_that_it_is_missing(
+    shop: FaultyShop,
+) -> None:
+    engine = read(shop)
+    engine.restart(available_now=False)
+    engine.run_batch()
+    shop.execute("INSERT INTO orders VALUES (11, 'x')", "DROP TABLE orders")
+    for _ in range(3):
+        engine.run_batch()
+    assert changes(shop, engine) == [("c", 11, "x")]
+    with pytest.raises(DiscoveryError, match=r"option tables has public\.orders, and the database has no such"):
+        caught_up(engine)
+
+
+def test_a_table_of_a_pattern_may_be_dropped(shop: FaultyShop) -> None:
+    shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)")
+    engine = read(shop, tables="public.*")
+    shop.execute("INSERT INTO orders VALUES (11, 'x')", "DROP TABLE orders", "INSERT INTO other VALUES (1, 'y')")
+    caught_up(engine)
+    assert changes(shop, engine) == [("c", 11, "x"), ("c", 1, "y")]
+
+
+def test_a_table_that_is_dropped_before_its_rows_are_read_is_data_loss(shop: FaultyShop) -> None:
+    shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)", "INSERT INTO other VALUES (1, 'y')")
+    for mode in ("fail", "report"):
+        engine = shop.engine(tables="public.*", onDataLoss=mode, uid=mode)
+        engine.restart(available_now=True)
+        assert engine.trigger()
+        shop.execute("DROP TABLE IF EXISTS orders")
+        if mode == "fail":
+            with pytest.raises(DataLossError, match=r"table public\.orders was dropped before its rows were read"):
+                engine.run_batch()
+            shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)", "INSERT INTO orders VALUES (1)")
+            continue
+        engine.process_all_available()
+        shop.execute("INSERT INTO other VALUES (2, 'z')")
+        caught_up(engine)
+        assert shop.ops(engine) == [("r", 1, "y"), ("c", 2, "z")]
+
+
+def test_a_table_that_is_made_anew_is_data_loss(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute("DROP TABLE orders", "CREATE TABLE orders (id int PRIMARY KEY, name text)")
+    with pytest.raises(DataLossError, match=r"table public\.orders was made anew \(oid \d+ before, \d+ now\)"):
+        caught_up(engine)
+
+
+def test_a_table_that_is_made_anew_is_read_from_its_start_where_losses_are_reported(shop: FaultyShop) -> None:
+    engine = read(shop, onDataLoss="report")
+    shop.execute("INSERT INTO orders VALUES (11, 'old')", "DROP TABLE orders")
+    shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)", "INSERT INTO orders VALUES (1, 'new')")
+    caught_up(engine)
+    shop.execute("INSERT INTO orders VALUES (2, 'newer')")
+    caught_up(engine)
+    found = shop.ops(engine)
+    assert sorted(found[:10]) == sorted(("r", n, f"n{n}") for n in range(1, 11))
+    assert sorted(found[10:]) == [("c", 2, "newer"), ("c", 11, "old"), ("r", 1, "new")]
+
+
+def test_a_table_that_is_renamed_goes_on_under_its_new_name(shop: FaultyShop) -> None:
+    engine = read(shop, tables="public.*")
+    shop.execute("INSERT INTO orders VALUES (11, 'x')", "ALTER TABLE orders RENAME TO sales")
+    shop.execute("INSERT INTO sales VALUES (12, 'y')")
+    caught_up(engine)
+    caught_up(engine)
+    assert changes(shop, engine) == [("c", 11, "x"), ("c", 12, "y")]
+    assert len(engine.rows) == 12
+    at = engine.schema.names.index("_table")
+    assert [row[at] for row in engine.rows[-2:]] == ["public.orders", "public.sales"]
+
+
+def test_a_table_that_is_renamed_before_its_rows_are_read_is_read(shop: FaultyShop) -> None:
+    engine = shop.engine(tables="public.*")
+    engine.restart(available_now=True)
+    assert engine.trigger()
+    shop.execute("ALTER TABLE orders RENAME TO sales")
+    caught_up(engine)
+    assert sorted(row[0] for row in engine.rows) == list(range(1, 11))
