@@ -5,13 +5,13 @@ Pure: facts in, decisions out; no I/O, no clock. Three rules make it exact:
 1. A chunk is assigned with a *settled horizon*: a position in the log and a transaction id that was given out
    after the position was read, and below which every transaction has ended. So the snapshot of the chunk sees
    every transaction that commits before the position.
-2. While a chunk is not read, no window of the log goes beyond the horizon of that chunk, nor beyond the newest
-   settled horizon. So an event of a chunk that is not read is visible to its snapshot, and is dropped.
+2. While a chunk is not read, no window of the log goes beyond the horizon of that chunk, nor beyond the
+   newest settled horizon. So an event of a chunk that is not read is visible to its snapshot, and is dropped.
 3. An event of a chunk that is read is delivered exactly if the snapshot of the chunk does not see it.
 
-A TRUNCATE that some chunks of a table see and others do not is delivered, and takes away the rows of chunks that
-saw it. These are read again; rule 3 goes on with their first snapshots, so that what the log brings meanwhile is
-delivered too.
+A TRUNCATE that some chunks of a table see and others do not is delivered, and takes away the rows of
+chunks that saw it. These are read again; rule 3 goes on with their first snapshots, so that what the log
+brings meanwhile is delivered too.
 """
 
 from __future__ import annotations
@@ -118,14 +118,12 @@ class AssignerState:
         known: the tables whose events are delivered without a rule: their snapshot is past.
         tables: the tables whose snapshot is not past.
         settled, pending: the newest settled horizon, and the one that is to settle next.
-        planned: the end of the newest window.
     """
 
     known: tuple[TableName, ...] = ()
     tables: tuple[TableProgress, ...] = ()
     settled: Horizon | None = None
     pending: Horizon | None = None
-    planned: int = 0
 
 
 class Assigner:
@@ -159,7 +157,6 @@ class Assigner:
         self._end = start
         self._most_end: int | None = None
         self._position = start
-        self._planned = max(start, state.planned)
         self._past_at: dict[int, int] = {}
 
     # Facts.
@@ -204,20 +201,21 @@ class Assigner:
     def renew_horizon(self) -> None:
         """No chunk is assigned with a horizon that was made before now.
 
-        So it is when a table was published: the log does not have what open transactions wrote before, and the
-        snapshots of its chunks must see them.
+        So it is when a table was published: the log does not have what open transactions wrote before, and
+        the snapshots of its chunks must see them.
         """
         self._settled = self._pending = None
 
     def log_read(self, event: LogRead) -> None:
-        """A window was read; of tables that were truncated between chunks, the chunks are to be read again."""
-        self.reads_up_to(event.end)
+        """A window was read; chunks of tables that were truncated between them are to be read again."""
         for oid in event.truncated:
             found = self._tables.get(oid)
             if found is not None:
                 self._past_at.pop(oid, None)
                 read = [number for number, snapshot in enumerate(found.snapshots) if snapshot is not None]
                 self._tables[oid] = replace(found, again=tuple(read), generation=found.generation + 1)
+        # Afterwards: the rules of a table that was truncated are not past.
+        self.reads_up_to(event.end)
 
     def cut(
         self, oid: int, bounds: Iterable[tuple[Key, int]], *, is_end: bool, rows_at_end: int | None
@@ -297,6 +295,11 @@ class Assigner:
         return tuple(progress for progress in self._tables.values() if not progress.is_cut)
 
     @property
+    def pending(self) -> Horizon | None:
+        """The horizon that is to settle next."""
+        return self._pending
+
+    @property
     def known(self) -> tuple[TableName, ...]:
         """All tables that are read."""
         return (*self._known, *(progress.table for progress in self._tables.values()))
@@ -335,7 +338,6 @@ class Assigner:
             end = min(end, first + max(1, most_bytes))
         if end <= first:
             return None
-        self._planned = max(self._planned, end)
         return LogWindow(
             first=first,
             end=end,
@@ -352,13 +354,15 @@ class Assigner:
             tables=tuple(self._tables.values()),
             settled=self._settled,
             pending=self._pending,
-            planned=self._planned,
         )
 
     @property
     def _has_settled(self) -> bool:
-        """Whether the settled horizon lies at the end of what is planned of the log or behind it."""
-        return self._settled is not None and self._settled.lsn >= max(self._position, self._planned)
+        """Whether the settled horizon lies at the position of the log or behind it.
+
+        While chunks are not read, windows end at the settled horizon, so none that is planned ends behind it.
+        """
+        return self._settled is not None and self._settled.lsn >= self._position
 
     @property
     def _is_behind(self) -> bool:

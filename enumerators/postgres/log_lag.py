@@ -84,7 +84,9 @@ class LogClock:
 
 def chunks_left(tables: Iterable[TableProgress]) -> int:
     """The known chunks that are not read, assigned or not."""
-    return sum(snapshot is None for progress in tables for snapshot in progress.snapshots)
+    return sum(
+        progress.is_missing(number) for progress in tables for number in range(len(progress.snapshots))
+    )
 
 
 def waiting_rows(tables: Iterable[TableProgress], *, chunk_rows: int) -> list[int | None]:
@@ -95,8 +97,8 @@ def waiting_rows(tables: Iterable[TableProgress], *, chunk_rows: int) -> list[in
     """
     found: list[int | None] = []
     for progress in tables:
-        for number, snapshot in enumerate(progress.snapshots):
-            if snapshot is None and progress.split_id(number) not in progress.assigned:
+        for number in range(len(progress.snapshots)):
+            if progress.is_missing(number) and progress.split_id(number) not in progress.assigned:
                 is_bounded = progress.is_cut and bool(progress.key)
                 found.append(progress.rows[number] or (chunk_rows if is_bounded else None))
     return found

@@ -15,6 +15,7 @@ from flip27_source.enumerators.postgres.assigner import (
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     KeyColumn,
+    LogRead,
     LogWindow,
     PostgresSplit,
     TableName,
@@ -100,13 +101,15 @@ def test_a_horizon_settles_once_its_own_transaction_has_ended_and_all_before(
     assert (found.next_chunk() is not None) == is_settled
 
 
-def test_a_horizon_that_waits_is_not_replaced() -> None:
+def test_no_second_horizon_is_wanted_while_one_waits() -> None:
     found = assigner()
     cut(found)
     found.observe(seen(100, xmin=5, horizon=Horizon(lsn=100, xid=7)))
     assert not found.wants_horizon
-    found.observe(seen(120, xmin=8, horizon=Horizon(lsn=120, xid=11)))
-    (chunk,) = chunks(found)
+
+
+def test_a_chunk_has_the_position_and_the_id_of_its_horizon() -> None:
+    (chunk,) = chunks(settled(lsn=100, xid=7))
     assert chunk.chunk is not None
     assert (chunk.chunk.lsn, chunk.chunk.horizon) == (100, 7)
 
@@ -405,3 +408,95 @@ def test_the_state_restores_everything() -> None:
     planned = window(restored, 130)
     assert planned.end == 300
     assert planned.rules[0].rules == (RowRule(snapshot="20:20:"), RowRule(snapshot="8:8:"))
+
+
+# A TRUNCATE between chunks.
+
+
+def log_read(found: Assigner, end: int, *truncated: int) -> None:
+    found.log_read(LogRead(first=100, end=end, rows=1, truncated=truncated))
+
+
+def test_chunks_are_read_again_after_a_truncate_between_them_and_keep_their_first_snapshot() -> None:
+    found = settled(10)
+    chunks(found)
+    read(found, FIRST, "8:8:")
+    read(found, SECOND, "9:9:")
+    log_read(found, 200, ORDERS.oid)
+    assert found.reads_chunks
+    assert found.next_chunk() is None  # the horizon is behind the log that was read
+    assert found.wants_horizon
+    found.observe(seen(230, xmin=31, horizon=Horizon(lsn=220, xid=30)))
+    again = chunks(found)
+    assert ids(again) == ["public.orders/16400.1/0", "public.orders/16400.1/1"]
+    assert [split.chunk.lsn for split in again if split.chunk] == [220, 220]
+    found.observe(seen(330, xmin=41, horizon=Horizon(lsn=320, xid=40)))
+    planned = window(found, 200)
+    assert planned.end == 220
+    assert planned.rules[0].rules == (RowRule(snapshot="8:8:"), RowRule(snapshot="9:9:"))
+    for split in again:
+        read(found, split.split_id, "31:31:")
+    assert not found.reads_chunks
+    assert found.tables[0].snapshots == ("8:8:", "9:9:")
+
+
+def test_a_chunk_that_was_not_read_before_the_truncate_is_read_once() -> None:
+    found = settled(10)
+    chunks(found)
+    read(found, FIRST, "8:8:")
+    log_read(found, 200, ORDERS.oid)
+    found.observe(seen(230, xmin=31, horizon=Horizon(lsn=220, xid=30)))
+    assert ids(chunks(found)) == ["public.orders/16400.1/0"]
+    read(found, SECOND, "9:9:")
+    read(found, "public.orders/16400.1/0", "31:31:")
+    assert not found.reads_chunks
+
+
+def test_a_second_truncate_has_the_chunks_read_once_more() -> None:
+    found = settled(10)
+    chunks(found)
+    read(found, FIRST, "8:8:")
+    read(found, SECOND, "9:9:")
+    log_read(found, 200, ORDERS.oid)
+    found.observe(seen(230, xmin=31, horizon=Horizon(lsn=220, xid=30)))
+    old = ids(chunks(found))
+    log_read(found, 220, ORDERS.oid)
+    assert ids(chunks(found)) == ["public.orders/16400.2/0", "public.orders/16400.2/1"]
+    for split_id in old:
+        read(found, split_id, "31:31:")
+    assert found.reads_chunks
+    read(found, "public.orders/16400.2/0", "32:32:")
+    read(found, "public.orders/16400.2/1", "32:32:")
+    assert not found.reads_chunks
+
+
+def test_the_rules_of_a_truncated_table_are_not_past_in_the_window_that_truncates_it() -> None:
+    found = settled(10)
+    chunks(found)
+    read(found, FIRST, "8:8:")
+    read(found, SECOND, "9:9:")
+    found.observe(seen(300, xmin=20, lsn_after=150))
+    log_read(found, 200, ORDERS.oid)
+    assert found.tables
+
+
+def test_a_truncate_of_a_table_without_rules_changes_nothing() -> None:
+    found = settled()
+    before = found.state()
+    log_read(found, 100, ITEMS.oid)
+    assert found.state() == before
+
+
+# Tables that are added later.
+
+
+def test_chunks_of_a_table_that_is_published_later_need_a_horizon_of_then() -> None:
+    found = settled(10)
+    assert found.add_table(ITEMS, ())
+    assert not found.add_table(ITEMS, ())
+    found.renew_horizon()
+    assert found.next_chunk() is None
+    assert found.window(100, None) is None
+    assert found.wants_horizon
+    found.observe(seen(130, xmin=12, horizon=Horizon(lsn=120, xid=11)))
+    assert [split.chunk.horizon for split in chunks(found) if split.chunk] == [11, 11, 11]

@@ -1,0 +1,310 @@
+"""A query that reads the model server with the real assigner and the real rules for rows.
+
+It follows the enumerator and the coordinator: a look at the server is taken in later than it was made, a
+batch has chunks and at most one window, its tasks read at different moments, and what a crash leaves is what
+the last checkpoint stored.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Observation
+from flip27_source.enumerators.postgres.split import (
+    ChunkRead,
+    KeyColumn,
+    LogRead,
+    LogWindow,
+    PostgresSplit,
+    TableName,
+    TableRules,
+)
+from flip27_source.readers.postgres import delivered_changes as real
+from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
+from flip27_source.readers.postgres.key_ranges import local_ranges
+from flip27_source.readers.postgres.relations import Relation, RelationColumn
+from tests.enumerators.postgres.model_server import ModelServer, Write
+
+KEY = (KeyColumn(name="id", type="integer"),)
+BOUNDS = ((("5",), 5), (("10",), 5))
+
+Row = tuple[int, int, str, int, int, int]
+"""Position, index in the transaction, operation, table, key, value."""
+
+
+def table_name(number: int) -> TableName:
+    return TableName(oid=number, schema="public", name=f"t{number}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a task leaves: rows for the sink, and an event for the enumerator."""
+
+    rows: tuple[Row, ...]
+    event: ChunkRead | LogRead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A checkpoint: the state of the assigner, splits that are live, and the batch that was planned."""
+
+    assigner: AssignerState
+    start: int
+    log_first: int
+    live: tuple[PostgresSplit, ...]
+    batch: tuple[PostgresSplit, ...]
+
+
+@dataclass
+class ModelQuery:
+    """One query. Its steps are called in any order, and do nothing where they are not possible.
+
+    Attributes:
+        keeps_reports: a task that is repeated after a crash gives new rows, and the report of its first run.
+        batches: the rows of each batch, as the sink got them.
+        is_exact: false once rows were read again that had been read.
+    """
+
+    server: ModelServer
+    rng: random.Random
+    keeps_reports: bool = False
+    most_lag_bytes: int = 30
+    batches: list[list[Row]] = field(default_factory=list)
+    is_exact: bool = True
+    assigner: Assigner = field(init=False)
+    start: int = field(init=False)
+    log_first: int = field(init=False)
+    live: list[PostgresSplit] = field(default_factory=list)
+    batch: tuple[PostgresSplit, ...] = ()
+    done: dict[str, Done] = field(default_factory=dict)
+    look: tuple[Observation, tuple[int, ...]] | None = None
+    stored: Stored | None = None
+    planned_ids: set[str] = field(default_factory=set)
+    windows_beside_chunks: int = 0
+    checks_horizon: bool = True
+
+    def __post_init__(self) -> None:
+        self.start = self.log_first = self.server.end
+        self.assigner = self._assigner_of(AssignerState())
+        for number in sorted(self.server.published):
+            self.assigner.add_table(table_name(number), KEY)
+
+    # Facts.
+
+    def look_at_server(self, tables: Iterable[int] = ()) -> None:
+        """Ask the server; new tables are published first."""
+        new = tuple(sorted(tables))
+        self.server.published |= set(new)
+        self.look = (self.server.observe(makes_horizon=self.assigner.wants_horizon), new)
+
+    def take_in(self) -> None:
+        if self.look is None:
+            return
+        seen, new = self.look
+        self.look = None
+        added = [self.assigner.add_table(table_name(number), KEY) for number in new]
+        if any(added):
+            self.assigner.renew_horizon()
+        self.assigner.observe(seen)
+        for progress in self.assigner.uncut:
+            left = BOUNDS[len(progress.bounds) :]
+            some = left[: self.rng.randint(0, len(left))]
+            is_end = len(some) == len(left)
+            self.assigner.cut(progress.table.oid, some, is_end=is_end, rows_at_end=None)
+
+    # Batches.
+
+    def plan(self) -> None:
+        """Plan a batch, and store it with the state."""
+        if self.batch:
+            return
+        asks_first = self.rng.random() < 0.5
+        if asks_first:
+            self._request()
+        planned = [split for split in self.live if self.rng.random() < 0.7]
+        window = self._window()
+        if not asks_first:
+            self._request()
+        self.live = [split for split in self.live if split not in planned]
+        self.batch = (*planned, *window)
+        self.planned_ids |= {split.split_id for split in self.batch}
+        self.windows_beside_chunks += bool(window) and self.assigner.reads_chunks
+        if self.batch:
+            self._store()
+
+    def read_some(self) -> None:
+        """One task of the batch reads."""
+        missing = [split for split in self.batch if split.split_id not in self.done]
+        if missing:
+            split = self.rng.choice(missing)
+            self.done[split.split_id] = self._read(split)
+
+    def complete(self) -> None:
+        """The sink has the rows; the enumerator gets the events."""
+        if not self.batch or len(self.done) < len(self.batch):
+            return
+        self.batches.append([row for done in self.done.values() for row in done.rows])
+        events = [done.event for done in self.done.values()]
+        self.rng.shuffle(events)
+        self.batch, self.done = (), {}
+        for event in events:
+            if isinstance(event, ChunkRead):
+                self.assigner.chunk_read(event)
+            else:
+                self.is_exact = self.is_exact and not event.truncated
+                self.assigner.log_read(event)
+                self.start = event.end
+
+    def crash(self) -> None:
+        """Everything is forgotten but the last checkpoint, and maybe the reports of its tasks."""
+        if self.stored is None:
+            return
+        is_complete = not self.batch
+        self.look = None
+        self.assigner = self._assigner_of(self.stored.assigner, start=self.stored.start)
+        self.start, self.log_first = self.stored.start, self.stored.log_first
+        self.live, self.batch = list(self.stored.live), self.stored.batch
+        if is_complete:
+            # The batch is in the commit log: its reports are delivered again.
+            self.batch, self.done = self.stored.batch, self._completed
+            self.batches.pop()
+            self.complete()
+        elif self.keeps_reports:
+            again = {split_id: done for split_id, done in self.done.items() if self.rng.random() < 0.7}
+            self.is_exact = self.is_exact and not again
+            splits = {split.split_id: split for split in self.batch}
+            self.done = {
+                split_id: Done(rows=self._read(splits[split_id]).rows, event=done.event)
+                for split_id, done in again.items()
+            }
+        else:
+            self.done = {}
+
+    @property
+    def is_caught_up(self) -> bool:
+        assigner = self.assigner
+        return not (self.batch or self.live or assigner.reads_chunks) and self.log_first >= self.server.end
+
+    _completed: dict[str, Done] = field(default_factory=dict)
+
+    def _request(self) -> None:
+        for _ in range(self.rng.randint(0, 3)):
+            split = self.assigner.next_chunk()
+            if split is not None:
+                self.live.append(split)
+
+    def _window(self) -> list[PostgresSplit]:
+        self.assigner.reads_up_to(self.log_first)
+        window = self.assigner.window(self.log_first, self.rng.choice([None, None, 40]))
+        if window is None or window.end is None:
+            return []
+        self.log_first = window.end
+        return [PostgresSplit(split_id="log", log=window)]
+
+    def _store(self) -> None:
+        self.stored = Stored(
+            assigner=self.assigner.state(),
+            start=self.start,
+            log_first=self.log_first,
+            live=tuple(self.live),
+            batch=self.batch,
+        )
+        self._completed = {}
+
+    def _read(self, split: PostgresSplit) -> Done:
+        found = self._chunk(split) if split.log is None else self._log(split.log)
+        self._completed = {**self._completed, split.split_id: found}
+        return found
+
+    def _chunk(self, split: PostgresSplit) -> Done:
+        chunk = split.chunk
+        assert chunk is not None
+        snapshot = self.server.snapshot()
+        assert snapshot.xmin > chunk.horizon or not self.checks_horizon
+        lower = int(chunk.lower[0]) if chunk.lower else -1
+        upper = int(chunk.upper[0]) if chunk.upper else 1 << 30
+        rows = self.server.rows(chunk.table.oid, snapshot)
+        return Done(
+            rows=tuple(
+                (chunk.lsn, 0, "r", chunk.table.oid, key, value)
+                for key, value in sorted(rows.items())
+                if lower <= key < upper
+            ),
+            event=ChunkRead(split_id=split.split_id, snapshot=self.reported_snapshot(), rows=len(rows)),
+        )
+
+    def reported_snapshot(self) -> str:
+        """The snapshot in which a chunk is read now."""
+        return str(self.server.snapshot())
+
+    def _log(self, window: LogWindow) -> Done:
+        assert window.end is not None
+        rules = {rules.table.oid: rules for rules in window.rules}
+        rows: list[Row] = []
+        truncated = []
+        writes = [
+            (transaction.commit or 0, seq, transaction.xid, write)
+            for transaction in self.server.window(window.first, window.end)
+            for seq, write in enumerate(transaction.writes, 1)
+            if write.is_published
+        ]
+        for table in sorted({write.table for _, _, _, write in writes}):
+            own = [found for found in writes if found[3].table == table]
+            is_known = window.known is None or table in window.known
+            mask = [is_known] * len(own)
+            if table in rules:
+                found = changes_of(own)
+                mask = real.kept(found, rules[table], [0], _rank).tolist()
+                if real.is_truncated_between(found, rules[table]):
+                    truncated.append(table)
+            rows += [
+                (lsn, seq, write.op, table, write.key, write.value)
+                for (lsn, seq, _, write), is_kept in zip(own, mask, strict=True)
+                if is_kept
+            ]
+        event = LogRead(first=window.first, end=window.end, rows=len(rows), truncated=tuple(truncated))
+        return Done(rows=tuple(rows), event=event)
+
+    def _assigner_of(self, state: AssignerState, *, start: int | None = None) -> Assigner:
+        return Assigner(
+            state,
+            start=self.start if start is None else start,
+            most_chunks=4,
+            most_lag_bytes=self.most_lag_bytes,
+        )
+
+
+def changes_of(writes: Sequence[tuple[int, int, int, Write]]) -> DeliveredChanges:
+    """Writes of one table as the reader has them, from ids of 32 bits."""
+    table = writes[0][3].table
+    column = RelationColumn(name="id", type_oid=23, type_modifier=-1, is_key=True)
+    keys = [None if write.op == "t" else str(write.key) for *_, write in writes]
+    is_delete = np.array([write.op == "d" for *_, write in writes])
+    xids = np.array([xid & 0xFFFFFFFF for _, _, xid, _ in writes], dtype=np.int64)
+    none = pa.nulls(len(writes), pa.string())
+    texts = pa.array(keys, pa.string())
+    return DeliveredChanges(
+        relation=Relation(
+            oid=table, schema="public", name=f"t{table}", replica_identity="d", columns=(column,)
+        ),
+        op=np.array([ord(write.op) for *_, write in writes], dtype=np.uint8),
+        lsn=np.array([lsn for lsn, *_ in writes], dtype=np.int64),
+        seq=np.array([seq for _, seq, *_ in writes], dtype=np.int64),
+        xid=real.widened(xids, writes[-1][2] + 20),
+        committed_at=np.zeros(len(writes), dtype=np.int64),
+        after=[pa.array([None if d else k for d, k in zip(is_delete, keys, strict=True)], pa.string())],
+        before=[texts if is_delete.any() else none],
+        has_before=is_delete,
+        unchanged=[None],
+    )
+
+
+def _rank(rules: TableRules, keys: Sequence[pa.Array]) -> np.ndarray:  # type: ignore[type-arg]
+    found = local_ranges(rules, keys)
+    assert found is not None
+    return found

@@ -1,0 +1,167 @@
+"""A model of PostgreSQL: transactions, snapshots, a log. Pure, and as exact as the assigner's rules need it.
+
+What it has that a simple model lacks: a commit is in the log before it is visible (as while it waits for a
+synchronous standby), and locks are held until then; a snapshot's xmax is behind the newest transaction that
+has ended, not behind the newest that has begun; changes are in the log only once their table is published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flip27_source.enumerators.postgres.assigner import Horizon, Observation
+
+FIRST_XID = (1 << 32) - 40
+"""The epoch of transaction ids changes in the course of a test."""
+
+RECORD = 10
+"""Bytes of a record in the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One change of a row, or of a whole table.
+
+    Attributes:
+        op: c, u, d or t; an update of a key is a d and a c.
+        is_published: whether the log has it.
+    """
+
+    table: int
+    op: str
+    key: int = 0
+    value: int = 0
+    is_published: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Transaction:
+    xid: int
+    writes: list[Write] = field(default_factory=list)
+    commit: int | None = None
+    """Position of its commit record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    xmin: int
+    xmax: int
+    in_progress: tuple[int, ...]
+
+    def sees(self, xid: int) -> bool:
+        return xid < self.xmax and xid not in self.in_progress
+
+    def __str__(self) -> str:
+        return f"{self.xmin}:{self.xmax}:{','.join(map(str, self.in_progress))}"
+
+
+class ModelServer:
+    """Tables of integers by integer keys."""
+
+    def __init__(self) -> None:
+        self.end = 100
+        self.running: list[Transaction] = []
+        self.log: list[Transaction] = []
+        """Transactions whose commit record is in the log, by its position."""
+        self.published: set[int] = set()
+        self._next_xid = FIRST_XID
+        self._newest_ended = FIRST_XID - 1
+        self._values = 0
+
+    # Writers.
+
+    def begin(self) -> None:
+        self.running.append(Transaction(xid=self._new_xid()))
+
+    def write(self, transaction: Transaction, table: int, key: int, kind: int) -> None:
+        """Insert, update, delete or move a row; nothing if another transaction holds a lock."""
+        if transaction.commit is not None or self._is_locked(transaction, table, key):
+            return
+        rows = self._rows_for(transaction, table)
+        self._values += 1
+        if key not in rows:
+            self._log(transaction, table, "c", key)
+        elif kind == 0:
+            self._log(transaction, table, "d", key)
+        elif kind == 1:
+            other = key + 7 if key < 10 else key - 7
+            if other not in rows and not self._is_locked(transaction, table, other):
+                self._log(transaction, table, "d", key)
+                self._log(transaction, table, "c", other)
+        else:
+            self._log(transaction, table, "u", key)
+
+    def truncate(self, transaction: Transaction, table: int) -> None:
+        others = (other for other in self.running if other is not transaction)
+        if transaction.commit is None and not any(w.table == table for o in others for w in o.writes):
+            self._log(transaction, table, "t", 0)
+
+    def write_commit(self, transaction: Transaction) -> None:
+        """The commit record, which nobody sees yet."""
+        if transaction.commit is None:
+            transaction.commit = self.end
+            self.end += RECORD
+            self.log.append(transaction)
+
+    def end_of(self, transaction: Transaction) -> None:
+        """A commit becomes visible, and its locks are free; without a commit record it is a rollback."""
+        self.running.remove(transaction)
+        self._newest_ended = max(self._newest_ended, transaction.xid)
+
+    # Readers.
+
+    def snapshot(self) -> Snapshot:
+        xmax = self._newest_ended + 1
+        running = tuple(sorted(t.xid for t in self.running if t.xid < xmax))
+        return Snapshot(xmin=min((*running, xmax)), xmax=xmax, in_progress=running)
+
+    def rows(self, table: int, snapshot: Snapshot) -> dict[int, int]:
+        """The table in this snapshot. Locks make the order of commits that of the changes of each row."""
+        return _applied(w for t in self.log if snapshot.sees(t.xid) for w in t.writes if w.table == table)
+
+    def observe(self, *, makes_horizon: bool) -> Observation:
+        horizon = None
+        if makes_horizon:
+            horizon = Horizon(lsn=self.end, xid=self._new_xid())
+            self._newest_ended = horizon.xid
+        return Observation(end=self.end, xmin=self.snapshot().xmin, lsn_after=self.end, horizon=horizon)
+
+    def window(self, first: int, end: int) -> list[Transaction]:
+        """The transactions that commit in ``[first, end)``."""
+        return [t for t in self.log if t.commit is not None and first <= t.commit < end]
+
+    def _new_xid(self) -> int:
+        self._next_xid += 1
+        return self._next_xid - 1
+
+    def _rows_for(self, transaction: Transaction, table: int) -> dict[int, int]:
+        """What a statement of the transaction sees (READ COMMITTED)."""
+        snapshot = self.snapshot()
+        seen = [w for t in self.log if snapshot.sees(t.xid) for w in t.writes if w.table == table]
+        return _applied([*seen, *(w for w in transaction.writes if w.table == table)])
+
+    def _is_locked(self, transaction: Transaction, table: int, key: int) -> bool:
+        return any(
+            w.table == table and (w.op == "t" or w.key == key)
+            for other in self.running
+            if other is not transaction
+            for w in other.writes
+        )
+
+    def _log(self, transaction: Transaction, table: int, op: str, key: int) -> None:
+        self.end += RECORD
+        transaction.writes.append(
+            Write(table=table, op=op, key=key, value=self._values, is_published=table in self.published)
+        )
+
+
+def _applied(writes: object) -> dict[int, int]:
+    rows: dict[int, int] = {}
+    for write in writes:  # type: ignore[attr-defined]
+        if write.op == "t":
+            rows.clear()
+        elif write.op == "d":
+            rows.pop(write.key, None)
+        else:
+            rows[write.key] = write.value
+    return rows
