@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.postgres import options as opts
+from flip27_source.enumerators.postgres.remedies import remedy_of
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.options import Options
 
@@ -128,10 +129,11 @@ def said(error: BaseException) -> str:
 
 def failed(options: Options, doing: str, error: BaseException, *, remedy: str | None = None) -> ServerError:
     """The error for a statement that failed while ``doing`` something."""
+    sqlstate, text = getattr(error, "sqlstate", None), said(error)
     return ServerError(
-        f"{doing} failed on {place(options)}: {said(error)}",
-        remedy=remedy,
-        sqlstate=getattr(error, "sqlstate", None),
+        f"{doing} failed on {place(options)}: {text}",
+        remedy=remedy or remedy_of(sqlstate, text, user=options[opts.USER]),
+        sqlstate=sqlstate,
     )
 
 

@@ -32,7 +32,7 @@ from flip27_source.enumerators.postgres.assigner import (
     Key,
     Observation,
 )
-from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
+from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables, table_of
 from flip27_source.enumerators.postgres.check import findings
 from flip27_source.enumerators.postgres.chunks import next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
@@ -123,11 +123,13 @@ class _Wanted:
     Attributes:
         position: the log is planned up to here.
         cut: tables of which bounds are missing, each with its last bound.
+        pending: the horizon that is to settle.
         known: the tables that were read before.
     """
 
     position: int | None = None
     makes_horizon: bool = False
+    pending: Horizon | None = None
     cut: tuple[tuple[TableName, tuple[KeyColumn, ...], Key | None], ...] = ()
     known: tuple[TableName, ...] = ()
 
@@ -381,8 +383,10 @@ class PostgresEnumerator(
                 self._publish_tables(connection, self._state.publication, tables, wanted.known)
         if tables:
             self._list_after = time.monotonic() + LISTING_S
-        seen = self._observed(connection, wanted, is_first=setup is not None)
-        cuts = self._cuts(connection, wanted, setup, tables)
+        known = {table.oid for table in wanted.known}
+        new = [found for found in tables if self._reads_tables and found.table.oid not in known]
+        seen = self._observed(connection, wanted, has_new=bool(new))
+        cuts = self._cuts(connection, wanted, new)
         self._first_look = False
         position, changes = wanted.position, None
         slot: server.Slot | None = None
@@ -523,39 +527,30 @@ class PostgresEnumerator(
             self.context.report_data_loss(loss.what, remedy=loss.remedy)
         server.ensure_publication(connection, publication, listed)
 
-    def _observed(
-        self, connection: Connection, wanted: _Wanted, *, is_first: bool
-    ) -> tuple[Observation, ...]:
+    def _observed(self, connection: Connection, wanted: _Wanted, *, has_new: bool) -> tuple[Observation, ...]:
         """One observation; in a bounded run that reads chunks, more until their horizon has settled."""
-        is_first = is_first and self._reads_tables and not self.context.reads_once
-        makes_horizon = wanted.makes_horizon or is_first
+        makes_horizon = wanted.makes_horizon or (has_new and not self.context.reads_once)
+        makes_horizon = makes_horizon and wanted.pending is None
         seen = [server.observe(connection, makes_horizon=makes_horizon)]
-        horizon = seen[0].horizon
+        horizon = wanted.pending or seen[0].horizon
         while self._is_bounded and horizon is not None and seen[-1].xmin <= horizon.xid:
             time.sleep(_SETTLE_POLL_S)
             seen[1:] = [server.observe(connection, makes_horizon=False)]
         return tuple(seen)
 
-    def _cuts(
-        self,
-        connection: Connection,
-        wanted: _Wanted,
-        setup: PostgresState | None,
-        tables: Sequence[CatalogTable],
-    ) -> tuple[_Cut, ...]:
+    def _cuts(self, connection: Connection, wanted: _Wanted, new: Sequence[CatalogTable]) -> tuple[_Cut, ...]:
         """The next bounds of the tables: all of them in a bounded run, else for a moment."""
-        uncut = wanted.cut
-        if setup is not None and self._reads_tables:
-            uncut = tuple((found.table, found.key, None) for found in tables if found.key)
+        uncut = (*wanted.cut, *((found.table, found.key, None) for found in new if found.key))
         deadline = time.monotonic() + _CUT_S
         found = []
         for table, key, lower in uncut:
             bounds: list[tuple[Key, int]] = []
             bound = lower
-            while self._is_bounded or time.monotonic() < deadline:
+            present = table_of(connection, table.oid)
+            while present is not None and (self._is_bounded or time.monotonic() < deadline):
                 bound = next_bound(
                     connection,
-                    table,
+                    present,
                     key,
                     bound,
                     rows=self._chunk_rows,
@@ -564,7 +559,7 @@ class PostgresEnumerator(
                 if bound is None:
                     break
                 bounds.append((bound, self._chunk_rows))
-            found.append(_Cut(oid=table.oid, bounds=tuple(bounds), is_end=bound is None))
+            found.append(_Cut(oid=table.oid, bounds=tuple(bounds), is_end=present is None or bound is None))
         return tuple(found)
 
     # On the coordinator.
@@ -606,6 +601,7 @@ class PostgresEnumerator(
         return _Wanted(
             position=assigner.position,
             makes_horizon=assigner.wants_horizon,
+            pending=assigner.pending,
             cut=tuple(
                 (progress.table, progress.key, progress.bounds[-1] if progress.bounds else None)
                 for progress in assigner.uncut

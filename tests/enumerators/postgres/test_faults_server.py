@@ -1,0 +1,245 @@
+"""A server that stops, is killed, cuts connections, or refuses, in each phase of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from flip27_source.enumerators.postgres.connection import ServerError
+from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, SplitReadError
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
+from tests.enumerators.postgres.database import wait_until
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
+from tests.postgres_server import PostgresServer
+
+
+@pytest.fixture
+def shop(server: PostgresServer) -> Iterator[FaultyShop]:
+    with faulty_shop(server) as shop:
+        yield shop
+
+
+def slot_made(shop: FaultyShop) -> MicroBatchEngine:
+    engine = shop.engine()
+    with pytest.raises(Crashed):
+        engine.run_batch(crash_at=Step.OFFSET_TOLD)
+    return engine
+
+
+def chunks_planned(shop: FaultyShop) -> MicroBatchEngine:
+    engine = shop.engine(maxRowsPerTrigger="4")
+    while not engine.rows:
+        engine.run_batch()
+    assert engine.trigger()
+    return engine
+
+
+def log_planned(shop: FaultyShop) -> MicroBatchEngine:
+    engine = caught_up(shop.engine())
+    shop.execute("UPDATE orders SET name = 'planned' WHERE id = 2")
+    engine.restart(available_now=False)
+    while not engine.trigger():
+        pass
+    return engine
+
+
+def log_read(shop: FaultyShop) -> MicroBatchEngine:
+    engine = log_planned(shop)
+    with pytest.raises(Crashed):
+        engine.run_batch(crash_at=Step.SINK_WRITTEN)
+    return engine
+
+
+PHASES = [slot_made, chunks_planned, log_planned, log_read]
+
+
+@pytest.mark.parametrize("end", [PostgresServer.stop, PostgresServer.crash, PostgresServer.kill])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_server_that_restarts_loses_and_invents_nothing(
+    shop: FaultyShop, phase: Callable[[FaultyShop], MicroBatchEngine], end: Callable[[PostgresServer], None]
+) -> None:
+    engine = phase(shop)
+    shop.execute("INSERT INTO orders VALUES (11, 'x')", "DELETE FROM orders WHERE id = 1")
+    end(shop.server)
+    shop.server.start()
+    shop.reconnect()
+    shop.execute("UPDATE orders SET name = 'y' WHERE id = 11")
+    caught_up(engine)
+    rows: dict[int | None, str | None] = {}
+    for op, key, name in shop.ops(engine):
+        assert (key in rows) == (op in "ud"), (op, key)
+        if op == "d":
+            rows.pop(key)
+        else:
+            rows[key] = name
+    assert rows == dict(shop.control.execute("SELECT id, name FROM orders").fetchall())
+    engine.stop()
+
+
+def test_a_server_that_is_away_is_an_error_with_its_address(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine())
+    engine.restart(available_now=False)
+    engine.run_batch()
+    shop.server.stop()
+    try:
+        with pytest.raises(ServerError, match=rf"at 127\.0\.0\.1:{shop.server.port} "):
+            engine.process_all_available()
+    finally:
+        shop.server.start()
+        shop.reconnect()
+
+
+def test_a_connection_that_is_cut_in_the_middle_of_a_chunk_gives_the_chunk_again(
+    server: PostgresServer,
+) -> None:
+    with faulty_shop(server, rows=400_000, snapshotChunkRows="1000000") as shop:
+        engine = shop.engine()
+        engine.restart(available_now=True)
+        assert engine.trigger()
+        assert [task_is_cut(engine, task, shop) for task in engine.partitions()].count(True) == 1
+        batch = engine.run_batch()
+        assert batch is not None
+        assert len(batch.rows) == len({row[0] for row in batch.rows}) == 400_000
+
+
+def task_is_cut(engine: MicroBatchEngine, task: object, shop: FaultyShop) -> bool:
+    """Begin the task, and cut its connection behind the first rows."""
+    rows = iter(engine.read(task))  # type: ignore[arg-type]
+    first = next(rows, None)
+    if first is None:
+        return False
+    cut = (
+        "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name ~ '^flip27 (chunk|log window)'"
+    )
+    assert shop.one(cut) == 1
+    with pytest.raises(SplitReadError, match=r"reading .* failed on database .*"):
+        list(rows)
+    return True
+
+
+def test_a_connection_that_is_cut_in_the_middle_of_a_window_gives_the_window_again(
+    server: PostgresServer,
+) -> None:
+    with faulty_shop(server) as shop:
+        engine = caught_up(shop.engine())
+        shop.execute("INSERT INTO orders SELECT n, repeat('x', 50) FROM generate_series(11, 300000) n")
+        engine.restart(available_now=True)
+        assert engine.trigger()
+        (task,) = engine.partitions()
+        assert task_is_cut(engine, task, shop)
+        batch = engine.run_batch()
+        assert batch is not None
+        assert len(batch.rows) == len({row[0] for row in batch.rows}) == 299_990
+
+
+def test_a_statement_that_takes_too_long_says_which_option_limits_it(shop: FaultyShop) -> None:
+    engine = shop.engine(statementTimeout="200ms")
+    engine.restart(available_now=True)
+    assert engine.trigger()
+    shop.execute("BEGIN", "LOCK TABLE orders")
+    with pytest.raises(SplitReadError, match=r"(?s)statement timeout \[57014\].*statementTimeout"):
+        list(engine.attempt(engine.partitions()[0]))
+    shop.execute("ROLLBACK")
+    caught_up(engine)
+    assert len(engine.rows) == 10
+
+
+def test_a_slot_that_lost_its_log_is_data_loss(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine())
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    shop.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
+    try:
+        wait_until(lambda: shop.one("SHOW max_slot_wal_keep_size") == "1MB", lambda: "another limit")
+        for _ in range(3):
+            shop.execute("SELECT pg_logical_emit_message(false, 'fill', 'x'), pg_switch_wal()")
+        shop.execute("CHECKPOINT")
+    finally:
+        shop.execute("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
+    with pytest.raises(DataLossError, match=f"slot {shop.slot} is lost"):
+        caught_up(engine)
+
+
+# What a server refuses.
+
+
+def test_a_wrong_password_is_named_and_not_shown(shop: FaultyShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "wrong-and-secret")
+    with shop.server.role("REPLICATION") as role:
+        with pytest.raises(Flip27Error, match="password authentication failed") as refused:
+            caught_up(shop.engine(user=role.name, passwordEnv="SHOP_PASSWORD"))
+        assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_is_missing_is_named(shop: FaultyShop) -> None:
+    with pytest.raises(Flip27Error, match='database "missing" does not exist'):
+        caught_up(shop.engine(database="missing"))
+
+
+def test_a_table_that_is_missing_is_named(shop: FaultyShop) -> None:
+    with pytest.raises(
+        Flip27Error, match=r"option tables has public\.missing, and the database has no such table"
+    ):
+        caught_up(shop.engine(tables="public.missing"))
+
+
+def test_a_role_without_replication_is_refused_with_the_statement_that_mends_it(
+    server: PostgresServer,
+) -> None:
+    with server.role() as role, faulty_shop(server) as shop:
+        shop.execute(f"GRANT SELECT ON orders TO {role.name}", "CREATE PUBLICATION p FOR TABLE orders")
+        engine = shop.engine(user=role.name, password=role.password, publication="p")
+        with pytest.raises(ServerError, match=rf"(?s)42501.*ALTER ROLE {role.name} REPLICATION"):
+            caught_up(engine)
+
+
+def test_a_role_that_may_not_read_the_table_is_refused_with_the_statement_that_mends_it(
+    server: PostgresServer,
+) -> None:
+    with server.role("REPLICATION") as role, faulty_shop(server) as shop:
+        shop.execute("CREATE PUBLICATION p FOR TABLE orders")
+        engine = shop.engine(user=role.name, password=role.password, publication="p")
+        with pytest.raises(Flip27Error, match=rf"(?s)42501.*GRANT SELECT .* TO {role.name}"):
+            caught_up(engine)
+
+
+def test_a_role_that_may_not_make_the_publication_gets_the_statement_for_its_owner(
+    server: PostgresServer,
+) -> None:
+    with server.role("REPLICATION") as role, faulty_shop(server) as shop:
+        engine = shop.engine(user=role.name, password=role.password)
+        with pytest.raises(DiscoveryError, match=r'CREATE PUBLICATION .* FOR TABLE "public"\."orders"'):
+            caught_up(engine)
+
+
+def test_a_role_with_replication_and_select_reads_everything_and_its_password_is_stored_nowhere(
+    server: PostgresServer,
+) -> None:
+    with server.role("REPLICATION") as role, faulty_shop(server) as shop:
+        shop.execute(f"GRANT SELECT ON orders TO {role.name}")
+        shop.execute(f'CREATE PUBLICATION "{shop.slot}" FOR TABLE orders')
+        engine = caught_up(shop.engine(user=role.name, password=role.password))
+        shop.execute("INSERT INTO orders VALUES (11, 'x')")
+        caught_up(engine)
+        assert len(engine.rows) == 11
+        found = [path for path in shop.state.rglob("*") if path.is_file()]
+        assert found
+        assert not [path for path in found if role.password.encode() in path.read_bytes()]
+        assert role.password not in "".join(engine.logs.offsets)
+        assert role.password not in repr(engine) + repr(engine.source)
+        engine.stop()
+
+
+def test_a_server_without_a_logical_log_is_refused(server: PostgresServer) -> None:
+    server.restart(wal_level="replica")
+    try:
+        with (
+            faulty_shop(server) as shop,
+            pytest.raises(
+                Flip27Error, match=r"(?s)has wal_level=replica.*ALTER SYSTEM SET wal_level = logical"
+            ),
+        ):
+            caught_up(shop.engine())
+    finally:
+        server.restart()
