@@ -1,0 +1,141 @@
+"""Queries of the postgres source in these tests, and copies of tables that their changes keep."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+
+from flip27_source.testing import MicroBatchEngine
+from tests.postgres_server import PostgresServer
+
+META = [
+    pa.field("_op", pa.string()),
+    pa.field("_unchanged", pa.list_(pa.string())),
+    pa.field("_lsn", pa.int64()),
+    pa.field("_seq", pa.int64()),
+    pa.field("_table", pa.string()),
+]
+_OPS_IN_ORDER = "dcurt"
+
+
+class Query:
+    """A query whose columns are texts, and the session that writes its tables.
+
+    Args:
+        columns: columns of the table that are read.
+        key: those that identify a row; empty if none do.
+    """
+
+    def __init__(
+        self,
+        options: dict[str, str],
+        control: psycopg.Connection,
+        *,
+        columns: Sequence[str],
+        key: Sequence[str],
+    ) -> None:
+        self.control = control
+        self.options = options
+        self._columns, self._key = tuple(columns), tuple(key)
+        schema = pa.schema([*(pa.field(name, pa.string()) for name in columns), *META])
+        self.engine = MicroBatchEngine(options, schema=schema)
+
+    def batches(self, most: int = 50) -> int:
+        """Batches until nothing new is there; their number."""
+        for number in range(most):
+            if not self.engine.trigger():
+                return number
+            self.engine.run_batch()
+        raise AssertionError(f"after {most} batches there is still more")
+
+    def until_planned(self) -> None:
+        """Plan a batch, which the tasks have not read yet."""
+        for _ in range(50):
+            if self.engine.trigger():
+                return
+        raise AssertionError("nothing is planned")
+
+    def catch_up(self) -> None:
+        """Read everything, in a run that ends."""
+        self.engine.restart(available_now=True)
+        self.engine.process_all_available()
+
+    def goes_on(self) -> None:
+        """Start again as a run without an end."""
+        self.engine.restart(available_now=False)
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """The changes in the order of their commits."""
+        names = self.engine.schema.names
+        rows = [dict(zip(names, row, strict=True)) for row in self.engine.rows]
+        return sorted(rows, key=lambda row: (row["_lsn"], row["_seq"], _OPS_IN_ORDER.index(row["_op"])))
+
+    def ops(self, column: str = "") -> list[tuple[str, str | None]]:
+        """Operation and one column of every change."""
+        return [(row["_op"], row[column or self._columns[0]]) for row in self.changes]
+
+    def copy(self, *, is_exact: bool = True) -> list[tuple[str | None, ...]]:
+        """The rows of the copy, in order. In exact mode, each change has to fit."""
+        rows: dict[Any, tuple[str | None, ...]] = {}
+        for change in self.changes:
+            row = tuple(change[name] for name in self._columns)
+            key = tuple(change[name] for name in self._key)
+            op = change["_op"]
+            if op == "t":
+                rows.clear()
+                continue
+            assert not is_exact or (key in rows) == (op in "ud"), f"{change} does not fit"
+            if op == "d":
+                rows.pop(key, None)
+                continue
+            unchanged = change["_unchanged"] or ()
+            rows[key] = tuple(
+                rows[key][at] if name in unchanged else value
+                for at, (name, value) in enumerate(zip(self._columns, row, strict=True))
+            )
+        return sorted(rows.values(), key=repr)
+
+    def inserted(self) -> Counter[tuple[str | None, ...]]:
+        """The rows of a table whose rows are only inserted."""
+        assert {change["_op"] for change in self.changes} <= {"r", "c"}
+        return Counter(tuple(change[name] for name in self._columns) for change in self.changes)
+
+    def table(self, name: str) -> list[tuple[str | None, ...]]:
+        """The rows of the table now, as texts, in order."""
+        listed = ", ".join("format('%s', \"" + column.replace('"', '""') + '")' for column in self._columns)
+        return sorted((tuple(row) for row in self.control.execute(f"SELECT {listed} FROM {name}")), key=repr)
+
+
+@contextmanager
+def query(
+    server: PostgresServer,
+    *statements: str,
+    tables: str = "public.orders",
+    columns: Sequence[str] = ("id", "v"),
+    key: Sequence[str] = ("id",),
+    **options: str,
+) -> Iterator[Query]:
+    """A database after these statements, and a query of its tables in chunks of three rows."""
+    with ExitStack() as stack:
+        database = stack.enter_context(server.database())
+        control = stack.enter_context(server.connect(database))
+        for statement in statements:
+            control.execute(statement)
+        location = stack.enter_context(tempfile.TemporaryDirectory())
+        given = {
+            "enumerator": "postgres", "host": "127.0.0.1", "port": str(server.port), "database": database,
+            "user": "postgres", "tables": tables, "snapshotChunkRows": "3", "maxLogLagDuringSnapshot": "1k",
+            "stateLocation": location, **options,
+        }  # fmt: skip
+        found = Query(given, control, columns=columns, key=key)
+        try:
+            yield found
+        finally:
+            found.engine.stop()
