@@ -1,6 +1,6 @@
 """The postgres reader: chunks of tables and windows of the log as rows, read on executors.
 
-What lives here: what happens in which order. :mod:`.chunk` and :mod:`.log` read, :mod:`.pgoutput` parses,
+What lives here: what happens in which order. :mod:`.chunk_rows` and :mod:`.log` read, :mod:`.pgoutput` parses,
 :mod:`.delivered_changes` decides which changes are delivered, :mod:`.change_rows` chooses what makes rows.
 """
 
@@ -33,7 +33,7 @@ from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
-from flip27_source.readers.postgres.chunk import chunk_texts, open_chunk
+from flip27_source.readers.postgres.chunk_rows import chunk_texts, open_chunk
 from flip27_source.readers.postgres.column_changes import ColumnChanges
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,

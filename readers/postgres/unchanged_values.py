@@ -39,7 +39,9 @@ def with_values_read(
 ) -> DeliveredChanges:
     """The changes with the values that the table has now for these rows; rows that are gone stay as they are."""
     relation = changes.relation
-    columns = [number for number, mask in enumerate(changes.unchanged) if mask is not None and (mask & rows).any()]
+    columns = [
+        number for number, mask in enumerate(changes.unchanged) if mask is not None and (mask & rows).any()
+    ]
     places = np.flatnonzero(rows)
     keys = [pc.cast(changes.after[column].take(pa.array(places)), pa.string()).to_pylist() for column in key]
     found = dict(_read(connection, relation, key, columns, keys))
@@ -75,7 +77,9 @@ def _read(
     names = [quoted(relation.columns[column].name) for column in key]
     parts = range(len(key))
     listed = ", ".join(f"{quoted(relation.columns[column].name)}::text" for column in columns)
-    same = " AND ".join(f"x.{name} = CAST(t.c{i} AS {kind})" for i, name, (kind,) in zip(parts, names, types, strict=True))
+    same = " AND ".join(
+        f"x.{name} = CAST(t.c{i} AS {kind})" for i, name, (kind,) in zip(parts, names, types, strict=True)
+    )
     sql = (
         f"SELECT t.place - 1, {listed} FROM unnest({', '.join('%s::text[]' for _ in parts)}) WITH ORDINALITY "
         f"AS t({', '.join(f'c{i}' for i in parts)}, place) JOIN {quoted(relation.schema, relation.name)} x ON {same}"

@@ -14,7 +14,7 @@ import pytest
 
 from flip27_source.enumerators.postgres.schema import DEBEZIUM_SCHEMA, ENVELOPE_SCHEMA
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
-from flip27_source.readers.postgres.chunk import chunk_texts, open_chunk
+from flip27_source.readers.postgres.chunk_rows import chunk_texts, open_chunk
 from flip27_source.readers.postgres.debezium_rows import DebeziumRows
 from flip27_source.testing import MicroBatchEngine
 from tests.postgres_server import PostgresServer
