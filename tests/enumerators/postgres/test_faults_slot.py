@@ -49,8 +49,7 @@ def test_a_slot_that_was_dropped_stops_the_query_also_where_losses_are_reported(
     engine.run_batch()
     shop.one("SELECT pg_drop_replication_slot(%s)::text", shop.slot)
     with pytest.raises(DataLossError, match="is gone"):
-        for _ in range(3):
-            engine.run_batch()
+        engine.process_all_available()
 
 
 def test_a_slot_that_another_tool_has_advanced_is_data_loss(shop: FaultyShop) -> None:
@@ -170,9 +169,9 @@ def test_a_query_that_runs_notices_that_its_publication_is_missing(shop: FaultyS
     engine = read(shop)
     engine.restart(available_now=False)
     shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
+    engine.trigger()  # looks
     with pytest.raises(DataLossError, match="was missing when rows were changed"):
-        for _ in range(4):
-            engine.run_batch()
+        engine.process_all_available()
 
 
 def test_a_missing_publication_costs_the_changes_made_meanwhile_where_losses_are_reported(
@@ -225,14 +224,18 @@ def test_changes_before_a_table_is_dropped_are_read_and_then_the_query_says_that
     for _ in range(3):
         engine.run_batch()
     assert changes(shop, engine) == [("c", 11, "x")]
-    with pytest.raises(DiscoveryError, match=r"option tables has public\.orders, and the database has no such"):
+    with pytest.raises(
+        DiscoveryError, match=r"option tables has public\.orders, and the database has no such"
+    ):
         caught_up(engine)
 
 
 def test_a_table_of_a_pattern_may_be_dropped(shop: FaultyShop) -> None:
     shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)")
     engine = read(shop, tables="public.*")
-    shop.execute("INSERT INTO orders VALUES (11, 'x')", "DROP TABLE orders", "INSERT INTO other VALUES (1, 'y')")
+    shop.execute(
+        "INSERT INTO orders VALUES (11, 'x')", "DROP TABLE orders", "INSERT INTO other VALUES (1, 'y')"
+    )
     caught_up(engine)
     assert changes(shop, engine) == [("c", 11, "x"), ("c", 1, "y")]
 
@@ -245,9 +248,13 @@ def test_a_table_that_is_dropped_before_its_rows_are_read_is_data_loss(shop: Fau
         assert engine.trigger()
         shop.execute("DROP TABLE IF EXISTS orders")
         if mode == "fail":
-            with pytest.raises(DataLossError, match=r"table public\.orders was dropped before its rows were read"):
+            with pytest.raises(
+                DataLossError, match=r"table public\.orders was dropped before its rows were read"
+            ):
                 engine.run_batch()
-            shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)", "INSERT INTO orders VALUES (1)")
+            shop.execute(
+                "CREATE TABLE orders (id int PRIMARY KEY, name text)", "INSERT INTO orders VALUES (1)"
+            )
             continue
         engine.process_all_available()
         shop.execute("INSERT INTO other VALUES (2, 'z')")
@@ -258,14 +265,18 @@ def test_a_table_that_is_dropped_before_its_rows_are_read_is_data_loss(shop: Fau
 def test_a_table_that_is_made_anew_is_data_loss(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute("DROP TABLE orders", "CREATE TABLE orders (id int PRIMARY KEY, name text)")
-    with pytest.raises(DataLossError, match=r"table public\.orders was made anew \(oid \d+ before, \d+ now\)"):
+    with pytest.raises(
+        DataLossError, match=r"table public\.orders was made anew \(oid \d+ before, \d+ now\)"
+    ):
         caught_up(engine)
 
 
 def test_a_table_that_is_made_anew_is_read_from_its_start_where_losses_are_reported(shop: FaultyShop) -> None:
     engine = read(shop, onDataLoss="report")
     shop.execute("INSERT INTO orders VALUES (11, 'old')", "DROP TABLE orders")
-    shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)", "INSERT INTO orders VALUES (1, 'new')")
+    shop.execute(
+        "CREATE TABLE orders (id int PRIMARY KEY, name text)", "INSERT INTO orders VALUES (1, 'new')"
+    )
     caught_up(engine)
     shop.execute("INSERT INTO orders VALUES (2, 'newer')")
     caught_up(engine)

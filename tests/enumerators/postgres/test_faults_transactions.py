@@ -1,0 +1,143 @@
+"""Transactions that are large, open for a long time, or prepared, while tables are read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
+from tests.postgres_server import PostgresServer
+
+
+@pytest.fixture
+def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
+    with faulty_shop(postgres) as shop:
+        yield shop
+
+
+def final_rows(shop: FaultyShop, engine: MicroBatchEngine) -> dict[int | None, str | None]:
+    """What the changes make of the table; each must fit."""
+    rows: dict[int | None, str | None] = {}
+    for op, key, name in shop.ops(engine):
+        assert (key in rows) == (op in "ud"), (op, key, name)
+        if op == "d":
+            rows.pop(key)
+        else:
+            rows[key] = name
+    return rows
+
+
+def table(shop: FaultyShop) -> dict[int, str]:
+    return dict(shop.control.execute("SELECT id, name FROM orders").fetchall())
+
+
+def run(engine: MicroBatchEngine, batches: int) -> None:
+    for _ in range(batches):
+        engine.run_batch()
+
+
+def test_a_transaction_of_many_rows_comes_whole_in_one_batch(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine(maxBytesPerTrigger="1m"))
+    shop.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(11, 200010) n")
+    before = len(engine.batches)
+    caught_up(engine)
+    sizes = [len(batch.rows) for batch in engine.batches[before:]]
+    assert [size for size in sizes if size] == [200_000]
+    seq = engine.schema.names.index("_seq")
+    assert [row[seq] for row in engine.rows[10:]] == list(range(1, 200_001))
+
+
+def test_chunks_wait_for_a_transaction_that_was_open_before_them_and_nothing_is_lost(
+    shop: FaultyShop,
+) -> None:
+    engine = shop.engine()
+    engine.run_batch()
+    with shop.server.connect(shop.database) as writer:
+        writer.execute(
+            "BEGIN; UPDATE orders SET name = 'late' WHERE id = 1; INSERT INTO orders VALUES (11, 'x')"
+        )
+        run(engine, 4)
+        shop.execute("UPDATE orders SET name = 'other' WHERE id = 2")
+        run(engine, 2)
+        writer.execute("COMMIT")
+    caught_up(engine)
+    assert final_rows(shop, engine) == table(shop)
+
+
+def test_a_transaction_that_is_open_during_the_whole_snapshot_is_in_the_log_once(shop: FaultyShop) -> None:
+    engine = shop.engine(maxRowsPerTrigger="4")
+    while not engine.rows:
+        engine.run_batch()  # the horizon has settled: transactions from now on do not hold chunks back
+    with shop.server.connect(shop.database) as writer:
+        writer.execute("BEGIN; UPDATE orders SET name = 'late'; DELETE FROM orders WHERE id = 5")
+        while len(engine.rows) < 10:
+            engine.run_batch()
+        run(engine, 3)
+        assert len(engine.rows) == 10
+        writer.execute("COMMIT")
+    caught_up(engine)
+    assert [op for op, _, _ in shop.ops(engine)].count("u") == 10
+    assert final_rows(shop, engine) == table(shop)
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_a_transaction_that_is_prepared_during_the_snapshot_counts_when_it_is_committed(
+    shop: FaultyShop, end: str
+) -> None:
+    engine = shop.engine(maxRowsPerTrigger="4")
+    while not engine.rows:
+        engine.run_batch()
+    shop.execute("BEGIN", "UPDATE orders SET name = 'late'", f"PREPARE TRANSACTION '{shop.database}'")
+    run(engine, 4)
+    assert {op for op, _, _ in shop.ops(engine)} == {"r"}
+    shop.execute(f"{end} PREPARED '{shop.database}'")
+    caught_up(engine)
+    assert [op for op, _, _ in shop.ops(engine)].count("u") == (10 if end == "COMMIT" else 0)
+    assert final_rows(shop, engine) == table(shop)
+
+
+def test_a_transaction_with_rolled_back_savepoints_has_only_what_was_kept(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine())
+    shop.execute(
+        "BEGIN", "INSERT INTO orders VALUES (11, 'kept')", "SAVEPOINT s", "DELETE FROM orders", "ROLLBACK TO s",
+        "UPDATE orders SET name = 'kept too' WHERE id = 1", "COMMIT",
+    )  # fmt: skip
+    caught_up(engine)
+    assert shop.ops(engine)[10:] == [("c", 11, "kept"), ("u", 1, "kept too")]
+
+
+READ_ALL = """
+import json, resource, sys
+from flip27_source.testing import MicroBatchEngine
+
+engine = MicroBatchEngine(json.loads(sys.argv[1]), available_now=True)
+assert engine.trigger()
+rows = sum(item.num_rows for task in engine.partitions() for item in engine.read(task))
+print(json.dumps([rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024]))
+"""
+
+
+@pytest.mark.slow
+def test_a_transaction_of_a_million_rows_needs_less_than_512_mb(shop: FaultyShop) -> None:
+    columns = ", ".join(f"c{n} text" for n in range(8))
+    shop.execute(f"CREATE TABLE wide (id int PRIMARY KEY, n bigint, {columns})")
+    slot = f"million_{shop.database}"
+    options = {
+        **shop.options, "tables": "public.wide", "snapshot": "never", "startingLsn": "earliest", "slotName": slot,
+        "maxBytesPerTrigger": "2g",
+    }  # fmt: skip
+    shop.execute(f"CREATE PUBLICATION {slot} FOR TABLE wide")
+    shop.one("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')::text", slot)
+    values = ", ".join("md5(n::text)" for _ in range(8))
+    shop.execute(f"INSERT INTO wide SELECT n, n, {values} FROM generate_series(1, 1000000) n")
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ALL, json.dumps(options)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    rows, megabytes = json.loads(done.stdout)
+    assert rows == 1_000_000
+    assert megabytes < 512
