@@ -32,6 +32,9 @@ _SESSION = {
     "row_security": "off",
     # A server that writes to a client that is gone would hold the slot until the window is decoded.
     "client_connection_check_interval": "5s",
+    # Between two questions a session is idle, and the keeper of a snapshot is idle in a transaction.
+    "idle_session_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
     # A driver whose machine is gone would keep its lock of the slot for hours.
     "tcp_keepalives_idle": "20",
     "tcp_keepalives_interval": "5",
@@ -74,7 +77,8 @@ def connect(options: Options, *, purpose: str) -> Connection:
     except psycopg.Error as error:
         raise ServerError(
             f"{place(options)} cannot be reached: {said(error)}",
-            remedy="check host, port, database, user and passwordEnv, and that the server accepts the role from "
+            remedy="check host, port, database, user and passwordEnv, and that the server accepts the role "
+            "from "
             "this machine (pg_hba.conf)",
             sqlstate=error.sqlstate,
         ) from None
@@ -166,7 +170,8 @@ def _password(options: Options) -> str | None:
     if found is None:
         raise OptionError(
             f"the environment variable {name}, which option passwordEnv names, is not set in this process",
-            remedy=f"set {name} on the driver and on every executor (spark.executorEnv.{name}), or use a password "
+            remedy=f"set {name} on the driver and on every executor (spark.executorEnv.{name}), or use a "
+            "password "
             "file that libpq finds",
         )
     return found

@@ -393,6 +393,7 @@ class PostgresEnumerator(
         state = self._state or setup
         if state is not None and state.slot is not None and state.publication is not None:
             slot = self._slot(connection, state)
+            server.check_end(seen[-1].end, position=max(state.start, wanted.position or 0))
             if position is not None and self._may_peek():
                 began = time.monotonic()
                 changes = server.has_changes(
@@ -410,7 +411,7 @@ class PostgresEnumerator(
         )
 
     def _may_peek(self) -> bool:
-        """Whether to look for changes: the server decodes its log anew each time, and has other work to do."""
+        """Whether to look for changes now: the server decodes its log anew each time."""
         return self._is_bounded or time.monotonic() >= self._peek_after
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
@@ -418,7 +419,8 @@ class PostgresEnumerator(
         found = tuple(find_tables(connection, patterns))
         if not found:
             raise DiscoveryError(
-                f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has no "
+                f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has "
+                "no "
                 "such table",
                 remedy="correct the pattern, or grant the role USAGE on the schema",
             )
@@ -428,7 +430,7 @@ class PostgresEnumerator(
         """Make what is missing on the server; repeated, it finds what it made."""
         system = server.check_server(connection, reads_log=self._reads_log)
         if self.context.reads_once:
-            exported = export_snapshot(self.options_given)
+            exported = export_snapshot(self.options_given, [found.table for found in tables])
             return PostgresState(
                 system=system,
                 slot=None,
@@ -476,6 +478,12 @@ class PostgresEnumerator(
                 f"{server.lsn_text(earliest)}",
                 remedy="set startingLsn=earliest, or name a slot that begins earlier with slotName",
             )
+        end = server.observe(connection, makes_horizon=False).end
+        if lsn > end:
+            raise DiscoveryError(
+                f"option startingLsn is {server.lsn_text(lsn)}, and the log ends at {server.lsn_text(end)}",
+                remedy="set startingLsn=latest, or a position that the log has reached",
+            )
         return lsn
 
     def _check(self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]) -> None:
@@ -503,8 +511,10 @@ class PostgresEnumerator(
                 f"the slot {state.slot} is gone"
                 + (": this is another server than the one that was read" if moved else "")
                 + f"; changes from {server.lsn_text(state.start)} on cannot be read",
-                remedy="after a failover, make the slot on the new server from a copy of the old one if there is "
-                "one (failover slots of PostgreSQL 17); else start with a new stateLocation, whose snapshot has "
+                remedy="after a failover, make the slot on the new server from a copy of the old one if "
+                "there is "
+                "one (failover slots of PostgreSQL 17); else start with a new stateLocation, whose snapshot "
+                "has "
                 "all rows",
             )
         # Whether it has moved too far is asked where a window is read: its batch may be complete already.

@@ -1,8 +1,8 @@
 """The snapshot of a batch read: exported by a process of its own, which keeps it while tasks read from it.
 
 The process that plans a batch read ends before the tasks begin, and an exported snapshot ends with its
-transaction. So the transaction belongs to a keeper process: this module, run as a program. It ends once nobody
-has read from the snapshot for a while, or when Spark's driver has ended.
+transaction. So the transaction belongs to a keeper process: this module, run as a program. It ends once
+nobody has read from the snapshot for a while, or when Spark's driver has ended.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from flip27_source.enumerators.postgres.connection import (
     said,
     session_settings,
 )
-from flip27_source.enumerators.postgres.split import parse_lsn
+from flip27_source.enumerators.postgres.split import TableName, parse_lsn
+from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 
@@ -48,8 +50,14 @@ class ExportedSnapshot:
     lsn: int
 
 
-def export_snapshot(options: Options, *, idle_limit_s: float = IDLE_LIMIT_S) -> ExportedSnapshot:
+def export_snapshot(
+    options: Options, tables: Sequence[TableName], *, idle_limit_s: float = IDLE_LIMIT_S
+) -> ExportedSnapshot:
     """Start a keeper; the snapshot that it exports.
+
+    Args:
+        tables: they are locked against ALTER TABLE and TRUNCATE, after which the snapshot would see them
+        empty.
 
     Raises:
         DiscoveryError: the server refused.
@@ -60,6 +68,7 @@ def export_snapshot(options: Options, *, idle_limit_s: float = IDLE_LIMIT_S) -> 
         "parameters": connection_parameters(options),
         "settings": session_settings(options),
         "idle_limit_s": idle_limit_s,
+        "tables": [quoted(table.schema, table.name) for table in tables],
         "ancestors": _ancestors(os.getpid()),
     }
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -90,7 +99,11 @@ def _keep(given: dict[str, Any]) -> None:
         holder = psycopg.connect(**parameters, application_name="flip27 snapshot", autocommit=True)
         watcher = psycopg.connect(**parameters, application_name="flip27 snapshot", autocommit=True)
         holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        name, lsn = holder.execute("SELECT pg_export_snapshot(), pg_current_wal_insert_lsn()::text").fetchone()
+        if given["tables"]:
+            holder.execute(f"LOCK TABLE {', '.join(given['tables'])} IN ACCESS SHARE MODE")
+        name, lsn = holder.execute(
+            "SELECT pg_export_snapshot(), pg_current_wal_insert_lsn()::text"
+        ).fetchone()
     except psycopg.Error as error:
         _tell({"error": said(error)})
         return

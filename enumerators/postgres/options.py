@@ -76,7 +76,8 @@ STATEMENT_TIMEOUT: Option[float] = Option(
     parse=duration_s,
     default=0.0,
     default_text="0s: the server's own",
-    doc="How long a statement may run on the server; reading a chunk or a window of the log is one statement.",
+    doc="How long a statement may run on the server; reading a chunk or a window of the log is one "
+    "statement.",
 )
 SSL_OPTIONS: tuple[Option[str | None], ...] = tuple(
     Option(name=name, parse=optional(text), default=None, doc=doc, secret=name == "sslpassword")
@@ -102,7 +103,8 @@ CHANGE_FORMAT: Option[str] = Option(
     name="changeFormat",
     parse=one_of("typed", "envelope", "debezium"),
     default="typed",
-    doc="typed: a column for each column of the table, and the columns of the change; all tables have the same "
+    doc="typed: a column for each column of the table, and the columns of the change; all tables have the "
+    "same "
     "columns then. envelope: key, before and after as JSON. debezium: the JSON value that Debezium writes.",
 )
 TOPIC_PREFIX: Option[str | None] = Option(
@@ -110,13 +112,15 @@ TOPIC_PREFIX: Option[str | None] = Option(
     parse=optional(text),
     default=None,
     default_text="the name of the database",
-    doc="With changeFormat=debezium, the name of the source, as Debezium's topic.prefix: it is in source.name.",
+    doc="With changeFormat=debezium, the name of the source, as Debezium's topic.prefix: it is in "
+    "source.name.",
 )
 DECIMAL_HANDLING: Option[str] = Option(
     name="decimalHandlingMode",
     parse=one_of("string", "precise"),
     default="string",
-    doc="With changeFormat=debezium, how numeric and money are written, as Debezium's decimal.handling.mode. string: "
+    doc="With changeFormat=debezium, how numeric and money are written, as Debezium's "
+    "decimal.handling.mode. string: "
     "all digits as a string; precise, Debezium's default: the digits as an integer, in Base64 of its bytes.",
 )
 INTERVAL_HANDLING: Option[str] = Option(
@@ -173,7 +177,8 @@ MAX_LOG_LAG: Option[int] = Option(
     parse=size_bytes,
     default=512 * 1024 * 1024,
     default_text="512m",
-    doc="How many bytes the log may be behind while chunks are read; beyond it, the log is read beside them, so "
+    doc="How many bytes the log may be behind while chunks are read; beyond it, the log is read beside "
+    "them, so "
     "that the slot does not hold back the server's WAL until the last chunk is read.",
 )
 DISCOVERY_INTERVAL: Option[float] = Option(
@@ -195,7 +200,8 @@ SLOT_TIMEOUT: Option[float] = Option(
     parse=duration_s,
     default=120.0,
     default_text="2 minutes",
-    doc="How long a task waits while another connection reads the slot, such as that of an attempt that failed.",
+    doc="How long a task waits while another connection reads the slot, such as that of an attempt that "
+    "failed.",
 )
 HEARTBEAT_BYTES: Option[int] = Option(
     name="heartbeatBytes",
@@ -209,15 +215,22 @@ ON_SCHEMA_CHANGE: Option[str] = Option(
     name="onSchemaChange",
     parse=one_of("evolve", "fail", "ignore"),
     default="evolve",
-    doc="What to do when a table gets columns that the DataFrame does not have: evolve records them and stops the "
-    "query, which has them after a restart (needs a stateLocation and no schema of the user); fail stops the "
-    "query; ignore leaves them out.",
+    doc="What to do when a table gets columns that the DataFrame does not have: evolve records them and "
+    "stops the "
+    "query, which has them after a restart (needs a stateLocation); fail stops the query, also for columns "
+    "that are "
+    "gone; ignore leaves them out. A column that is gone is null with evolve and ignore. Where the user "
+    "gives a "
+    "schema, columns that it does not have are always left out; with changeFormat=envelope and debezium, "
+    "rows have "
+    "whatever columns the table has.",
 )
 UNCHANGED_VALUES: Option[str] = Option(
     name="unchangedValues",
     parse=one_of("mark", "read"),
     default="mark",
-    doc="What to do with a large value that an update did not change, and that the log does not have: mark sets "
+    doc="What to do with a large value that an update did not change, and that the log does not have: mark "
+    "sets "
     "the column to null and names it in _unchanged; read reads the value that the table has by then.",
 )
 

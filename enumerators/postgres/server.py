@@ -1,4 +1,4 @@
-"""Statements about the server's log: its slot, its publication, its position. Each function is one question."""
+"""Statements about the server's log: its slot, its publication, its position."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def check_server(connection: Connection, *, reads_log: bool) -> str:
             f"the server is PostgreSQL {version}", remedy=f"use PostgreSQL {OLDEST_VERSION} or newer"
         )
     row = connection.execute(
-        "SELECT pg_is_in_recovery(), current_setting('wal_level'), system_identifier::text FROM pg_control_system()"
+        "SELECT pg_is_in_recovery(), current_setting('wal_level'), system_identifier::text FROM "
+        "pg_control_system()"
     ).fetchone()
     assert row is not None
     if row[0]:
@@ -81,7 +82,8 @@ def slot_of(connection: Connection, name: str) -> Slot | None:
     """The slot with this name; None if there is none."""
     row = connection.execute(
         "SELECT plugin, database, confirmed_flush_lsn::text, active_pid, wal_status, "
-        "coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0)::bigint, two_phase, temporary, "
+        "coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0)::bigint, two_phase, "
+        "temporary, "
         "slot_type, clock_timestamp() FROM pg_replication_slots WHERE slot_name = %s",
         [name],
     ).fetchone()
@@ -124,7 +126,8 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
     """
     if slot.plugin != "pgoutput" or slot.database != database:
         raise DiscoveryError(
-            f"slot {slot.name} has the plugin {slot.plugin} and belongs to database {slot.database or '(none)'}",
+            f"slot {slot.name} has the plugin {slot.plugin} and belongs to database "
+            f"{slot.database or '(none)'}",
             remedy="set slotName to another name: the slot is then made",
         )
     if slot.wal_status == "lost":
@@ -137,8 +140,24 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
         raise DataLossError(
             f"slot {slot.name} begins at {lsn_text(slot.confirmed)}, and this query has read up to "
             f"{lsn_text(position)}: another query or tool has moved the slot, or the query was set back",
-            remedy="give each query a slotName of its own; then start with a new stateLocation, whose snapshot has "
+            remedy="give each query a slotName of its own; then start with a new stateLocation, whose "
+            "snapshot has "
             "all rows",
+        )
+
+
+def check_end(end: int, *, position: int) -> None:
+    """Check that the log reaches ``position``.
+
+    Raises:
+        DataLossError: it does not: what is written from now on would count as read.
+    """
+    if end < position:
+        raise DataLossError(
+            f"the log of the server ends at {lsn_text(end)}, and this query has read up to "
+            f"{lsn_text(position)}: "
+            "the server was set back to a backup, or is a standby that had not received everything",
+            remedy="start with a new stateLocation, whose snapshot has all rows",
         )
 
 
@@ -185,8 +204,8 @@ def has_changes(
     """
     import psycopg
 
-    # The row of a commit has the position behind its record. Where the slot already begins at ``position``, the
-    # first transaction answers the question, and the server need not decode the rest.
+    # The row of a commit has the position behind its record. Where the slot already begins at ``position``,
+    # the first transaction answers the question, and the server need not decode the rest.
     is_advanced = slot.confirmed >= position
     try:
         with publication_gaps(connection) as gaps:

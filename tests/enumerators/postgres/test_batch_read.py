@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import psycopg
 import pytest
 
 from flip27_source.driver.holder import CoordinatorHolder
@@ -47,11 +48,25 @@ def test_a_snapshot_that_has_ended_is_an_error_that_says_so(postgres: PostgresSe
         shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
         given = SourceUnderTest(options=options_of(postgres, database))
         tasks = planned(given)
-        keepers = "FROM pg_stat_activity WHERE application_name = 'flip27 snapshot' AND datname = current_database()"
+        keepers = "FROM pg_stat_activity WHERE application_name = 'flip27 snapshot' AND datname = "
+        "current_database()"
         ended = shop.execute(f"SELECT pg_terminate_backend(pid, 10000) {keepers}").fetchall()
         assert ended == [(True,), (True,)]
         with pytest.raises(SplitReadError, match="the snapshot .* of this read has ended"):
             rows_of_task(given, tasks[0])
+
+
+def test_a_table_cannot_be_rewritten_or_emptied_while_it_is_read(postgres: PostgresServer) -> None:
+    with postgres.database() as database, postgres.connect(database) as shop:
+        shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
+        shop.execute("INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 10) i")
+        given = SourceUnderTest(options=options_of(postgres, database))
+        tasks = planned(given)
+        shop.execute("SET lock_timeout = '100ms'")
+        for statement in ("ALTER TABLE orders ALTER id TYPE bigint", "TRUNCATE orders"):
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                shop.execute(statement)
+        assert len([row for task in tasks for row in rows_of_task(given, task)]) == 10
 
 
 def planned(given: SourceUnderTest) -> Sequence[PlannedSubtask]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -159,6 +162,69 @@ def test_a_slot_that_lost_its_log_is_data_loss(shop: FaultyShop) -> None:
         shop.execute("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
     with pytest.raises(DataLossError, match=f"slot {shop.slot} is lost"):
         caught_up(engine)
+
+
+def test_the_connection_of_the_enumerator_is_made_again_when_it_is_cut(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine())
+    engine.restart(available_now=False)
+    engine.run_batch()
+    cut = (
+        "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name LIKE 'flip27 log %%'"
+    )
+    for number in (11, 12):
+        shop.execute(f"INSERT INTO orders VALUES ({number}, 'x')")
+        assert shop.one(cut) >= 1
+        engine.process_all_available()
+    caught_up(engine)
+    assert len(engine.rows) == 12
+
+
+def test_a_server_that_was_set_back_to_a_backup_is_data_loss(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine())
+    data = Path(shop.one("SHOW data_directory"))
+    shop.server.stop()
+    backup = data.with_name("backup")
+    shutil.copytree(data, backup)
+    owner = data.stat()
+    for path in (backup, *backup.rglob("*")):
+        os.chown(path, owner.st_uid, owner.st_gid)
+    shop.server.start()
+    shop.reconnect()
+    shop.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(11, 5000) n")
+    caught_up(engine)
+    assert len(engine.rows) == 5000
+    shop.server.stop()
+    shutil.rmtree(data)
+    backup.rename(data)
+    shop.server.start()
+    shop.reconnect()
+    shop.execute("INSERT INTO orders VALUES (11, 'another')")
+    with pytest.raises(
+        DataLossError, match=r"the log of the server ends at .* and this query has read up to"
+    ):
+        caught_up(engine)
+
+
+def test_a_standby_is_refused(server: PostgresServer) -> None:
+    with faulty_shop(server) as shop:
+        signal = Path(shop.one("SHOW data_directory")) / "standby.signal"
+        shop.server.stop()
+        signal.touch()
+        try:
+            shop.server.start()
+            with pytest.raises(DiscoveryError, match="the server is a standby"):
+                caught_up(shop.engine())
+        finally:
+            shop.server.stop()
+            signal.unlink()
+            shop.server.start()
+            shop.reconnect()
+
+
+def test_a_start_that_the_log_has_not_reached_is_refused(shop: FaultyShop) -> None:
+    with pytest.raises(DiscoveryError, match="startingLsn is FF/0, and the log ends at"):
+        caught_up(shop.engine(snapshot="never", startingLsn="FF/0"))
 
 
 # What a server refuses.

@@ -213,6 +213,16 @@ def test_a_new_column_that_a_dataframe_cannot_tell_from_another_is_refused(shop:
         caught_up(engine)
 
 
+def test_a_large_value_that_did_not_change_stays_marked_when_a_column_is_added(shop: FaultyShop) -> None:
+    shop.execute("ALTER TABLE orders ALTER name SET STORAGE EXTERNAL")
+    shop.execute("UPDATE orders SET name = repeat('x', 5000) WHERE id = 1")
+    engine = read(shop)
+    shop.execute("ALTER TABLE orders ADD price int", "UPDATE orders SET price = 5 WHERE id = 1")
+    engine = grown(shop, engine)
+    row = dict(zip(engine.schema.names, engine.rows[-1], strict=True))
+    assert (row["id"], row["name"], row["_unchanged"], row["price"]) == (1, None, ["name"], 5)
+
+
 def test_generated_columns_are_in_neither_chunks_nor_changes(shop: FaultyShop) -> None:
     shop.execute("ALTER TABLE orders ADD twice int GENERATED ALWAYS AS (id * 2) STORED")
     engine = read(shop)
