@@ -1,4 +1,4 @@
-"""Cutting a table into chunks along its key: the SQL of a range of keys, and the walk that finds the bounds."""
+"""How a table is cut into chunks: the SQL of a range of its key, and the walk that finds the bounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
-from flip27_source.enumerators.postgres.table_patterns import quoted
+from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -19,7 +19,7 @@ def key_range(
 
     The comparison is that of the key's index, whatever its types and collations are.
     """
-    names = f"({', '.join(quoted(column.name) for column in key)})"
+    names = f"({', '.join(quoted_with_parameters(column.name) for column in key)})"
     values = f"({', '.join(f'%s::text::{column.type}' for column in key)})"
     conditions, parameters = [], []
     for sign, bound in ((">=", lower), ("<", upper)):
@@ -49,11 +49,12 @@ def next_bound(
     It walks the index of the key, so all chunks together cost one pass over the index.
     """
     conditions, parameters = key_range(key, lower, None)
-    columns = ", ".join(f"t.{quoted(column.name)}::text" for column in key)
+    columns = ", ".join(f"t.{quoted_with_parameters(column.name)}::text" for column in key)
     # With the table's name in front: a bare name would mean the text that is selected, and its order.
-    order = ", ".join(f"t.{quoted(column.name)}" for column in key)
+    order = ", ".join(f"t.{quoted_with_parameters(column.name)}" for column in key)
     sql = (
-        f"SELECT {columns} FROM {quoted(table.schema, table.name)} t{where(conditions, filter_sql)} "
+        f"SELECT {columns} FROM {quoted_with_parameters(table.schema, table.name)} "
+        f"t{where(conditions, filter_sql)} "
         f"ORDER BY {order} OFFSET {rows} LIMIT 1"
     )
     found = connection.execute(sql, parameters).fetchone()

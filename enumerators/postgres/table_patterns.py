@@ -66,6 +66,11 @@ def quoted(*names: str) -> str:
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
+def quoted_with_parameters(*names: str) -> str:
+    """A name as SQL that has parameters, where psycopg takes % for the start of a placeholder."""
+    return quoted(*names).replace("%", "%%")
+
+
 def _expression(part: str) -> str:
     if part.startswith('"'):
         return re.escape(part[1:-1].replace('""', '"'))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, table_of
 from flip27_source.enumerators.postgres.chunks import key_range, where
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
-from flip27_source.enumerators.postgres.table_patterns import quoted
+from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
 from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, ProtocolError, SplitReadError
 from flip27_source.readers.postgres.chunk_csv import csv_batches
@@ -70,8 +70,8 @@ def open_chunk(connection: Connection, chunk: TableChunk) -> OpenChunk:
 def _locked(connection: Connection, table: TableName, exported: str | None) -> str | None:
     """The snapshot in which the table is read; None if the table was dropped or renamed just now.
 
-    The lock comes before the snapshot: to a snapshot that is older than an ALTER TABLE which rewrites the table,
-    the table is empty.
+    The lock comes before the snapshot: to a snapshot that is older than an ALTER TABLE which rewrites the
+    table, the table is empty.
     """
     import psycopg
 
@@ -113,7 +113,8 @@ def chunk_texts(
     names = [column.name for column in opened.columns if wanted is None or column.name in wanted]
     conditions, parameters = key_range(chunk.key, chunk.lower, chunk.upper)
     sql = (
-        f"COPY (SELECT {', '.join(map(quoted, names))} FROM {quoted(opened.table.schema, opened.table.name)}"
+        f"COPY (SELECT {', '.join(map(quoted_with_parameters, names))} "
+        f"FROM {quoted_with_parameters(opened.table.schema, opened.table.name)}"
         f"{where(conditions, filter_sql)}) TO STDOUT (FORMAT csv)"
     )
     blocks = copied_rows(connection, sql, parameters, most_rows=MOST_ROWS)

@@ -1,7 +1,7 @@
 """The rows of COPY ... TO STDOUT, many at a time.
 
-psycopg's own iteration costs more for each row than PostgreSQL needs to make it, so this loop asks libpq itself
-for the rows that have arrived.
+psycopg's own iteration costs more for each row than PostgreSQL needs to make it, so this loop asks libpq
+itself for the rows that have arrived.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def copied_rows(
     from psycopg import pq
     from psycopg.errors import error_from_result
 
-    text = psycopg.ClientCursor(connection).mogrify(sql, list(parameters) or None)
+    text = psycopg.ClientCursor(connection).mogrify(sql, list(parameters))
     pgconn = connection.pgconn
     result = pgconn.exec_(text.encode())
     if result.status != pq.ExecStatus.COPY_OUT:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.enumerators.postgres.table_patterns import quoted
+from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
 from flip27_source.readers.postgres.delivered_changes import CREATE, Bools, DeliveredChanges
 from flip27_source.readers.postgres.relations import Relation
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
     """The rows of which values are read from the table.
 
-    A row that got another key is delivered as an insert. The row with the old key, which has the values, may not
-    have been delivered: the chunk of that key may have been read after the update.
+    A row that got another key is delivered as an insert. The row with the old key, which has the values, may
+    not have been delivered: the chunk of that key may have been read after the update.
     """
     masks = [mask for mask in changes.unchanged if mask is not None]
     if not masks:
@@ -37,7 +37,9 @@ def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
 def with_values_read(
     connection: Connection, changes: DeliveredChanges, *, key: Sequence[int], rows: Bools
 ) -> DeliveredChanges:
-    """The changes with the values that the table has now for these rows; rows that are gone stay as they are."""
+    """The changes with the values that the table has now for these rows; rows that are gone stay as they
+    are.
+    """
     relation = changes.relation
     columns = [
         number for number, mask in enumerate(changes.unchanged) if mask is not None and (mask & rows).any()
@@ -71,17 +73,22 @@ def _read(
 ) -> list[tuple[int, tuple[str | None, ...]]]:
     """The place of each key that the table has, and the texts of the columns."""
     types = connection.execute(
-        "SELECT format_type(oid, NULL) FROM unnest(%s::bigint[]::oid[]) WITH ORDINALITY t(oid, place) ORDER BY place",
-        [[relation.columns[column].type_oid for column in key]],
+        "SELECT format_type(oid, modifier) FROM unnest(%s::bigint[]::oid[], %s::int[]) WITH ORDINALITY "
+        "t(oid, modifier, place) ORDER BY place",
+        [
+            [relation.columns[column].type_oid for column in key],
+            [relation.columns[column].type_modifier for column in key],
+        ],
     ).fetchall()
-    names = [quoted(relation.columns[column].name) for column in key]
+    names = [quoted_with_parameters(relation.columns[column].name) for column in key]
     parts = range(len(key))
-    listed = ", ".join(f"{quoted(relation.columns[column].name)}::text" for column in columns)
+    listed = ", ".join(f"{quoted_with_parameters(relation.columns[column].name)}::text" for column in columns)
     same = " AND ".join(
         f"x.{name} = CAST(t.c{i} AS {kind})" for i, name, (kind,) in zip(parts, names, types, strict=True)
     )
     sql = (
         f"SELECT t.place - 1, {listed} FROM unnest({', '.join('%s::text[]' for _ in parts)}) WITH ORDINALITY "
-        f"AS t({', '.join(f'c{i}' for i in parts)}, place) JOIN {quoted(relation.schema, relation.name)} x ON {same}"
+        f"AS t({', '.join(f'c{i}' for i in parts)}, place) JOIN "
+        f"{quoted_with_parameters(relation.schema, relation.name)} x ON {same}"
     )
     return [(row[0], tuple(row[1:])) for row in connection.execute(sql, list(keys))]

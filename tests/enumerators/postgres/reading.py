@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
+from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.testing import MicroBatchEngine
 from tests.postgres_server import PostgresServer
 

@@ -184,7 +184,7 @@ def test_a_chunk_locks_its_table_before_its_snapshot_so_that_a_rewrite_waits(
 ) -> None:
     """To a snapshot that is older than a rewrite of the table, the table would be empty."""
     from flip27_source.enumerators.postgres.split import TableChunk, TableName
-    from flip27_source.readers.postgres.chunk import open_chunk
+    from flip27_source.readers.postgres.chunk_rows import open_chunk
 
     with (
         postgres.database() as database,

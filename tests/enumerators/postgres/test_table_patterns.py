@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flip27_source.enumerators.postgres.table_patterns import matched, quoted, table_patterns
+from flip27_source.enumerators.postgres.table_patterns import (
+    matched,
+    quoted,
+    quoted_with_parameters,
+    table_patterns,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +67,4 @@ def test_other_texts_are_refused(text: str) -> None:
 
 def test_names_are_quoted_for_sql() -> None:
     assert quoted("public", 'say "hi"') == '"public"."say ""hi"""'
+    assert quoted_with_parameters("100 %") == '"100 %%"'

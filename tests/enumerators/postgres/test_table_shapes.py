@@ -1,0 +1,311 @@
+"""Tables of every shape: keys of all kinds, replica identities, partitions, odd names, many columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.enumerators.postgres.reading import Query, query
+from tests.postgres_server import PostgresServer
+
+WRITES = (
+    "UPDATE {table} SET v = 'new' WHERE {key} IN (SELECT {key} FROM {table} ORDER BY {key} OFFSET 2 LIMIT 2)",
+    "DELETE FROM {table} WHERE {key} = (SELECT {key} FROM {table} ORDER BY {key} OFFSET 4 LIMIT 1)",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """A key of one column.
+
+    Attributes:
+        type: its type and collation.
+        values: SQL for its values; nine of them before the query starts.
+        later: two values that are inserted while it runs.
+        setup: statements before the table is made.
+    """
+
+    type: str
+    values: str
+    later: str
+    setup: tuple[str, ...] = ()
+
+
+LARGE = "(SELECT string_agg(md5(i::text || '-' || j), '') FROM generate_series(1, 75) j)"
+"""2,400 characters that cannot be compressed: PostgreSQL stores them beside the row."""
+
+KEYS = {
+    "int": Key(type="int", values="SELECT i FROM generate_series(-4, 4) i", later="VALUES (100), (-100)"),
+    "uneven bigint": Key(
+        type="bigint",
+        values="VALUES (1), (2), (3), (10), (1000000000), (1000000001), (9223372036854775806), (-7), "
+        "(-9223372036854775808)",
+        later="VALUES (9223372036854775807), (0)",
+    ),
+    "smallint": Key(type="smallint", values="SELECT i FROM generate_series(1, 9) i", later="VALUES (32767), (0)"),
+    "text": Key(
+        type='text COLLATE "ucs_basic"',
+        values="VALUES ('a'), ('B'), ('ä'), (''), ('a b'), ('''quoted'''), ('{1,2}'), ('\\'), ('NULL')",
+        later="VALUES ('Z'), ('zz')",
+    ),
+    "varchar": Key(
+        type="varchar(5)", values="SELECT 'k' || i FROM generate_series(1, 9) i", later="VALUES ('k10'), ('a')"
+    ),
+    "characters": Key(
+        type="char(4)", values="SELECT 'k' || i FROM generate_series(1, 9) i", later="VALUES ('k10'), ('a')"
+    ),
+    "bits": Key(
+        type="bit(4)", values="SELECT i::bit(4) FROM generate_series(1, 9) i", later="VALUES (B'1111'), (B'0000')"
+    ),
+    "uuid": Key(
+        type="uuid", values="SELECT md5(i::text)::uuid FROM generate_series(1, 9) i",
+        later="SELECT md5(i::text)::uuid FROM generate_series(10, 11) i",
+    ),
+    "numeric": Key(
+        type="numeric(12, 4)", values="SELECT i * 3.5 FROM generate_series(-4, 4) i", later="VALUES (99), (0.0001)"
+    ),
+    "date": Key(
+        type="date", values="SELECT date '2024-02-27' + i FROM generate_series(1, 9) i",
+        later="VALUES (date 'infinity'), (date '0044-03-15 BC')",
+    ),
+    "timestamptz": Key(
+        type="timestamptz", values="SELECT timestamptz '2024-03-31 00:30Z' + i * interval '1 hour 1 microsecond' "
+        "FROM generate_series(1, 9) i", later="VALUES (timestamptz 'infinity'), (timestamptz '1999-01-01Z')",
+    ),
+    "bytea": Key(
+        type="bytea", values="SELECT decode(md5(i::text), 'hex') FROM generate_series(1, 9) i",
+        later="VALUES ('\\x'::bytea), ('\\xff'::bytea)",
+    ),
+    "enum": Key(
+        type="size", values="SELECT unnest(enum_range('z'::size, 'r'::size))", later="VALUES ('q'::size), ('p'::size)",
+        setup=("CREATE TYPE size AS ENUM ('z', 'y', 'x', 'w', 'v', 'u', 't', 's', 'r', 'q', 'p')",),
+    ),
+    "domain": Key(
+        type="number", values="SELECT i FROM generate_series(1, 9) i", later="VALUES (10), (11)",
+        setup=("CREATE DOMAIN number AS int CHECK (value > 0)",),
+    ),
+    "large text": Key(
+        type="text", values=f"SELECT {LARGE} FROM generate_series(1, 9) i",
+        later=f"SELECT {LARGE} FROM generate_series(10, 11) i",
+    ),
+}  # fmt: skip
+
+
+def write_among_chunks(found: Query, *statements: str, table: str = "orders") -> None:
+    """Half of the statements while the chunks are read, the rest behind them; then the copy is compared."""
+    middle = len(statements) // 2
+    found.until_planned()
+    for statement in statements[:middle]:
+        found.control.execute(statement)
+    found.engine.run_batch()
+    found.batches()
+    for statement in statements[middle:]:
+        found.control.execute(statement)
+    found.catch_up()
+    assert found.copy() == found.table(table)
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_a_key_of_any_type_is_cut_into_chunks_and_followed(postgres: PostgresServer, key: Key) -> None:
+    writes = [statement.format(table="orders", key="id") for statement in WRITES]
+    with query(
+        postgres, *key.setup,
+        f"CREATE TABLE orders (id {key.type} PRIMARY KEY, v text, filler text)",
+        # Rows without compression or space, so that a large key is stored beside its row.
+        "ALTER TABLE orders ALTER filler SET STORAGE PLAIN",
+        f"INSERT INTO orders SELECT column1, 'old', '' FROM ({key.values}) AS given (column1)",
+        maxRowsPerTrigger="3", parallelism="1",
+    ) as found:  # fmt: skip
+        later = f"INSERT INTO orders SELECT column1, 'later', '' FROM ({key.later}) AS given (column1)"
+        write_among_chunks(found, *writes, later, *writes)
+
+
+def test_a_key_of_several_columns(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (v text, b text, a int, PRIMARY KEY (a, b))",
+        "INSERT INTO orders SELECT 'old', j::text, i FROM generate_series(1, 4) i, generate_series(1, 4) j",
+        columns=("a", "b", "v"), key=("a", "b"), maxRowsPerTrigger="3", parallelism="1",
+    ) as found:  # fmt: skip
+        write_among_chunks(
+            found,
+            "UPDATE orders SET v = 'new' WHERE b = '3'",
+            "UPDATE orders SET a = a + 10 WHERE b = '2'",
+            "DELETE FROM orders WHERE a = 1",
+            "UPDATE orders SET b = 'x' || b WHERE a = 3",
+            "INSERT INTO orders VALUES ('later', '1', 1), ('later', '9', 2)",
+        )
+
+
+def test_the_old_key_of_an_update_is_deleted(postgres: PostgresServer) -> None:
+    with query(
+        postgres, "CREATE TABLE orders (id int PRIMARY KEY, v text)", "INSERT INTO orders VALUES (1, 'a')"
+    ) as found:
+        found.batches()
+        found.catch_up()
+        found.control.execute("UPDATE orders SET id = 50")
+        found.catch_up()
+        assert found.ops() == [("r", "1"), ("d", "1"), ("c", "50")]
+
+
+@pytest.mark.parametrize("identity", ["FULL", "USING INDEX orders_code"])
+def test_other_replica_identities_than_the_primary_key(postgres: PostgresServer, identity: str) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id int PRIMARY KEY, code text NOT NULL, v text, note text)",
+        "CREATE UNIQUE INDEX orders_code ON orders (code)",
+        "ALTER TABLE orders ALTER note SET STORAGE EXTERNAL",
+        f"ALTER TABLE orders REPLICA IDENTITY {identity}",
+        "INSERT INTO orders SELECT i, 'c' || 10 - i, 'old', repeat('n', 5000) FROM generate_series(1, 9) i",
+        columns=("id", "code", "v", "note"), key=("id",) if identity == "FULL" else ("code",),
+        maxRowsPerTrigger="3", parallelism="1",
+    ) as found:  # fmt: skip
+        write_among_chunks(
+            found,
+            "UPDATE orders SET v = 'new' WHERE id IN (2, 5)",
+            "UPDATE orders SET id = id + 100 WHERE id IN (3, 9)",
+            "UPDATE orders SET code = 'moved' WHERE id = 7",
+            "DELETE FROM orders WHERE id = 1",
+            "UPDATE orders SET v = 'newer', id = 200 WHERE code = 'moved'",
+        )
+        values_not_logged = {name for change in found.changes for name in change["_unchanged"] or ()}
+        assert values_not_logged == (set() if identity == "FULL" else {"note"})
+
+
+@pytest.mark.parametrize("identity", ["NOTHING", "DEFAULT"])
+def test_a_table_without_an_identity_is_followed_as_far_as_rows_are_inserted(
+    postgres: PostgresServer, identity: str
+) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id int, v text)",
+        f"ALTER TABLE orders REPLICA IDENTITY {identity}",
+        "INSERT INTO orders SELECT i / 2, 'old' FROM generate_series(1, 9) i",
+        key=(),
+    ) as found:
+        found.until_planned()
+        found.control.execute("INSERT INTO orders VALUES (1, 'among'), (1, 'among')")
+        found.engine.run_batch()
+        found.control.execute("INSERT INTO orders VALUES (1, 'behind'), (NULL, NULL)")
+        found.catch_up()
+        assert sorted(found.inserted().elements(), key=repr) == sorted(
+            ((key or None, value or None) for key, value in found.table("orders")), key=repr
+        )
+
+
+def test_a_table_without_a_key_and_with_its_full_rows_in_the_log(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id int, v text)",
+        "ALTER TABLE orders REPLICA IDENTITY FULL",
+        "INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 9) i",
+    ) as found:
+        write_among_chunks(
+            found,
+            "UPDATE orders SET v = 'new' WHERE id = 3",
+            "DELETE FROM orders WHERE id = 4",
+            "INSERT INTO orders VALUES (10, 'later')",
+            "DELETE FROM orders WHERE id = 10",
+        )
+
+
+def test_names_with_quotes_dots_commas_and_capitals(postgres: PostgresServer) -> None:
+    schema, table, key = '"My ""Shop"""', '"Or.de,rs"', '"I ""d"" %s"'
+    name = f"{schema}.{table}"
+    with query(
+        postgres,
+        f"CREATE SCHEMA {schema}",
+        f'CREATE TABLE {name} ({key} int PRIMARY KEY, "v, %" text)',
+        f"INSERT INTO {name} SELECT i, 'old' FROM generate_series(1, 9) i",
+        tables=name, columns=('I "d" %s', "v, %"), key=('I "d" %s',), maxRowsPerTrigger="3", parallelism="1",
+    ) as found:  # fmt: skip
+        write_among_chunks(
+            found,
+            f"UPDATE {name} SET \"v, %\" = 'new' WHERE {key} IN (2, 8)",
+            f"DELETE FROM {name} WHERE {key} = 5",
+            f"UPDATE {name} SET {key} = 100 WHERE {key} = 1",
+            table=name,
+        )
+        assert {change["_table"] for change in found.changes} == {'My "Shop".Or.de,rs'}
+
+
+def test_a_partitioned_table_is_one_table(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+        "CREATE TABLE orders_a PARTITION OF orders FOR VALUES FROM (0) TO (5)",
+        "CREATE TABLE orders_b PARTITION OF orders FOR VALUES FROM (5) TO (100)",
+        "INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 9) i",
+        maxRowsPerTrigger="3", parallelism="1",
+    ) as found:  # fmt: skip
+        write_among_chunks(
+            found,
+            "UPDATE orders SET v = 'new' WHERE id IN (2, 8)",
+            "UPDATE orders SET id = 50 WHERE id = 3",
+            "DELETE FROM orders WHERE id = 6",
+            "CREATE TABLE orders_c PARTITION OF orders FOR VALUES FROM (100) TO (200)",
+            "INSERT INTO orders VALUES (150, 'in a new partition')",
+        )
+        assert {change["_table"] for change in found.changes} == {"public.orders"}
+
+
+def test_a_table_with_as_many_columns_as_there_can_be(postgres: PostgresServer) -> None:
+    names = [f"c{number}" for number in range(1598)]
+    with query(
+        postgres,
+        f"CREATE TABLE orders (id int PRIMARY KEY, v text, {', '.join(f'{name} bool' for name in names)})",
+        "INSERT INTO orders (id, v, c0, c1597) SELECT i, 'old', true, false FROM generate_series(1, 9) i",
+        columns=("id", "v", *names),
+    ) as found:
+        found.until_planned()
+        found.control.execute("UPDATE orders SET c1596 = true WHERE id = 4")
+        found.engine.run_batch()
+        found.control.execute("DELETE FROM orders WHERE id = 5")
+        found.catch_up()
+        # The server writes a bool as t or f.
+        words = {"t": "t", "f": "f", "true": "t", "false": "f", "": None}
+        copied = [(row[0], *(words.get(value or "", value) for value in row[1:])) for row in found.copy()]
+        assert copied == [tuple(value or None for value in row) for row in found.table("orders")]
+
+
+def test_an_empty_table_is_followed_from_its_first_row(postgres: PostgresServer) -> None:
+    with query(postgres, "CREATE TABLE orders (id int PRIMARY KEY, v text)") as found:
+        found.batches()
+        found.catch_up()
+        assert found.ops() == []
+        found.control.execute("INSERT INTO orders VALUES (1, 'first')")
+        found.catch_up()
+        assert found.ops() == [("c", "1")]
+
+
+def test_the_snapshot_has_the_rows_of_its_condition_and_the_log_has_all(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id int PRIMARY KEY, v text)",
+        "INSERT INTO orders SELECT i, CASE WHEN i % 2 = 0 THEN '100%' ELSE 'odd' END FROM "
+        "generate_series(1, 20) i",
+        snapshotWhere="v LIKE '100%' OR id = 3 -- a comment",
+    ) as found:
+        found.batches()
+        found.catch_up()
+        assert sorted(int(key or 0) for _, key in found.ops()) == [2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20]
+        found.control.execute("UPDATE orders SET v = 'new' WHERE id IN (1, 2)")
+        found.catch_up()
+        assert found.ops()[11:] == [("u", "1"), ("u", "2")]
+
+
+def test_values_that_did_not_change_are_read_by_a_key_of_characters(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        'CREATE TABLE "100 %" (id char(6) PRIMARY KEY, "v %" text, note text)',
+        'ALTER TABLE "100 %" ALTER note SET STORAGE EXTERNAL',
+        """INSERT INTO "100 %" SELECT 'key' || i, 'old', repeat('n', 5000) FROM generate_series(1, 9) i""",
+        tables='"100 %"', columns=("id", "v %", "note"), unchangedValues="read",
+    ) as found:  # fmt: skip
+        found.batches()
+        found.catch_up()
+        found.control.execute("""UPDATE "100 %" SET "v %" = 'new'""")
+        found.catch_up()
+        assert found.copy() == found.table('"100 %"')
+        assert not any(change["_unchanged"] for change in found.changes)
