@@ -15,8 +15,8 @@ from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 pytest_plugins = ["pytester"]
 
-# Spark's processes have the environment that it was started with. docs/http.md names this token, docs/postgres.md
-# this password.
+# Spark's processes have the environment that it was started with. docs/http.md names this token,
+# docs/postgres.md this password.
 os.environ.setdefault("SHOP_TOKEN", "token-of-the-shop")
 os.environ.setdefault("SHOP_PASSWORD", "password-of-the-shop")
 

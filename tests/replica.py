@@ -1,9 +1,11 @@
-"""A copy of a table that is kept by its changes, and writers whose changes it follows. No engine lives here."""
+"""A copy of a table that is kept by its changes, and writers whose changes it follows. No engine lives
+here.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +87,7 @@ class Replica:
             self.rows.clear()
             return
         fits = there if row.op in "ud" else not there
-        assert fits or not self._is_exact, f"{row} does not fit: the row is {'there' if there else 'not there'}"
+        assert fits or not self._is_exact, f"{row} does not fit: there is {'a' if there else 'no'} row"
         if row.op == "d":
             self.rows.pop(row.key, None)
             return
@@ -104,9 +106,15 @@ class Writers:
     """
 
     def __init__(
-        self, connections: list[psycopg.Connection], table: str, *, seed: int, key: Any = lambda number: number
+        self,
+        connections: list[psycopg.Connection],
+        table: str,
+        *,
+        seed: int,
+        key: Callable[[int], Any] = lambda number: number,
     ) -> None:
-        self._sessions = [_Session(c, table, number, len(connections), key) for number, c in enumerate(connections)]
+        of = len(connections)
+        self._sessions = [_Session(c, table, number, of, key) for number, c in enumerate(connections)]
         self._random = random.Random(seed)
 
     def act(self, times: int) -> None:
@@ -164,7 +172,8 @@ class _Session:
         what = rng.random()
         if what < 0.4:
             self._connection.execute(
-                f"INSERT INTO {self._table} VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET name = excluded.name",
+                f"INSERT INTO {self._table} VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET name = "
+                "excluded.name",
                 [key, name, note],
             )
         elif what < 0.6:

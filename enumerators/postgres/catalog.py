@@ -66,7 +66,8 @@ class CatalogTable:
     """A table as the catalog has it.
 
     Attributes:
-        key: the columns that identify a row in the log and in the table: those of the replica identity's index,
+        key: the columns that identify a row in the log and in the table: those of the replica identity's
+        index,
             else of the primary key. Without them the table is read as one chunk.
         replica_identity: d (default), n (nothing), f (full) or i (index).
         identity: the names of the columns that an old row has in the log; empty with ``n``, and with ``d`` if

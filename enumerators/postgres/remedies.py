@@ -24,7 +24,8 @@ def remedy_of(sqlstate: str | None, said: str, *, user: str | None) -> str | Non
         return f"GRANT SELECT ON <table> TO {role}; and GRANT USAGE ON SCHEMA <schema> TO {role};"
     if sqlstate == _QUERY_CANCELED:
         return (
-            "set statementTimeout to a longer time or to 0 if the server's own statement_timeout allows it; a smaller "
+            "set statementTimeout to a longer time or to 0 if the server's own statement_timeout allows it; "
+            "a smaller "
             "snapshotChunkRows or maxBytesPerTrigger makes statements shorter"
         )
     if sqlstate == _TOO_MANY:
@@ -33,7 +34,8 @@ def remedy_of(sqlstate: str | None, said: str, *, user: str | None) -> str | Non
         return "raise max_replication_slots, or drop a slot that nobody reads (pg_replication_slots)"
     if sqlstate == _NO_OBJECT and "publication" in said.lower():
         return (
-            "this server does not give changes that were made while the publication was missing: make it, drop the "
+            "this server does not give changes that were made while the publication was missing: make it, "
+            "drop the "
             "slot, and start with a new stateLocation, whose snapshot has all rows"
         )
     if sqlstate == _READ_ONLY:

@@ -59,7 +59,8 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
     tables = find_tables(connection, patterns)
     if not tables:
         raise SchemaError(
-            f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has no such "
+            f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has no "
+            "such "
             "table",
             remedy="correct the pattern, or grant the role USAGE on the schema",
         )
@@ -68,7 +69,8 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
         if schema != found[0]:
             raise SchemaError(
                 f"tables {tables[0].table} and {table.table} have different columns",
-                remedy="set changeFormat=envelope for tables with different columns, or read each in a query of its "
+                remedy="set changeFormat=envelope for tables with different columns, or read each in a "
+                "query of its "
                 "own",
             )
     return found[0]

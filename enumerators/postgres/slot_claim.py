@@ -1,7 +1,8 @@
 """One query for each slot: a session lock of the database says which query reads a slot.
 
-The lock has two numbers, of the slot and of the query. Drivers of one query share theirs, because a driver that
-hangs must not keep its successor from working; a lock of another query refuses. The lock ends with its session.
+The lock has two numbers, of the slot and of the query. Drivers of one query share theirs, because a driver
+that hangs must not keep its successor from working; a lock of another query refuses. The lock ends with its
+session.
 """
 
 from __future__ import annotations
@@ -53,9 +54,11 @@ def claim_slot(connection: Connection, slot: str, query: str) -> None:
     pid, name, address = other
     shown = (f", {name}" if name else "") + (f", from {address}" if address else "")
     raise DiscoveryError(
-        f"slot {slot} belongs to another query that runs now (server process {pid}{shown}); each would take changes "
+        f"slot {slot} belongs to another query that runs now (server process {pid}{shown}); each would take "
+        "changes "
         "from the other",
-        remedy="give each query a slotName of its own; if the other driver is gone and only its session is left, "
+        remedy="give each query a slotName of its own; if the other driver is gone and only its session is "
+        "left, "
         f"SELECT pg_terminate_backend({pid})",
     )
 

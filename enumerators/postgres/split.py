@@ -82,7 +82,8 @@ class TableRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWindow:
-    """A part of the log: the transactions that commit in ``[first, end)``; without ``end``, all from there on.
+    """A part of the log: the transactions that commit in ``[first, end)``; without ``end``, all from there
+    on.
 
     Attributes:
         rules: for tables whose snapshot is not past.

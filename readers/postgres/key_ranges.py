@@ -30,13 +30,16 @@ def local_ranges(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.
 def ranges_on_server(
     connection: Connection, rules: TableRules, keys: Sequence[pa.Array]
 ) -> npt.NDArray[np.int64]:
-    """The number of each key's range, as the server compares keys: by the types and collations of the columns."""
+    """The number of each key's range, as the server compares keys: by the types and collations of the
+    columns.
+    """
     columns = range(len(rules.key))
     row = ", ".join(f"k.c{i}" for i in columns)
     bound = ", ".join(f"b.c{i}" for i in columns)
     names = ", ".join(f"c{i}" for i in columns)
     sql = (
-        f"SELECT (SELECT count(*) FROM {_texts(columns)} AS t({names}), LATERAL (SELECT {_typed(rules.key)}) AS b"
+        f"SELECT (SELECT count(*) FROM {_texts(columns)} AS t({names}), LATERAL (SELECT "
+        f"{_typed(rules.key)}) AS b"
         f"({names}) WHERE ({bound}) <= ({row})) FROM {_texts(columns)} WITH ORDINALITY AS t({names}, place), "
         f"LATERAL (SELECT {_typed(rules.key)}) AS k({names}) ORDER BY place"
     )

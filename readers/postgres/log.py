@@ -33,7 +33,8 @@ _POLL_S = 0.05
 def log_blocks(
     connection: Connection, slot: str, publication: str, *, end: int, timeout_s: float
 ) -> Iterator[CopiedBlock]:
-    """The rows of COPY, each with one message behind ``FIELD_BYTES``; transactions up to ``end``, and maybe one more.
+    """The rows of COPY, each with one message behind ``FIELD_BYTES``; transactions up to ``end``, and maybe
+    one more.
 
     Waits while another connection reads the slot: an attempt that was killed, or a speculative copy.
 
@@ -45,7 +46,8 @@ def log_blocks(
 
     # COPY takes no parameters, so psycopg writes them into the statement.
     sql = (
-        "COPY (SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL, 'proto_version', '1', "
+        "COPY (SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL, 'proto_version', "
+        "'1', "
         "'publication_names', %s)) TO STDOUT (FORMAT binary)"
     )
     parameters = [slot, lsn_text(end), publication_list(publication)]
@@ -65,8 +67,10 @@ def log_blocks(
                 raise
             if time.monotonic() > deadline:
                 raise SplitReadError(
-                    f"slot {slot} is read by another connection since {timeout_s:.0f} s: {error.diag.message_primary}",
-                    remedy="end the other reader (pg_terminate_backend), or give each query a slotName of its own",
+                    f"slot {slot} is read by another connection since {timeout_s:.0f} s: "
+                    f"{error.diag.message_primary}",
+                    remedy="end the other reader (pg_terminate_backend), or give each query a slotName of "
+                    "its own",
                 ) from None
             _log.info("slot %s is read by another connection; waiting", slot)
             time.sleep(_POLL_S)

@@ -1,7 +1,8 @@
 """The postgres reader: chunks of tables and windows of the log as rows, read on executors.
 
-What lives here: what happens in which order. :mod:`.chunk_rows` and :mod:`.log` read, :mod:`.pgoutput` parses,
-:mod:`.delivered_changes` decides which changes are delivered, :mod:`.change_rows` chooses what makes rows.
+What lives here: what happens in which order. :mod:`.chunk_rows` and :mod:`.log` read, :mod:`.pgoutput`
+parses, :mod:`.delivered_changes` decides which changes are delivered, :mod:`.change_rows` chooses what makes
+rows.
 """
 
 from __future__ import annotations
@@ -174,10 +175,12 @@ class PostgresReader(SplitReader[PostgresSplit]):
     def _report_gaps(self, gaps: list[str], split_id: str, publication: str, window: LogWindow) -> None:
         if gaps and window.end is not None:
             self.context.report_data_loss(
-                f"publication {publication} was missing when rows were changed, and the log does not have these "
+                f"publication {publication} was missing when rows were changed, and the log does not have "
+                "these "
                 f"changes (up to {lsn_text(window.end)})",
                 split_id=split_id,
-                remedy="make the publication again, and start with a new stateLocation, whose snapshot has all rows",
+                remedy="make the publication again, and start with a new stateLocation, whose snapshot has "
+                "all rows",
             )
 
     def _checked_types(self, relation: Relation) -> dict[str, PgType]:

@@ -181,6 +181,7 @@ def constant(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
 
 _CHANGE_COLUMNS = frozenset(
     (
-        names.OP, names.BEFORE, names.UNCHANGED, names.LSN, names.SEQ, names.XID, names.COMMITTED_AT, names.TABLE,
+        names.OP, names.BEFORE, names.UNCHANGED, names.LSN, names.SEQ, names.XID, names.COMMITTED_AT,
+        names.TABLE,
     )
 )  # fmt: skip

@@ -1,4 +1,6 @@
-"""The postgres source on a real session: a table's rows and changes, each once, and the table at one moment."""
+"""The postgres source on a real session: a table's rows and changes, each once, and the table at one
+moment.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def shop(postgres: PostgresServer) -> Iterator[Shop]:
         connection.execute("INSERT INTO orders SELECT i * 3, 'n' || i FROM generate_series(0, 49) i")
         options = {
             "enumerator": "postgres", "host": "127.0.0.1", "port": postgres.port, "database": database,
-            "user": "postgres", "tables": "public.orders", "snapshotChunkRows": 10, "discoveryInterval": "50ms",
+            "user": "postgres", "tables": "public.orders", "snapshotChunkRows": 10,
+            "discoveryInterval": "50ms",
         }  # fmt: skip
         yield Shop(connection, options, sessions)
 
@@ -82,7 +85,8 @@ def test_changes_arrive_while_the_query_runs_and_the_slot_moves_on(
     wait_for(lambda: {row[0] for row in changes(spark, folders)} >= {id for (id,) in ids})
     written = shop.connection.execute("SELECT pg_current_wal_lsn()").fetchone()
     assert written is not None
-    moved = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND confirmed_flush_lsn > %s::pg_lsn - 1000"
+    moved = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND confirmed_flush_lsn > "
+    "%s::pg_lsn - 1000"
     wait_for(lambda: shop.connection.execute(moved, [shop.options["database"], *written]).fetchone() == (1,))
     query.stop()
 

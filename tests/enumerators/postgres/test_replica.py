@@ -39,7 +39,9 @@ def shop(
         control, *sessions = (stack.enter_context(server.connect(database)) for _ in range(4))
         control.execute(TABLE.format(name="public.orders", key=key_type))
         for number in range(rows):
-            control.execute("INSERT INTO orders VALUES (%s, %s, %s)", [key(3 * number), f"n{number}", "y" * 4000])
+            control.execute(
+                "INSERT INTO orders VALUES (%s, %s, %s)", [key(3 * number), f"n{number}", "y" * 4000]
+            )
         location = stack.enter_context(tempfile.TemporaryDirectory())
         given = {
             "enumerator": "postgres", "host": "127.0.0.1", "port": str(server.port), "database": database,
