@@ -153,7 +153,6 @@ def tls(found: Tls) -> Finding:
 
 
 def _row(connection: Connection, options: Options, sql: str) -> tuple[Any, ...]:
-    row: tuple[Any, ...] = checked(
-        options, "asking for the server's settings", lambda: connection.execute(sql).fetchone()
-    )
+    row = checked(options, "asking for the server's settings", lambda: connection.execute(sql).fetchone())
+    assert row is not None
     return row

@@ -102,9 +102,10 @@ def log_findings(
     """The findings about publication, slot and WAL."""
 
     def asked(sql: str, *parameters: Any) -> tuple[Any, ...]:
-        row: tuple[Any, ...] = checked(
+        row = checked(
             options, "asking for the log", lambda: connection.execute(sql, parameters or None).fetchone()
         )
+        assert row is not None
         return row
 
     text, limit, idle = asked(_KEEP)

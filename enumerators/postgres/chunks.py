@@ -21,7 +21,8 @@ def key_range(
     """
     names = f"({', '.join(quoted_with_parameters(column.name) for column in key)})"
     values = f"({', '.join(f'%s::text::{column.type}' for column in key)})"
-    conditions, parameters = [], []
+    conditions: list[str] = []
+    parameters: list[str] = []
     for sign, bound in ((">=", lower), ("<", upper)):
         if bound is not None:
             conditions.append(f"{names} {sign} {values}".replace("%s::text", "CAST(%s AS text)"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.remedies import remedy_of
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import psycopg
 
     Connection = psycopg.Connection[tuple[Any, ...]]
+
+ResultT = TypeVar("ResultT")
 
 # The log and COPY give values as the output functions of their types write them in this session.
 _SESSION = {
@@ -67,19 +69,19 @@ def connect(options: Options, *, purpose: str) -> Connection:
     psycopg = imported()
     parameters = connection_parameters(options)
     try:
-        return psycopg.connect(
+        connection: Connection = psycopg.connect(
             **parameters,
             application_name=f"flip27 {purpose}"[:63],
             options=session_settings(options),
             client_encoding="utf8",
             autocommit=True,
         )
+        return connection
     except psycopg.Error as error:
         raise ServerError(
             f"{place(options)} cannot be reached: {said(error)}",
             remedy="check host, port, database, user and passwordEnv, and that the server accepts the role "
-            "from "
-            "this machine (pg_hba.conf)",
+            "from this machine (pg_hba.conf)",
             sqlstate=error.sqlstate,
         ) from None
 
@@ -93,7 +95,7 @@ def connection_parameters(options: Options) -> dict[str, Any]:
         "dbname": database,
         "user": options[opts.USER],
         "password": _password(options),
-        "connect_timeout": max(2, round(options[opts.CONNECT_TIMEOUT])),
+        "connect_timeout": max(2, int(options[opts.CONNECT_TIMEOUT])),
     }
     found |= {option.name: options[option] for option in opts.SSL_OPTIONS}
     return {name: value for name, value in found.items() if value is not None}
@@ -141,7 +143,7 @@ def failed(options: Options, doing: str, error: BaseException, *, remedy: str | 
     )
 
 
-def checked(options: Options, doing: str, work: Callable[[], Any]) -> Any:
+def checked(options: Options, doing: str, work: Callable[[], ResultT]) -> ResultT:
     """``work()``; errors of psycopg become ServerErrors that say what was done."""
     psycopg = imported()
     try:

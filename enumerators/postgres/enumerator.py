@@ -49,9 +49,10 @@ from flip27_source.enumerators.postgres.split import (
     LogWindow,
     PostgresSplit,
     TableName,
+    lsn_text,
 )
 from flip27_source.enumerators.postgres.table_losses import table_losses
-from flip27_source.enumerators.postgres.table_patterns import matched
+from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
@@ -474,14 +475,14 @@ class PostgresEnumerator(
         lsn = int(wanted)
         if lsn < earliest:
             raise DataLossError(
-                f"option startingLsn is {server.lsn_text(lsn)}, and the slot begins at "
-                f"{server.lsn_text(earliest)}",
+                f"option startingLsn is {lsn_text(lsn)}, and the slot begins at "
+                f"{lsn_text(earliest)}",
                 remedy="set startingLsn=earliest, or name a slot that begins earlier with slotName",
             )
         end = server.observe(connection, makes_horizon=False).end
         if lsn > end:
             raise DiscoveryError(
-                f"option startingLsn is {server.lsn_text(lsn)}, and the log ends at {server.lsn_text(end)}",
+                f"option startingLsn is {lsn_text(lsn)}, and the log ends at {lsn_text(end)}",
                 remedy="set startingLsn=latest, or a position that the log has reached",
             )
         return lsn
@@ -510,7 +511,7 @@ class PostgresEnumerator(
             raise DataLossError(
                 f"the slot {state.slot} is gone"
                 + (": this is another server than the one that was read" if moved else "")
-                + f"; changes from {server.lsn_text(state.start)} on cannot be read",
+                + f"; changes from {lsn_text(state.start)} on cannot be read",
                 remedy="after a failover, make the slot on the new server from a copy of the old one if "
                 "there is "
                 "one (failover slots of PostgreSQL 17); else start with a new stateLocation, whose snapshot "
@@ -648,13 +649,14 @@ class PostgresEnumerator(
         return self._has_changes[1]
 
     def _assigner_of(self, state: PostgresState) -> Assigner:
+        patterns: tuple[TablePattern, ...] = self.options_given[opts.TABLES] or ()
         return Assigner(
             state.assigner,
             start=state.start,
             most_chunks=self._most_chunks,
             most_lag_bytes=self.options_given[opts.MAX_LOG_LAG],
             reads_tables=self._reads_tables,
-            is_wanted=lambda table: matched(self.options_given[opts.TABLES] or (), table.schema, table.name),
+            is_wanted=lambda table: matched(patterns, table.schema, table.name),
         )
 
     @property

@@ -17,7 +17,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def csv_batches(
-    blocks: Iterable[bytes | memoryview], columns: Sequence[str], *, block_bytes: int = 8 << 20
+    blocks: Iterable[bytes | bytearray | memoryview], columns: Sequence[str], *, block_bytes: int = 8 << 20
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ``COPY (SELECT columns ...) TO STDOUT (FORMAT csv)`` as batches; every column is a string.
 
@@ -29,7 +29,7 @@ def csv_batches(
     Raises:
         SplitReadError: a row has another number of columns, or a value is not UTF-8.
     """
-    parts: list[bytes | memoryview] = []
+    parts: list[bytes | bytearray | memoryview] = []
     size = 0
     for block in blocks:
         parts.append(block)

@@ -128,7 +128,7 @@ def kept(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], rank:
         return ~seen[0]
     everywhere = np.logical_and.reduce(seen)
     nowhere = ~np.logical_or.reduce(seen)
-    kept = nowhere | (is_truncate & ~everywhere)
+    kept: Bools = nowhere | (is_truncate & ~everywhere)
     open_rows = np.flatnonzero(~nowhere & ~everywhere & ~is_truncate)
     if len(open_rows):
         ranges = rank(rules, [_key_texts(changes, column).take(pa.array(open_rows)) for column in key])

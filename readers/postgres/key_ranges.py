@@ -24,7 +24,8 @@ def local_ranges(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.
         return None
     bounds = np.array([int(bound[0]) for bound in rules.bounds], dtype=np.int64)
     numbers = pc.cast(keys[0], pa.string()).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return np.searchsorted(bounds, numbers, side="right").astype(np.int64)
+    found: npt.NDArray[np.int64] = np.searchsorted(bounds, numbers, side="right").astype(np.int64)
+    return found
 
 
 def ranges_on_server(

@@ -55,7 +55,7 @@ class _Relations:
     numbers: Int64s
 
     def __getitem__(self, row: int) -> Relation:
-        return self.known[self.numbers[row]]
+        return self.known[int(self.numbers[row])]
 
 
 def by_table(messages: Int64s, known: Sequence[Relation], numbers: Int64s) -> RowsByTable:

@@ -30,7 +30,7 @@ def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
     masks = [mask for mask in changes.unchanged if mask is not None]
     if not masks:
         return np.zeros(len(changes), dtype=np.bool_)
-    lacking = np.logical_or.reduce(masks)
+    lacking: Bools = np.logical_or.reduce(masks)
     return lacking if reads_all else lacking & (changes.op == CREATE)
 
 
