@@ -38,6 +38,7 @@ from flip27_source.enumerators.postgres.chunks import next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
+from flip27_source.enumerators.postgres.publication_scope import check_scope
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
@@ -446,7 +447,9 @@ class PostgresEnumerator(
             )
         slot = slot_name_of(self.options_given)
         publication = self.options_given[opts.PUBLICATION] or slot
-        server.ensure_publication(connection, publication, [found.table for found in tables])
+        listed = [found.table for found in tables]
+        check_scope(connection, publication, listed)
+        server.ensure_publication(connection, publication, listed)
         existing = server.slot_of(connection, slot)
         if existing is None:
             start = server.create_slot(connection, slot)
@@ -475,8 +478,7 @@ class PostgresEnumerator(
         lsn = int(wanted)
         if lsn < earliest:
             raise DataLossError(
-                f"option startingLsn is {lsn_text(lsn)}, and the slot begins at "
-                f"{lsn_text(earliest)}",
+                f"option startingLsn is {lsn_text(lsn)}, and the slot begins at {lsn_text(earliest)}",
                 remedy="set startingLsn=earliest, or name a slot that begins earlier with slotName",
             )
         end = server.observe(connection, makes_horizon=False).end
@@ -494,6 +496,7 @@ class PostgresEnumerator(
             return
         self._slot(connection, state, system=system)
         known = (*state.assigner.known, *(progress.table for progress in state.assigner.tables))
+        check_scope(connection, state.publication, [found.table for found in tables])
         self._publish_tables(connection, state.publication, tables, known)
 
     def _slot(

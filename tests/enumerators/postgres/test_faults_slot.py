@@ -211,6 +211,28 @@ def test_a_table_that_was_taken_out_comes_back_where_losses_are_reported(shop: F
     assert changes(shop, engine) == [("c", 12, "y")]
 
 
+def test_a_publication_that_names_partitions_in_place_of_their_table_is_refused(shop: FaultyShop) -> None:
+    shop.execute(
+        "CREATE TABLE parts (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
+        "CREATE TABLE part PARTITION OF parts DEFAULT", "CREATE PUBLICATION leaves FOR TABLE parts",
+    )  # fmt: skip
+    with pytest.raises(
+        DiscoveryError, match="leaves has publish_via_partition_root off, and parts is partitioned"
+    ):
+        caught_up(shop.engine(tables="public.parts", publication="leaves"))
+
+
+def test_what_a_publication_of_the_user_leaves_out_is_logged_at_each_start(
+    shop: FaultyShop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.execute(
+        "CREATE PUBLICATION part_of FOR TABLE orders (id) WHERE (id > 5) WITH (publish = 'insert, delete')"
+    )
+    caught_up(shop.engine(publication="part_of"))
+    assert "publication part_of leaves out every update, truncate: what is read differs" in caplog.text
+    assert "publication part_of has only some rows or columns of orders; the snapshot has all" in caplog.text
+
+
 # The table.
 
 
