@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -113,6 +115,22 @@ def recipes_follow_the_table(page: PageRun) -> None:
         assert rows_of(warehouse, "id, amount::float FROM orders_history WHERE valid_to IS NOT NULL") == [
             (1, 9.5), (2, 3), (3, 7), (3, 8), (4, 3), (5, 2),
         ]  # fmt: skip
+        page.names["history"].stop()
+        history_of_repeated_batches(page, warehouse)
+
+
+def history_of_repeated_batches(page: PageRun, warehouse: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Batches that are written twice, and a row that is read again after a TRUNCATE, are no new versions."""
+    noon, one = (dt.datetime(2026, 1, 3, hour, tzinfo=dt.UTC) for hour in (12, 13))
+    columns = "id int, customer string, amount decimal(10, 2), _committed_at timestamp"
+    columns += ", _lsn bigint, _seq bigint, _op string"
+    created = (70, "Emmy", Decimal(1), noon, 10**15, 1, "c")
+    read_again = (70, "Emmy", Decimal(1), None, 10**15 + 1, 0, "r")
+    updated = (70, "Emmy", Decimal(2), one, 10**15 + 2, 1, "u")
+    for batch in ([created], [created], [read_again], [read_again, updated], [read_again, updated]):
+        page.names["add_to_history"](page.names["spark"].createDataFrame(batch, columns), 0)
+    versions = "valid_from, valid_to, amount FROM orders_history WHERE id = 70"
+    assert rows_of(warehouse, versions) == [(noon, one, 1), (one, None, 2)]
 
 
 def rows_of(connection: psycopg.Connection[tuple[Any, ...]], what: str) -> list[tuple[Any, ...]]:
