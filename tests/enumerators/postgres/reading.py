@@ -11,7 +11,6 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.testing import MicroBatchEngine
 from tests.postgres_server import PostgresServer
 
