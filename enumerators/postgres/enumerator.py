@@ -544,9 +544,8 @@ class PostgresEnumerator(
     def _observed(self, connection: Connection, wanted: _Wanted, *, has_new: bool) -> tuple[Observation, ...]:
         """One observation; in a bounded run that reads chunks, more until their horizon has settled."""
         makes_horizon = wanted.makes_horizon or (has_new and not self.context.reads_once)
-        makes_horizon = makes_horizon and wanted.pending is None
         seen = [server.observe(connection, makes_horizon=makes_horizon)]
-        horizon = wanted.pending or seen[0].horizon
+        horizon = seen[0].horizon or wanted.pending
         while self._is_bounded and horizon is not None and seen[-1].xmin <= horizon.xid:
             time.sleep(_SETTLE_POLL_S)
             seen[1:] = [server.observe(connection, makes_horizon=False)]

@@ -69,6 +69,17 @@ def test_chunks_wait_for_a_transaction_that_was_open_before_them_and_nothing_is_
     assert final_rows(shop, engine) == table(shop)
 
 
+def test_a_table_that_is_new_is_read_in_a_run_that_ends(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine(tables="public.*"))
+    shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)")
+    shop.execute(
+        "INSERT INTO other SELECT n, 'o' FROM generate_series(101, 109) n",
+        "INSERT INTO orders VALUES (11, 'x')",
+    )
+    caught_up(engine)
+    assert sorted(shop.ops(engine)[10:]) == [("c", 11, "x"), *(("r", n, "o") for n in range(101, 110))]
+
+
 def test_a_transaction_that_is_open_during_the_whole_snapshot_is_in_the_log_once(shop: FaultyShop) -> None:
     engine = shop.engine(maxRowsPerTrigger="4")
     while not engine.rows:
