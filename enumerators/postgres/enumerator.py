@@ -644,6 +644,9 @@ class PostgresEnumerator(
     def _is_due(self, window: LogWindow) -> bool:
         """Whether the window has changes, or is long enough to let the slot move on without any."""
         assert window.end is not None
+        assert self._assigner is not None
+        if self._assigner.reads_chunks:
+            return True  # chunks wait until the log is less far behind
         if window.end - window.first >= self.options_given[opts.HEARTBEAT_BYTES]:
             return True
         if self._has_changes is None or self._has_changes[0] != window.first:
@@ -656,7 +659,8 @@ class PostgresEnumerator(
             state.assigner,
             start=state.start,
             most_chunks=self._most_chunks,
-            most_lag_bytes=self.options_given[opts.MAX_LOG_LAG],
+            # Without a slot no log is read, and chunks wait for none.
+            most_lag_bytes=self.options_given[opts.MAX_LOG_LAG] if self._reads_log else 1 << 63,
             reads_tables=self._reads_tables,
             is_wanted=lambda table: matched(patterns, table.schema, table.name),
         )

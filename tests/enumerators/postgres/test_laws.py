@@ -68,6 +68,6 @@ def test_a_snapshot_keeps_the_laws_while_rows_change(orders: Orders) -> None:
 @pytest.mark.slow
 def test_snapshot_and_log_keep_the_laws_while_rows_are_added(orders: Orders, tmp_path: Path) -> None:
     # The location names the query: the checks run it many times, with one slot and their states in memory.
-    # The laws call a source at rest that has nothing at one look: so the log is read without a look for changes.
+    # For the laws, a source rests that has nothing at one look: so the log is read without looking for changes.
     options = {**orders.options, "stateLocation": str(tmp_path), "heartbeatBytes": "1"}
     check_source(options, schema=SCHEMA, grow=orders.grow, fast=True)
