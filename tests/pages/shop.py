@@ -135,4 +135,4 @@ def history_of_repeated_batches(page: PageRun, warehouse: psycopg.Connection[tup
 
 def rows_of(connection: psycopg.Connection[tuple[Any, ...]], what: str) -> list[tuple[Any, ...]]:
     """The answer to a query, in order."""
-    return sorted(connection.execute(f"SELECT {what}".encode()).fetchall())
+    return connection.execute(f"SELECT {what} ORDER BY 1, 2".encode()).fetchall()
