@@ -319,6 +319,25 @@ def test_a_table_that_is_renamed_goes_on_under_its_new_name(shop: FaultyShop) ->
     assert [row[at] for row in engine.rows[-2:]] == ["public.orders", "public.sales"]
 
 
+def test_a_table_whose_new_name_is_none_of_the_options_goes_on_too(shop: FaultyShop) -> None:
+    shop.execute("CREATE TABLE ordinals (id int PRIMARY KEY, name text)")
+    engine = read(shop, tables="public.ord*")
+    shop.execute("ALTER TABLE orders RENAME TO sales", "INSERT INTO sales VALUES (11, 'x')")
+    caught_up(engine)
+    assert changes(shop, engine) == [("c", 11, "x")]
+
+
+def test_a_table_that_the_option_no_longer_names_is_left_out(shop: FaultyShop) -> None:
+    shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)")
+    engine = read(shop, tables="public.orders,public.other")
+    narrower = shop.engine(tables="public.other")
+    narrower.logs, narrower.sink, narrower.store = engine.logs, engine.sink, engine.store
+    engine.stop()
+    shop.execute("INSERT INTO orders VALUES (11, 'x')", "INSERT INTO other VALUES (1, 'o')")
+    caught_up(narrower)
+    assert changes(shop, narrower) == [("c", 1, "o")]
+
+
 def test_a_table_that_is_renamed_before_its_rows_are_read_is_read(shop: FaultyShop) -> None:
     engine = shop.engine(tables="public.*")
     engine.restart(available_now=True)
