@@ -134,7 +134,6 @@ class Assigner:
         most_chunks: the number of chunks that may be assigned and not read.
         most_lag_bytes: how far the log may be behind before it is read beside the chunks.
         reads_tables: whether new tables are read before their changes are.
-        is_wanted: whether the changes of a table are wanted; it may have been, and be no longer.
     """
 
     def __init__(
@@ -145,9 +144,7 @@ class Assigner:
         most_chunks: int,
         most_lag_bytes: int,
         reads_tables: bool = True,
-        is_wanted: Callable[[TableName], bool] = lambda _: True,
     ) -> None:
-        self._is_wanted = is_wanted
         self._known = dict.fromkeys(state.known)
         self._tables = {progress.table.oid: progress for progress in state.tables}
         self._settled, self._pending = state.settled, state.pending
@@ -197,6 +194,12 @@ class Assigner:
         """A table of which only the changes are read."""
         if table.oid not in {known.oid for known in self.known}:
             self._known[table] = None
+
+    def keep(self, is_wanted: Callable[[TableName], bool]) -> None:
+        """Forget the other tables: if they are wanted again, their rows are read again."""
+        self._known = {table: None for table in self._known if is_wanted(table)}
+        self._tables = {oid: progress for oid, progress in self._tables.items() if is_wanted(progress.table)}
+        self._past_at = {oid: lsn for oid, lsn in self._past_at.items() if oid in self._tables}
 
     def renew_horizon(self) -> None:
         """No chunk is assigned with a horizon that was made before now.
@@ -341,10 +344,8 @@ class Assigner:
         return LogWindow(
             first=first,
             end=end,
-            rules=tuple(table.rules() for table in self._tables.values()),
-            known=tuple(table.oid for table in self._known if self._is_wanted(table))
-            if self._reads_tables
-            else None,
+            rules=tuple(progress.rules() for progress in self._tables.values()),
+            known=tuple(table.oid for table in self._known) if self._reads_tables else None,
         )
 
     def state(self) -> AssignerState:

@@ -585,14 +585,7 @@ class PostgresEnumerator(
             self._state = look.setup
             self._assigner = self._assigner_of(look.setup)
         assert self._assigner is not None
-        is_new = False
-        for found in look.tables:
-            if not self._reads_tables:
-                self._assigner.add_known(found.table)
-            else:
-                is_new |= self._assigner.add_table(found.table, found.key)
-        if is_new and look.setup is None:
-            self._assigner.renew_horizon()
+        self._take_tables(self._assigner, look)
         if self._is_bounded:
             self._assigner.end_at(look.seen[-1].end)
         for seen in look.seen:
@@ -606,6 +599,23 @@ class PostgresEnumerator(
             self.context.metrics.gauge("slotKeptBytes", look.slot.kept_bytes)
         self._publish()
         self._wanted = self._next_wanted()
+
+    def _take_tables(self, assigner: Assigner, look: _Look) -> None:
+        """The tables of the option from now on, if the look has asked for them."""
+        if not look.tables:
+            return
+        listed = {found.table.oid for found in look.tables}
+        patterns: tuple[TablePattern, ...] = self.options_given[opts.TABLES] or ()
+        # By name too: what the log has of a table that was dropped is read.
+        assigner.keep(lambda table: table.oid in listed or matched(patterns, table.schema, table.name))
+        is_new = False
+        for found in look.tables:
+            if not self._reads_tables:
+                assigner.add_known(found.table)
+            else:
+                is_new |= assigner.add_table(found.table, found.key)
+        if is_new and look.setup is None:
+            assigner.renew_horizon()
 
     def _next_wanted(self) -> _Wanted:
         assigner = self._assigner
@@ -654,7 +664,6 @@ class PostgresEnumerator(
         return self._has_changes[1]
 
     def _assigner_of(self, state: PostgresState) -> Assigner:
-        patterns: tuple[TablePattern, ...] = self.options_given[opts.TABLES] or ()
         return Assigner(
             state.assigner,
             start=state.start,
@@ -662,7 +671,6 @@ class PostgresEnumerator(
             # Without a slot no log is read, and chunks wait for none.
             most_lag_bytes=self.options_given[opts.MAX_LOG_LAG] if self._reads_log else 1 << 63,
             reads_tables=self._reads_tables,
-            is_wanted=lambda table: matched(patterns, table.schema, table.name),
         )
 
     @property

@@ -8,13 +8,13 @@ _NO_OBJECT = "42704"
 _REPLICATION = "ALTER ROLE {role} REPLICATION; (on a managed server, grant the role that it has for this)"
 _SELECT = "GRANT SELECT ON <table> TO {role}; and GRANT USAGE ON SCHEMA <schema> TO {role};"
 _NO_PUBLICATION = (
-    "this server does not give changes that were made while the publication was missing: make it, drop the slot, "
-    "and start with a new stateLocation, whose snapshot has all rows"
+    "this server does not give changes that were made while the publication was missing: make it, drop the "
+    "slot, and start with a new stateLocation, whose snapshot has all rows"
 )
 _BY_CODE = {
     "57014": (
-        "set statementTimeout to a longer time, or to 0 if the server's own statement_timeout allows it; a smaller "
-        "snapshotChunkRows or maxBytesPerTrigger makes statements shorter"
+        "set statementTimeout to a longer time, or to 0 if the server's own statement_timeout allows it; a "
+        "smaller snapshotChunkRows or maxBytesPerTrigger makes statements shorter"
     ),
     "53300": "raise max_connections, or run fewer tasks at once (option parallelism)",
     "53400": "raise max_replication_slots, or drop a slot that nobody reads (pg_replication_slots)",

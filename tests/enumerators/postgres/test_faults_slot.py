@@ -336,6 +336,13 @@ def test_a_table_that_the_option_no_longer_names_is_left_out(shop: FaultyShop) -
     shop.execute("INSERT INTO orders VALUES (11, 'x')", "INSERT INTO other VALUES (1, 'o')")
     caught_up(narrower)
     assert changes(shop, narrower) == [("c", 1, "o")]
+    again = shop.engine(tables="public.orders,public.other")
+    again.logs, again.sink, again.store = narrower.logs, narrower.sink, narrower.store
+    narrower.stop()
+    caught_up(again)
+    assert sorted(shop.ops(again)[-11:]) == sorted(
+        [*(("r", n, f"n{n}") for n in range(1, 11)), ("r", 11, "x")]
+    )
 
 
 def test_a_table_that_is_renamed_before_its_rows_are_read_is_read(shop: FaultyShop) -> None:

@@ -115,8 +115,8 @@ def test_a_transaction_that_is_prepared_during_the_snapshot_counts_when_it_is_co
 def test_a_transaction_with_rolled_back_savepoints_has_only_what_was_kept(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     shop.execute(
-        "BEGIN", "INSERT INTO orders VALUES (11, 'kept')", "SAVEPOINT s", "DELETE FROM orders", "ROLLBACK TO s",
-        "UPDATE orders SET name = 'kept too' WHERE id = 1", "COMMIT",
+        "BEGIN", "INSERT INTO orders VALUES (11, 'kept')", "SAVEPOINT s", "DELETE FROM orders",
+        "ROLLBACK TO s", "UPDATE orders SET name = 'kept too' WHERE id = 1", "COMMIT",
     )  # fmt: skip
     caught_up(engine)
     assert shop.ops(engine)[10:] == [("c", 11, "kept"), ("u", 1, "kept too")]
@@ -139,8 +139,8 @@ def test_a_transaction_of_a_million_rows_needs_less_than_512_mb(shop: FaultyShop
     shop.execute(f"CREATE TABLE wide (id int PRIMARY KEY, n bigint, {columns})")
     slot = f"million_{shop.database}"
     options = {
-        **shop.options, "tables": "public.wide", "snapshot": "never", "startingLsn": "earliest", "slotName": slot,
-        "maxBytesPerTrigger": "2g",
+        **shop.options, "tables": "public.wide", "snapshot": "never", "startingLsn": "earliest",
+        "slotName": slot, "maxBytesPerTrigger": "2g",
     }  # fmt: skip
     shop.execute(f"CREATE PUBLICATION {slot} FOR TABLE wide")
     shop.one("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')::text", slot)
