@@ -26,6 +26,7 @@ from .outcomes import (
     many_known_files_outcomes,
     report_cost_outcome,
 )
+from .postgres_cases import HALF, postgres_outcomes
 from .report_cost import SUBTASKS
 from .report_cost import measure as measure_report_cost
 from .rounds import KnownFilesSpec, Round, RoundSpec
@@ -245,6 +246,10 @@ def _report_cost(bench: Bench, _pair: Pair | None) -> list[Outcome]:
     return outcomes
 
 
+def _postgres(bench: Bench, _pair: Pair | None) -> list[Outcome]:
+    return postgres_outcomes(bench.sizes)
+
+
 CASES = (
     Case(name="tiny", target=Target("at least", 15), run=_tiny_files("tiny", "json")),
     Case(name="tiny-often", target=Target("at least", 8), run=_tiny_files("tiny-often", "json")),
@@ -275,6 +280,7 @@ CASES = (
     ),
     Case(name="known", target=Target("at most", 100, "ms"), run=_known_files, needs_spark=False),
     Case(name="known-10x", target=Target("at most", 10, "s"), run=_very_many_known_files, needs_spark=False),
+    Case(name="postgres", target=HALF, run=_postgres, needs_spark=False),
     Case(name="reports", target=Target("at most", 25, "ms"), run=_report_cost, needs_spark=False),
 )
 BY_NAME = {case.name: case for case in CASES}

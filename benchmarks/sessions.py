@@ -32,7 +32,7 @@ class QueryProcess:
     def run(self, spec: RoundSpec) -> Round:
         """One round."""
         self._child.tell(msgspec.json.encode(spec).decode())
-        return msgspec.json.decode(_one_line(self._child), type=Round)
+        return msgspec.json.decode(one_line(self._child), type=Round)
 
 
 class Pair:
@@ -71,10 +71,11 @@ def measure_known_files(spec: KnownFilesSpec) -> KnownFiles:
         arguments = [msgspec.json.encode(spec).decode(), str(folder)]
         child = ChildProcess("benchmarks.known_files", arguments, log=scratch / "log", stdout=subprocess.PIPE)
         with child:
-            return msgspec.json.decode(_one_line(child), type=KnownFiles)
+            return msgspec.json.decode(one_line(child), type=KnownFiles)
 
 
-def _one_line(child: ChildProcess) -> bytes:
+def one_line(child: ChildProcess) -> bytes:
+    """The next line that a measuring process writes."""
     deadline = threading.Timer(_ROUND_DEADLINE_S, child.kill)
     deadline.start()
     try:

@@ -46,6 +46,9 @@ class Sizes:
     known_rounds: int
     many_known_rounds: int
     report_batches: int
+    postgres_changes: int
+    postgres_rows: int
+    postgres_commits: int
     rounds: int
     warm_ups: int
     slow_rounds: int
@@ -68,6 +71,9 @@ FULL = Sizes(
     known_rounds=20,
     many_known_rounds=5,
     report_batches=30,
+    postgres_changes=1_000_000,
+    postgres_rows=5_000_000,
+    postgres_commits=300,
     rounds=5,
     warm_ups=1,
     slow_rounds=1,
@@ -90,6 +96,9 @@ QUICK = Sizes(
     known_rounds=5,
     many_known_rounds=2,
     report_batches=3,
+    postgres_changes=20_000,
+    postgres_rows=50_000,
+    postgres_commits=20,
     rounds=1,
     warm_ups=1,
     slow_rounds=1,

@@ -13,7 +13,7 @@ from flip27_source.enumerators.postgres.column_types import (
     pg_type_of,
 )
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
-from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched
+from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched, quoted_with_parameters
 from flip27_source.errors import DiscoveryError
 
 if TYPE_CHECKING:
@@ -117,6 +117,18 @@ def table_of(connection: Connection, oid: int) -> TableName | None:
         [oid],
     ).fetchone()
     return None if row is None else TableName(oid=oid, schema=row[0], name=row[1])
+
+
+def own_rows(connection: Connection, table: TableName) -> str:
+    """The table as SQL names it where its own rows are meant, and for a partitioned table those of its partitions.
+
+    Rows of tables that inherit from it are theirs, also in the log.
+    """
+    row = connection.execute(
+        "SELECT relkind = 'p' FROM pg_class WHERE oid = %s::bigint::oid", [table.oid]
+    ).fetchone()
+    named = quoted_with_parameters(table.schema, table.name)
+    return named if row is not None and row[0] else f"ONLY {named}"
 
 
 def columns_of(connection: Connection, oid: int) -> list[CatalogColumn]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from flip27_source.enumerators.postgres.catalog import own_rows
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
 
@@ -54,7 +55,7 @@ def next_bound(
     # With the table's name in front: a bare name would mean the text that is selected, and its order.
     order = ", ".join(f"t.{quoted_with_parameters(column.name)}" for column in key)
     sql = (
-        f"SELECT {columns} FROM {quoted_with_parameters(table.schema, table.name)} "
+        f"SELECT {columns} FROM {own_rows(connection, table)} "
         f"t{where(conditions, filter_sql)} "
         f"ORDER BY {order} OFFSET {rows} LIMIT 1"
     )

@@ -263,6 +263,8 @@ class PostgresEnumerator(
             return None
         lag = self._lag(window.end)
         rest = replace(split, log=LogWindow(first=window.end), lag_bytes=lag.bytes, lag_s=lag.seconds)
+        assert self._state is not None
+        window = replace(window, slot=self._state.slot or "", publication=self._state.publication or "")
         return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
 
     def backlog(self, live: Sequence[PostgresSplit]) -> Backlog:
@@ -389,7 +391,6 @@ class PostgresEnumerator(
         new = [found for found in tables if self._reads_tables and found.table.oid not in known]
         seen = self._observed(connection, wanted, has_new=bool(new))
         cuts = self._cuts(connection, wanted, new)
-        self._first_look = False
         position, changes = wanted.position, None
         slot: server.Slot | None = None
         state = self._state or setup
@@ -402,6 +403,7 @@ class PostgresEnumerator(
                     connection, slot, state.publication, position=position, end=seen[-1].end
                 )
                 self._peek_after = time.monotonic() + PAUSE_PER_PEEK * (time.monotonic() - began)
+        self._first_look = False
         return _Look(
             seen=seen,
             setup=setup,

@@ -87,6 +87,7 @@ class LogWindow:
 
     Attributes:
         rules: for tables whose snapshot is not past.
+        slot, publication: from which the window is read; set with ``end``.
         known: the tables of which every event is delivered; None for all tables without rules. Events of a
             table that is neither here nor in ``rules`` are dropped: its snapshot comes later and has them.
     """
@@ -95,6 +96,8 @@ class LogWindow:
     end: int | None = None
     rules: tuple[TableRules, ...] = ()
     known: tuple[int, ...] | None = None
+    slot: str = ""
+    publication: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, table_of
+from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, own_rows, table_of
 from flip27_source.enumerators.postgres.chunks import key_range, where
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
@@ -114,7 +114,7 @@ def chunk_texts(
     conditions, parameters = key_range(chunk.key, chunk.lower, chunk.upper)
     sql = (
         f"COPY (SELECT {', '.join(map(quoted_with_parameters, names))} "
-        f"FROM {quoted_with_parameters(opened.table.schema, opened.table.name)}"
+        f"FROM {own_rows(connection, opened.table)}"
         f"{where(conditions, filter_sql)}) TO STDOUT (FORMAT csv)"
     )
     blocks = copied_rows(connection, sql, parameters, most_rows=MOST_ROWS)

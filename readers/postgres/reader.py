@@ -20,7 +20,6 @@ from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import connect, failed, imported
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
 from flip27_source.enumerators.postgres.server import check_slot, slot_of
-from flip27_source.enumerators.postgres.slot_name import slot_name_of
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     LogRead,
@@ -119,8 +118,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
     def _read_log(self, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
         assert window.end is not None
         options = self.context.options
-        slot_name = slot_name_of(options)
-        publication = options[opts.PUBLICATION] or slot_name
+        slot_name, publication = window.slot, window.publication
         rows = 0
         truncated: dict[int, None] = {}
         committed_at: int | None = None

@@ -85,8 +85,10 @@ def test_changes_arrive_while_the_query_runs_and_the_slot_moves_on(
     wait_for(lambda: {row[0] for row in changes(spark, folders)} >= {id for (id,) in ids})
     written = shop.connection.execute("SELECT pg_current_wal_lsn()").fetchone()
     assert written is not None
-    moved = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND confirmed_flush_lsn > "
-    "%s::pg_lsn - 1000"
+    moved = (
+        "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND confirmed_flush_lsn > "
+        "%s::pg_lsn - 1000"
+    )
     wait_for(lambda: shop.connection.execute(moved, [shop.options["database"], *written]).fetchone() == (1,))
     query.stop()
 

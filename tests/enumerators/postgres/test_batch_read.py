@@ -48,11 +48,13 @@ def test_a_snapshot_that_has_ended_is_an_error_that_says_so(postgres: PostgresSe
         shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
         given = SourceUnderTest(options=options_of(postgres, database))
         tasks = planned(given)
-        keepers = "FROM pg_stat_activity WHERE application_name = 'flip27 snapshot' AND datname = "
-        "current_database()"
+        keepers = (
+            "FROM pg_stat_activity WHERE application_name = 'flip27 snapshot' AND datname = "
+            "current_database()"
+        )
         ended = shop.execute(f"SELECT pg_terminate_backend(pid, 10000) {keepers}").fetchall()
         assert ended == [(True,), (True,)]
-        with pytest.raises(SplitReadError, match="the snapshot .* of this read has ended"):
+        with pytest.raises(SplitReadError, match=r"the snapshot .* of this read has ended"):
             rows_of_task(given, tasks[0])
 
 
@@ -100,3 +102,21 @@ def test_a_batch_read_leaves_no_slot_and_no_publication(postgres: PostgresServer
         assert shop.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
         slots = "SELECT count(*) FROM pg_replication_slots WHERE database = %s"
         assert shop.execute(slots, [database]).fetchone() == (0,)
+
+
+def test_rows_of_tables_that_inherit_are_not_rows_of_their_parent(postgres: PostgresServer) -> None:
+    with postgres.database() as database, postgres.connect(database) as shop:
+        shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
+        shop.execute("CREATE TABLE old_orders () INHERITS (orders)")
+        shop.execute("INSERT INTO orders VALUES (1, 'own'); INSERT INTO old_orders VALUES (2, 'inherited')")
+        given = SourceUnderTest(options=options_of(postgres, database))
+        assert [row[:2] for task in planned(given) for row in rows_of_task(given, task)] == [(1, "own")]
+
+
+def test_rows_of_partitions_are_rows_of_the_partitioned_table(postgres: PostgresServer) -> None:
+    with postgres.database() as database, postgres.connect(database) as shop:
+        shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)")
+        shop.execute("CREATE TABLE low PARTITION OF orders FOR VALUES FROM (0) TO (10)")
+        shop.execute("INSERT INTO orders VALUES (1, 'a')")
+        given = SourceUnderTest(options=options_of(postgres, database))
+        assert [row[:2] for task in planned(given) for row in rows_of_task(given, task)] == [(1, "a")]
