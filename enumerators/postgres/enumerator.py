@@ -53,7 +53,7 @@ from flip27_source.enumerators.postgres.split import (
     lsn_text,
 )
 from flip27_source.enumerators.postgres.table_losses import table_losses
-from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched
+from flip27_source.enumerators.postgres.table_patterns import matched
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
@@ -607,7 +607,7 @@ class PostgresEnumerator(
         if not look.tables:
             return
         listed = {found.table.oid for found in look.tables}
-        patterns: tuple[TablePattern, ...] = self.options_given[opts.TABLES] or ()
+        patterns = self.options_given[opts.TABLES] or ()
         # By name too: what the log has of a table that was dropped is read.
         assigner.keep(lambda table: table.oid in listed or matched(patterns, table.schema, table.name))
         is_new = False

@@ -42,8 +42,8 @@ def check_scope(connection: Connection, name: str, tables: Sequence[TableName]) 
     is_via_root, left_out, partitioned, cut = row
     if partitioned and not is_via_root:
         raise DiscoveryError(
-            f"publication {name} has publish_via_partition_root off, and {', '.join(partitioned)} is partitioned: "
-            "the log names its partitions",
+            f"publication {name} has publish_via_partition_root off, and {', '.join(partitioned)} is "
+            "partitioned: the log names its partitions",
             remedy=f"ALTER PUBLICATION {quoted(name)} SET (publish_via_partition_root = true);",
         )
     if left_out:

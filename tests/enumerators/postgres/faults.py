@@ -77,8 +77,8 @@ def faulty_shop(server: PostgresServer, *, rows: int = 10, **options: str) -> It
         location = stack.enter_context(tempfile.TemporaryDirectory())
         given = {
             "enumerator": "postgres", "host": "127.0.0.1", "port": str(server.port), "database": database,
-            "user": "postgres", "tables": "public.orders", "snapshotChunkRows": "4", "stateLocation": location,
-            "slotTimeout": "1s", **options,
+            "user": "postgres", "tables": "public.orders", "snapshotChunkRows": "4",
+            "stateLocation": location, "slotTimeout": "1s", **options,
         }  # fmt: skip
         shop = FaultyShop(
             server=server, database=database, options=given, state=Path(location), control=control
