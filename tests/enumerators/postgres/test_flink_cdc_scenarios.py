@@ -1,7 +1,7 @@
 """The scenarios of Flink CDC's suites for PostgreSQL, each by the name that it has there.
 
-PostgresScanFetchTaskTest, PostgresSourceITCase and NewlyAddedTableITCase of apache/flink-cdc. A low watermark is
-the moment before a chunk is read, a high watermark the moment after; nothing is backfilled here.
+PostgresScanFetchTaskTest, PostgresSourceITCase and NewlyAddedTableITCase of apache/flink-cdc. A low watermark
+is the moment before a chunk is read, a high watermark the moment after; nothing is backfilled here.
 """
 
 from __future__ import annotations

@@ -46,8 +46,9 @@ def orders(postgres: PostgresServer) -> Iterator[Orders]:
         yield Orders(
             control,
             {
-                "enumerator": "postgres", "host": "127.0.0.1", "port": str(postgres.port), "database": database,
-                "user": "postgres", "tables": "orders", "snapshotChunkRows": "3", "slotName": database,
+                "enumerator": "postgres", "host": "127.0.0.1", "port": str(postgres.port),
+                "database": database, "user": "postgres", "tables": "orders",
+                "snapshotChunkRows": "3", "slotName": database,
             },
             itertools.count(),
         )  # fmt: skip
@@ -68,6 +69,6 @@ def test_a_snapshot_keeps_the_laws_while_rows_change(orders: Orders) -> None:
 @pytest.mark.slow
 def test_snapshot_and_log_keep_the_laws_while_rows_are_added(orders: Orders, tmp_path: Path) -> None:
     # The location names the query: the checks run it many times, with one slot and their states in memory.
-    # For the laws, a source rests that has nothing at one look: so the log is read without looking for changes.
+    # A source that has nothing at one look is at rest for the laws: the log is read without a look.
     options = {**orders.options, "stateLocation": str(tmp_path), "heartbeatBytes": "1"}
     check_source(options, schema=SCHEMA, grow=orders.grow, fast=True)

@@ -43,34 +43,39 @@ KEYS = {
         "(-9223372036854775808)",
         later="VALUES (9223372036854775807), (0)",
     ),
-    "smallint": Key(type="smallint", values="SELECT i FROM generate_series(1, 9) i", later="VALUES (32767), (0)"),
+    "smallint": Key(type="smallint", values="SELECT i FROM generate_series(1, 9) i",
+    later="VALUES (32767), (0)"),
     "text": Key(
         type='text COLLATE "ucs_basic"',
         values="VALUES ('a'), ('B'), ('ä'), (''), ('a b'), ('''quoted'''), ('{1,2}'), ('\\'), ('NULL')",
         later="VALUES ('Z'), ('zz')",
     ),
     "varchar": Key(
-        type="varchar(5)", values="SELECT 'k' || i FROM generate_series(1, 9) i", later="VALUES ('k10'), ('a')"
+        type="varchar(5)", values="SELECT 'k' || i FROM generate_series(1, 9) i",
+        later="VALUES ('k10'), ('a')"
     ),
     "characters": Key(
         type="char(4)", values="SELECT 'k' || i FROM generate_series(1, 9) i", later="VALUES ('k10'), ('a')"
     ),
     "bits": Key(
-        type="bit(4)", values="SELECT i::bit(4) FROM generate_series(1, 9) i", later="VALUES (B'1111'), (B'0000')"
+        type="bit(4)", values="SELECT i::bit(4) FROM generate_series(1, 9) i",
+        later="VALUES (B'1111'), (B'0000')"
     ),
     "uuid": Key(
         type="uuid", values="SELECT md5(i::text)::uuid FROM generate_series(1, 9) i",
         later="SELECT md5(i::text)::uuid FROM generate_series(10, 11) i",
     ),
     "numeric": Key(
-        type="numeric(12, 4)", values="SELECT i * 3.5 FROM generate_series(-4, 4) i", later="VALUES (99), (0.0001)"
+        type="numeric(12, 4)", values="SELECT i * 3.5 FROM generate_series(-4, 4) i",
+        later="VALUES (99), (0.0001)"
     ),
     "date": Key(
         type="date", values="SELECT date '2024-02-27' + i FROM generate_series(1, 9) i",
         later="VALUES (date 'infinity'), (date '0044-03-15 BC')",
     ),
     "timestamptz": Key(
-        type="timestamptz", values="SELECT timestamptz '2024-03-31 00:30Z' + i * interval '1 hour 1 microsecond' "
+        type="timestamptz",
+        values="SELECT timestamptz '2024-03-31 00:30Z' + i * interval '1 hour 1 microsecond' "
         "FROM generate_series(1, 9) i", later="VALUES (timestamptz 'infinity'), (timestamptz '1999-01-01Z')",
     ),
     "bytea": Key(
@@ -78,7 +83,8 @@ KEYS = {
         later="VALUES ('\\x'::bytea), ('\\xff'::bytea)",
     ),
     "enum": Key(
-        type="size", values="SELECT unnest(enum_range('z'::size, 'r'::size))", later="VALUES ('q'::size), ('p'::size)",
+        type="size", values="SELECT unnest(enum_range('z'::size, 'r'::size))",
+        later="VALUES ('q'::size), ('p'::size)",
         setup=("CREATE TYPE size AS ENUM ('z', 'y', 'x', 'w', 'v', 'u', 't', 's', 'r', 'q', 'p')",),
     ),
     "domain": Key(
