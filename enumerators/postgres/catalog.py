@@ -35,7 +35,8 @@ ORDER BY n.nspname, c.relname
 _KEY_COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), CASE WHEN a.attcollation = 0 THEN NULL
        ELSE (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname)
-             FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = a.attcollation) END
+             FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
+             WHERE l.oid = a.attcollation) END
 FROM unnest(%s::int2[]) WITH ORDINALITY k(number, place)
 JOIN pg_attribute a ON a.attrelid = %s::bigint::oid AND a.attnum = k.number
 ORDER BY k.place
@@ -120,9 +121,9 @@ def table_of(connection: Connection, oid: int) -> TableName | None:
 
 
 def own_rows(connection: Connection, table: TableName) -> str:
-    """The table as SQL names it where its own rows are meant, and for a partitioned table those of its partitions.
+    """The table in SQL, without the rows of tables that inherit from it, which the log has under their names.
 
-    Rows of tables that inherit from it are theirs, also in the log.
+    A partitioned table has the rows of its partitions.
     """
     row = connection.execute(
         "SELECT relkind = 'p' FROM pg_class WHERE oid = %s::bigint::oid", [table.oid]

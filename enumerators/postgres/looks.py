@@ -1,0 +1,355 @@
+"""Looks at the server, on a thread: what the enumerator asks it again and again, and what it makes there.
+
+What must not live here: decisions, which are the assigner's, and values that the coordinator's thread uses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flip27_source.enumerators.postgres import options as opts
+from flip27_source.enumerators.postgres import server
+from flip27_source.enumerators.postgres.assigner import AssignerState, Horizon, Key, Observation
+from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables, table_of
+from flip27_source.enumerators.postgres.chunks import next_bound
+from flip27_source.enumerators.postgres.connection import checked, connect
+from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
+from flip27_source.enumerators.postgres.publication_scope import check_scope
+from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
+from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
+from flip27_source.enumerators.postgres.split import KeyColumn, TableName, lsn_text
+from flip27_source.enumerators.postgres.state import PostgresState
+from flip27_source.enumerators.postgres.table_losses import table_losses
+from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.options import Options
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+
+PAUSE_PER_PEEK = 4.0
+"""Pause between two peeks for changes, as a multiple of what the first of them took."""
+
+LISTING_S = 10.0
+"""Pause between two looks for tables that are new."""
+
+_CUT_S = 2.0
+_SETTLE_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the next look at the server is to find out; a value, because another thread reads it.
+
+    Attributes:
+        state: None until the first look has made what is missing.
+        position: the log is planned up to here.
+        cut: tables of which bounds are missing, each with its last bound.
+        pending: the horizon that is to settle.
+        known: the tables that were read before.
+    """
+
+    state: PostgresState | None = None
+    position: int | None = None
+    makes_horizon: bool = False
+    pending: Horizon | None = None
+    cut: tuple[tuple[TableName, tuple[KeyColumn, ...], Key | None], ...] = ()
+    known: tuple[TableName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Bounds of a table that were found."""
+
+    oid: int
+    bounds: tuple[tuple[Key, int], ...]
+    is_end: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look at the server found out.
+
+    Attributes:
+        setup: at the first look of the first start, what was made.
+        tables: at the first look of a run, the tables of the option.
+        has_changes: whether the log has changes behind the wanted position; None if that is not known.
+        slot: the slot, once the enumerator knows of it.
+    """
+
+    seen: tuple[Observation, ...]
+    setup: PostgresState | None = None
+    tables: tuple[CatalogTable, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    has_changes: bool | None = None
+    position: int | None = None
+    slot: server.Slot | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMode:
+    """What this run of the query reads.
+
+    Attributes:
+        is_bounded: the run ends once it has read what is there now.
+        reads_once: it is a batch read.
+        reads_tables: the rows of the tables are read, and not only their changes.
+        reads_log: the changes are read.
+    """
+
+    is_bounded: bool
+    reads_once: bool
+    reads_tables: bool
+    reads_log: bool
+
+
+class ServerLooks:
+    """Looks at the server over one connection, which is made again when it is lost.
+
+    Args:
+        query: the id of this query, by which it owns its slot.
+        report_data_loss: that of the enumerator's context.
+    """
+
+    def __init__(
+        self, options: Options, run: RunMode, *, query: str, report_data_loss: Callable[..., None]
+    ) -> None:
+        self._options = options
+        self._run = run
+        self._query = query
+        self._report_data_loss = report_data_loss
+        self._connection: Connection | None = None
+        self._first_look = True
+        self._peek_after = 0.0
+        self._list_after = 0.0
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def look(self, wanted: Wanted) -> Look:
+        """Ask the server; a connection that is lost is made again by the next call."""
+        try:
+            connection = self._connection
+            if connection is None or connection.closed:
+                connection = self._connection = connect(
+                    self._options, purpose=reading_purpose(slot_name_of(self._options))
+                )
+                checked(self._options, "locking the slot", lambda: self._claim(connection, wanted.state))
+            return checked(self._options, "looking at the log", lambda: self._asked(connection, wanted))
+        except BaseException:
+            if self._connection is not None:
+                self._connection.close()
+            raise
+
+    def _claim(self, connection: Connection, state: PostgresState | None) -> None:
+        slot = slot_name_of(self._options) if state is None else state.slot
+        if slot is not None and self._run.reads_log:
+            claim_slot(connection, slot, query_of(self._options, made=self._query))
+
+    def _asked(self, connection: Connection, wanted: Wanted) -> Look:
+        known_state, setup = wanted.state, None
+        tables: tuple[CatalogTable, ...] = ()
+        if self._first_look:
+            tables = self._tables(connection)
+            if known_state is None:
+                setup = self._set_up(connection, tables)
+            else:
+                self._check(connection, known_state, tables)
+        elif known_state is not None and time.monotonic() >= self._list_after:
+            tables = self._tables(connection)
+            if known_state.publication is not None:
+                self._publish_tables(connection, known_state.publication, tables, wanted.known)
+        if tables:
+            self._list_after = time.monotonic() + LISTING_S
+        known = {table.oid for table in wanted.known}
+        new = [found for found in tables if self._run.reads_tables and found.table.oid not in known]
+        seen = self._observed(connection, wanted, has_new=bool(new))
+        cuts = self._cuts(connection, wanted, new)
+        position, changes = wanted.position, None
+        slot: server.Slot | None = None
+        state = known_state or setup
+        if state is not None and state.slot is not None and state.publication is not None:
+            slot = self._slot(connection, state)
+            server.check_end(seen[-1].end, position=max(state.start, wanted.position or 0))
+            if position is not None and self._may_peek():
+                began = time.monotonic()
+                changes = server.has_changes(
+                    connection, slot, state.publication, position=position, end=seen[-1].end
+                )
+                self._peek_after = time.monotonic() + PAUSE_PER_PEEK * (time.monotonic() - began)
+        self._first_look = False
+        return Look(
+            seen=seen,
+            setup=setup,
+            tables=tables,
+            cuts=cuts,
+            has_changes=changes,
+            position=position,
+            slot=slot,
+        )
+
+    def _may_peek(self) -> bool:
+        """Whether to look for changes now: the server decodes its log anew each time."""
+        return self._run.is_bounded or time.monotonic() >= self._peek_after
+
+    def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
+        patterns = self._options.require(opts.TABLES, why="the postgres source reads tables")
+        found = tuple(find_tables(connection, patterns))
+        if not found:
+            raise DiscoveryError(
+                f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has "
+                "no "
+                "such table",
+                remedy="correct the pattern, or grant the role USAGE on the schema",
+            )
+        return found
+
+    def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
+        """Make what is missing on the server; repeated, it finds what it made."""
+        system = server.check_server(connection, reads_log=self._run.reads_log)
+        if self._run.reads_once:
+            exported = export_snapshot(self._options, [found.table for found in tables])
+            return PostgresState(
+                system=system,
+                slot=None,
+                publication=None,
+                start=exported.lsn,
+                assigner=AssignerState(settled=Horizon(lsn=exported.lsn, xid=0)),
+                exported=exported.name,
+            )
+        if not self._run.reads_log:
+            return PostgresState(
+                system=system, slot=None, publication=None, start=0, assigner=AssignerState()
+            )
+        slot = slot_name_of(self._options)
+        publication = self._options[opts.PUBLICATION] or slot
+        listed = [found.table for found in tables]
+        check_scope(connection, publication, listed)
+        server.ensure_publication(connection, publication, listed)
+        existing = server.slot_of(connection, slot)
+        if existing is None:
+            start = server.create_slot(connection, slot)
+        else:
+            server.check_slot(existing, database=connection.info.dbname, position=None)
+            start = existing.confirmed
+        start = self._start(connection, start)
+        return PostgresState(
+            system=system,
+            slot=slot,
+            publication=publication,
+            start=start,
+            assigner=AssignerState(),
+            query=self._query,
+        )
+
+    def _start(self, connection: Connection, earliest: int) -> int:
+        """Where the log begins."""
+        if self._options[opts.SNAPSHOT] != "never":
+            return earliest
+        wanted = self._options[opts.STARTING_LSN]
+        if wanted == "earliest":
+            return earliest
+        if wanted == "latest":
+            return max(earliest, server.observe(connection, makes_horizon=False).end)
+        lsn = int(wanted)
+        if lsn < earliest:
+            raise DataLossError(
+                f"option startingLsn is {lsn_text(lsn)}, and the slot begins at {lsn_text(earliest)}",
+                remedy="set startingLsn=earliest, or name a slot that begins earlier with slotName",
+            )
+        end = server.observe(connection, makes_horizon=False).end
+        if lsn > end:
+            raise DiscoveryError(
+                f"option startingLsn is {lsn_text(lsn)}, and the log ends at {lsn_text(end)}",
+                remedy="set startingLsn=latest, or a position that the log has reached",
+            )
+        return lsn
+
+    def _check(self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]) -> None:
+        """Check that the server still has what the state rests on."""
+        system = server.check_server(connection, reads_log=state.slot is not None)
+        if state.slot is None or state.publication is None:
+            return
+        self._slot(connection, state, system=system)
+        known = (*state.assigner.known, *(progress.table for progress in state.assigner.tables))
+        check_scope(connection, state.publication, [found.table for found in tables])
+        self._publish_tables(connection, state.publication, tables, known)
+
+    def _slot(
+        self, connection: Connection, state: PostgresState, *, system: str | None = None
+    ) -> server.Slot:
+        """The slot, which the server still has.
+
+        Raises:
+            DataLossError: it is gone or lost. No option leaves this out: the query would wait for ever.
+        """
+        assert state.slot is not None
+        slot = server.slot_of(connection, state.slot)
+        if slot is None:
+            moved = system is not None and system != state.system
+            raise DataLossError(
+                f"the slot {state.slot} is gone"
+                + (": this is another server than the one that was read" if moved else "")
+                + f"; changes from {lsn_text(state.start)} on cannot be read",
+                remedy="after a failover, make the slot on the new server from a copy of the old one if "
+                "there is one (failover slots of PostgreSQL 17); else start with a new stateLocation, whose "
+                "snapshot has all rows",
+            )
+        # Whether it has moved too far is asked where a window is read: its batch may be complete already.
+        server.check_slot(slot, database=connection.info.dbname, position=None)
+        return slot
+
+    def _publish_tables(
+        self,
+        connection: Connection,
+        publication: str,
+        tables: Sequence[CatalogTable],
+        known: Sequence[TableName],
+    ) -> None:
+        """Let the publication have all tables, and report what the log does not have."""
+        published = server.published_tables(connection, publication)
+        listed = [found.table for found in tables]
+        # Where the whole publication was missing, the log says so itself.
+        losses = [] if published is None else table_losses(known, listed, published, publication=publication)
+        for loss in losses:
+            self._report_data_loss(loss.what, remedy=loss.remedy)
+        server.ensure_publication(connection, publication, listed)
+
+    def _observed(self, connection: Connection, wanted: Wanted, *, has_new: bool) -> tuple[Observation, ...]:
+        """One observation; in a bounded run that reads chunks, more until their horizon has settled."""
+        makes_horizon = wanted.makes_horizon or (has_new and not self._run.reads_once)
+        seen = [server.observe(connection, makes_horizon=makes_horizon)]
+        horizon = seen[0].horizon or wanted.pending
+        while self._run.is_bounded and horizon is not None and seen[-1].xmin <= horizon.xid:
+            time.sleep(_SETTLE_POLL_S)
+            seen[1:] = [server.observe(connection, makes_horizon=False)]
+        return tuple(seen)
+
+    def _cuts(self, connection: Connection, wanted: Wanted, new: Sequence[CatalogTable]) -> tuple[Cut, ...]:
+        """The next bounds of the tables: all of them in a bounded run, else for a moment."""
+        uncut = (*wanted.cut, *((found.table, found.key, None) for found in new if found.key))
+        deadline = time.monotonic() + _CUT_S
+        found = []
+        for table, key, lower in uncut:
+            bounds: list[tuple[Key, int]] = []
+            bound = lower
+            present = table_of(connection, table.oid)
+            while present is not None and (self._run.is_bounded or time.monotonic() < deadline):
+                bound = next_bound(
+                    connection,
+                    present,
+                    key,
+                    bound,
+                    rows=self._options[opts.SNAPSHOT_CHUNK_ROWS],
+                    filter_sql=self._options[opts.SNAPSHOT_WHERE],
+                )
+                if bound is None:
+                    break
+                bounds.append((bound, self._options[opts.SNAPSHOT_CHUNK_ROWS]))
+            found.append(Cut(oid=table.oid, bounds=tuple(bounds), is_end=present is None or bound is None))
+        return tuple(found)

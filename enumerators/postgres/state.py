@@ -1,0 +1,45 @@
+"""What the postgres enumerator stores: its state, and the action that is due after a window. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flip27_source.enumerators.postgres.assigner import AssignerState
+from flip27_source.enumerators.postgres.split import PostgresSplit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresState:
+    """The state of the enumerator.
+
+    Attributes:
+        system: the system identifier of the server.
+        slot: None with ``snapshot=only``, which reads no log.
+        start: position up to which the log was read in complete batches.
+        log_assigned: whether the log was handed out: its position is in its split.
+        returned: chunks that were added back.
+        chunks_read: the number of chunks that were read since the first start.
+        committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
+        exported: the exported snapshot of a batch read.
+        query: an id of this query, made at its first start.
+    """
+
+    system: str
+    slot: str | None
+    publication: str | None
+    start: int
+    assigner: AssignerState
+    log_assigned: bool = False
+    returned: tuple[PostgresSplit, ...] = ()
+    chunks_read: int = 0
+    committed_at: int | None = None
+    exported: str | None = None
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvanceSlot:
+    """The action that gives up the log that was read."""
+
+    slot: str
+    lsn: int
