@@ -116,7 +116,6 @@ class Games(RuleBasedStateMachine):
 Games.TestCase.settings = settings(
     max_examples=3000 if LONG else 150,
     stateful_step_count=80 if LONG else 40,
-    deadline=None,
     derandomize=not LONG,
     database=None,
     suppress_health_check=list(HealthCheck),
