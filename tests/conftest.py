@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 pytest_plugins = ["pytester"]
+
+# How long an example takes depends on the machine, and decides no test.
+settings.register_profile("flip27", deadline=None)
+settings.load_profile("flip27")
 
 # Spark's processes have the environment that it was started with. docs/http.md names this token,
 # docs/postgres.md this password.

@@ -116,7 +116,7 @@ def test_a_split_is_in_exactly_one_place_in_every_order_of_events_I11_S57_S91(ev
         assert world.read_to_the_end() == [str(number) for number in range(made)], "".join(order)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(
     st.lists(st.sampled_from("FCRX"), max_size=25),
     st.integers(1, 4),

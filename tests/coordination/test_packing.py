@@ -48,7 +48,7 @@ def taken(limits: Limits, splits: list[Item]) -> list[str]:
     return accepted
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(SIZES_MIB, st.integers(1, 6))
 def test_every_split_is_packed_once(sizes: list[int], parallelism: int) -> None:
     packed = pack(mib(*sizes), (), parallelism=parallelism)
@@ -57,7 +57,7 @@ def test_every_split_is_packed_once(sizes: list[int], parallelism: int) -> None:
     assert all(packed.values())
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(SIZES_MIB, st.integers(1, 6))
 def test_no_subtask_has_more_than_the_least_loaded_and_one_split(sizes: list[int], parallelism: int) -> None:
     """What placing each split into the least loaded subtask promises, whatever the sizes."""
@@ -70,7 +70,7 @@ def test_no_subtask_has_more_than_the_least_loaded_and_one_split(sizes: list[int
         assert loads(packed)[list(packed).index(subtask)] - smallest <= min(all_loads)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.lists(st.integers(4, 40), min_size=1, max_size=7), st.integers(1, 3))
 def test_the_longest_subtask_is_within_four_thirds_of_the_best_possible(
     sizes: list[int], parallelism: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_source.coordination.context import CoordinatorSettings
@@ -83,7 +83,6 @@ sent = st.tuples(st.sampled_from([FREE, FREE, 0, 1, 2]), st.integers(1, 4))
 rounds = st.lists(st.tuples(st.lists(sent, max_size=4), st.booleans()), max_size=12)
 
 
-@settings(deadline=None)
 @given(rounds, st.integers(1, 4))
 def test_splits_keep_the_order_of_their_place_and_each_place_has_its_turn(
     rounds: list[tuple[list[tuple[int | None, int]], bool]], limit: int
@@ -134,7 +133,6 @@ class Logs(Shelf):
         )
 
 
-@settings(deadline=None)
 @given(st.integers(1, 6), st.lists(st.tuples(st.integers(1, 20), st.booleans(), st.booleans()), max_size=15))
 def test_the_ranges_of_a_log_follow_each_other_and_every_log_has_its_turn(
     number: int, rounds: list[tuple[int, bool, bool]]

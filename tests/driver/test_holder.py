@@ -606,7 +606,7 @@ class Engine:
         return dies_at != 5
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(
     st.lists(st.sampled_from("pppbbb12345rui"), max_size=40),
     st.sampled_from(["inline", "files", "bulk"]),

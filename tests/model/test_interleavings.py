@@ -37,7 +37,7 @@ ATTEMPTS = "T A0 A1 F0 L D C"
     ("kind", "moves", "length"),
     [
         pytest.param("whole", NAMED, 5, id="whole-named"),
-        pytest.param("whole", NAMED, 8, id="whole-named-8", marks=pytest.mark.slow),
+        pytest.param("whole", NAMED, 8 if LONG else 7, id="whole-named-7", marks=pytest.mark.slow),
         pytest.param("paged", NAMED, 8 if LONG else 5, id="paged-named"),
         pytest.param("paged", NAMED, 6, id="paged-named-6", marks=pytest.mark.slow),
         pytest.param("whole", ALL, 8 if LONG else 4, id="whole-all"),
@@ -116,7 +116,6 @@ class Games(RuleBasedStateMachine):
 Games.TestCase.settings = settings(
     max_examples=3000 if LONG else 150,
     stateful_step_count=80 if LONG else 40,
-    deadline=None,
     derandomize=not LONG,
     database=None,
     suppress_health_check=list(HealthCheck),

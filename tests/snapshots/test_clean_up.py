@@ -109,7 +109,7 @@ CASES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400, derandomize=True)
 @given(CASES)
 def test_nothing_that_a_retained_document_reaches_is_ever_deleted_R10(case: dict[str, Any]) -> None:
     """Any tree of documents, any share of segments, any number of deletes before a crash."""
@@ -148,7 +148,7 @@ def test_nothing_that_a_retained_document_reaches_is_ever_deleted_R10(case: dict
     assert list(plan.documents) == sorted(plan.documents, reverse=True)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(CASES)
 def test_what_a_crash_left_over_is_gone_after_two_more_clean_ups(case: dict[str, Any]) -> None:
     documents = line(14)

@@ -10,6 +10,12 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
 
 import flip27_source
 from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
@@ -45,6 +51,21 @@ class LettersReader(SplitReader[Letter]):
         yield (split.split_id,)
 
 
+class Ends(StreamingQueryListener):
+    """Counts the queries that have ended."""
+
+    ended = 0
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        self.ended += 1
+
+
 def rows_told(metrics: QueryMetrics) -> list[float]:
     """What the listener has heard of rows."""
     return [sample.value for sample in metrics.samples() if sample.metric.name == "flip27_rows"]
@@ -57,11 +78,15 @@ def main(root: str) -> None:
     folders = Folders(Path(root))
     folders.land("a.txt", ["1", "2"])
     metrics = QueryMetrics()
-    listener = listener_for(metrics)
+    listener, ends = listener_for(metrics), Ends()
     spark.streams.addListener(listener)
+    spark.streams.addListener(ends)
     run_to_end(to_lake(file_stream(spark, folders), folders))
-    wait_for(lambda: rows_told(metrics))
+    wait_for(lambda: rows_told(metrics) and ends.ended)
+    # PySpark waits for its listener thread under a lock that this thread takes for each event: an event that
+    # comes while the last listener is removed stops both for ever, so this waits for the query's last event.
     spark.streams.removeListener(listener)
+    spark.streams.removeListener(ends)
     print("metrics", rows_told(metrics))
     print("files", lake_lines(spark, folders))
     folders.land("b.txt", ["3"])

@@ -36,7 +36,7 @@ def test_the_hash_of_a_path_is_the_same_in_every_process() -> None:
     assert path_hash("bad\udcff") != path_hash("bad\udcfe")
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.lists(st.integers(1, 40), max_size=80))
 def test_restored_runs_hold_the_same_files_S57(sizes: list[int]) -> None:
     seen = SeenFiles()

@@ -11,9 +11,7 @@ from tests.soak.file_histories import History, histories
 from tests.soak.random_files import play
 
 
-@settings(
-    max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=60, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(histories())
 def test_rows_out_equal_rows_in_whatever_happens_to_files_and_query(history: History) -> None:
     play(history)

@@ -180,7 +180,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(st.lists(st.sampled_from(PIECES), max_size=9).map("".join))
 def test_any_link_is_refused_or_means_one_server_to_every_parser(link: str) -> None:
     base = "https://api.example/v1/orders?page=1"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
@@ -158,7 +158,6 @@ def test_usual_patterns_are_read_column_by_column(pattern: str) -> None:
     assert read_by_us(formats, "timestamp", TEXTS) == read_alone(formats, "timestamp", TEXTS)
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(FAST),
     st.lists(st.one_of(st.none(), st.sampled_from(TEXTS), st.text("0129-/:. TZ", max_size=20)), max_size=9),

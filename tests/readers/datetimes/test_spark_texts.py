@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -124,7 +124,6 @@ def test_a_column_of_one_spelling_is_read_as_the_spelling_alone(zone: str | None
         assert dates.cast(pa.int32()).to_pylist() == [date_days(text)], text
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_source.readers.datetimes.spark_texts import java_zone
@@ -58,7 +58,6 @@ def test_lines_that_look_like_an_object(line: bytes) -> None:
     check_line(line, schema, JsonColumnsParser(schema, "UTC"))
 
 
-@settings(deadline=None)
 @given(documents().filter(is_shaped_like_an_object))
 def test_random_documents(line: bytes) -> None:
     without_map = [
@@ -68,7 +67,6 @@ def test_random_documents(line: bytes) -> None:
     check_line(line.replace(b"\n", b"").replace(b"\r", b""), schema, JsonColumnsParser(schema, "UTC"))
 
 
-@settings(deadline=None)
 @given(st.lists(documents().filter(is_shaped_like_an_object), min_size=1, max_size=20))
 def test_the_line_that_is_named_is_preceded_by_objects_only(lines: list[bytes]) -> None:
     lines = [line.replace(b"\n", b"").replace(b"\r", b"") for line in lines]

@@ -151,14 +151,14 @@ def blocks(draw: st.DrawFn) -> tuple[list[bytes], str]:
     )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(blocks())
 def test_random_programs(block: tuple[list[bytes], str]) -> None:
     lines, ddl = block
     is_read(lines, ddl)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(
     st.text("0123456789-+.eEx_nauilf ", min_size=1, max_size=8), st.sampled_from(["int64", "double", "float"])
 )

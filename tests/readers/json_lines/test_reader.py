@@ -85,7 +85,7 @@ def test_order_is_kept_whatever_the_share_of_bad_lines(
     assert our_rows(path, ddl) == spark_rows(spark, path, ddl)
 
 
-@settings(max_examples=4, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(lines=st.lists(documents(), min_size=30, max_size=80))
 def test_random_documents(spark: SparkSession, tmp_path: Path, lines: list[bytes]) -> None:
     path = write(tmp_path, b"".join(line + b"\n" for line in lines))

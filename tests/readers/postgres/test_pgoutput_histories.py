@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_source.readers.postgres.relations import Relation
@@ -82,7 +82,6 @@ def histories(draw: st.DrawFn) -> list[bytes]:
     return messages
 
 
-@settings(deadline=None)
 @given(data=st.data(), messages=histories())
 def test_blocks_give_the_rows_that_reading_message_by_message_gives(
     data: st.DataObject, messages: list[bytes]

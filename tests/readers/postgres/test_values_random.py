@@ -18,7 +18,7 @@ from flip27_source.readers.postgres.array_texts import element_lists, nested_lis
 from flip27_source.readers.postgres.parsers import UnfitError
 from tests.readers.postgres.converting import array, converted, numeric
 
-DERANDOMIZED = settings(deadline=None, derandomize=True)
+DERANDOMIZED = settings(derandomize=True)
 FLOATS = st.floats(width=64)
 NULLABLE_TEXTS = st.lists(st.none() | st.text(st.characters(exclude_characters="\0", codec="utf-8")))
 
