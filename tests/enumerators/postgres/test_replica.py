@@ -30,9 +30,14 @@ class Shop:
 
 @contextmanager
 def shop(
-    server: PostgresServer, seed: int, *, key_type: str = "int", key: Callable[[int], Any] = lambda number: number,
-    rows: int = 60, **options: str,
-) -> Iterator[Shop]:  # fmt: skip
+    server: PostgresServer,
+    seed: int,
+    *,
+    key_type: str = "int",
+    key: Callable[[int], Any] = lambda number: number,
+    rows: int = 60,
+    **options: str,
+) -> Iterator[Shop]:
     """A table of ``rows`` rows, in chunks of 7, and three writers."""
     with ExitStack() as stack:
         database = stack.enter_context(server.database())
