@@ -162,7 +162,7 @@ class PostgresEnumerator(
         lag = self._lag(window.end)
         rest = replace(split, log=LogWindow(first=window.end), lag_bytes=lag.bytes, lag_s=lag.seconds)
         assert self._state is not None
-        window = replace(window, slot=self._state.slot or "", publication=self._state.publication or "")
+        window = replace(window, slot=self._state.slot, publication=self._state.publication)
         return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
 
     def backlog(self, live: Sequence[PostgresSplit]) -> Backlog:
@@ -211,6 +211,7 @@ class PostgresEnumerator(
         if event.rows:
             # Where there were changes there are more, most likely: found out by reading, not by another peek.
             self._has_changes = (event.end, True)
+        self._wanted = self._next_wanted()
         if self._state.slot is not None:
             self.context.perform_after_completion(AdvanceSlot(slot=self._state.slot, lsn=event.end))
 

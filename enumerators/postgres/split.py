@@ -96,8 +96,8 @@ class LogWindow:
     end: int | None = None
     rules: tuple[TableRules, ...] = ()
     known: tuple[int, ...] | None = None
-    slot: str = ""
-    publication: str = ""
+    slot: str | None = None
+    publication: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

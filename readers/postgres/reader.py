@@ -117,6 +117,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
 
     def _read_log(self, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
         assert window.end is not None
+        assert window.slot is not None
+        assert window.publication is not None
         options = self.context.options
         slot_name, publication = window.slot, window.publication
         rows = 0
