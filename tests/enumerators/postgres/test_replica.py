@@ -16,6 +16,7 @@ from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.postgres_server import PostgresServer
 from tests.replica import TABLE, Replica, Writers, rows_of
 
+SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
 CRASH_STEPS = [step for step in Step if step not in (Step.STATE_WRITE, Step.REPORT_WRITE)]
 
 
@@ -72,7 +73,7 @@ def catch_up(engine: MicroBatchEngine) -> None:
     engine.process_all_available()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_replica_equals_the_table_and_every_change_fits(postgres: PostgresServer, seed: int) -> None:
     rng = random.Random(seed)
     with shop(postgres, seed, parallelism="1") as found:
@@ -89,7 +90,7 @@ def test_a_replica_equals_the_table_and_every_change_fits(postgres: PostgresServ
         engine.stop()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_crashes_of_drivers_and_tasks_lose_and_invent_nothing(postgres: PostgresServer, seed: int) -> None:
     rng = random.Random(seed)
     with shop(postgres, seed) as found:
