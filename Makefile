@@ -29,9 +29,9 @@ setup-%:
 demo: setup-demo ## Stream files through two crashes and count the rows: under a minute
 	@$(PY) -m flip27_source.cli.demo.program $(ARGS)
 
-# Three processes on two cores, each with a Spark session of its own: they wait more than they work.
+# Two processes, each with a Spark session of its own.
 # tests/conftest.py sorts: what takes long comes first.
-PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: setup-test ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
 	@$(PYTEST) -m "not slow" $(ARGS)

@@ -49,7 +49,7 @@ class Query:
     def batches(self, most: int = 50) -> int:
         """Batches until nothing new is there; their number."""
         for number in range(most):
-            if not self.engine.trigger():
+            if not self.engine.logs.has_uncommitted and not self.engine.trigger():
                 return number
             self.engine.run_batch()
         raise AssertionError(f"after {most} batches there is still more")
