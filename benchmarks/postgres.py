@@ -21,6 +21,8 @@ import psycopg
 
 from tests.postgres_server import PostgresServer, postgres_server
 
+DEADLINE_S = 30.0
+
 COLUMNS = (
     "id bigint PRIMARY KEY, customer int, product int, amount numeric(12,2), ordered_at timestamptz, "
     "is_paid boolean, country text, street text, weight double precision, note text"
@@ -94,7 +96,16 @@ class Bench:
         return name
 
     def drop(self, slot: str) -> None:
-        self.control.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+        """Drop a slot, once the session that read it has ended."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                self.control.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+                return
+            except psycopg.errors.ObjectInUse:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def stream(self, **options: str) -> Any:
         """A stream of the table."""
@@ -243,10 +254,6 @@ def _streamed(bench: Bench, rows: int) -> float:
             count += 1
     took = time.perf_counter() - began
     session.close()
-    while bench.control.execute(
-        "SELECT active FROM pg_replication_slots WHERE slot_name = %s", [slot]
-    ).fetchone() == (True,):
-        time.sleep(0.01)
     bench.drop(slot)
     return took
 
