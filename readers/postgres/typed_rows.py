@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres import schema as names
-from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
+from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.readers.postgres.delivered_changes import DELETE, DeliveredChanges
 from flip27_source.readers.postgres.values import ValueConverter
@@ -157,11 +157,6 @@ def unchanged_names(changes: DeliveredChanges) -> pa.Array:
     for row in rows:
         found[row] = [name for name, mask in masks.items() if mask[row]]
     return pa.array(found, kind)
-
-
-def table_schema(columns: Sequence[tuple[str, PgType]]) -> pa.Schema:
-    """The columns of a table as a DataFrame has them."""
-    return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns])
 
 
 def op_texts(op: np.ndarray[Any, np.dtype[np.uint8]]) -> pa.Array:
