@@ -102,8 +102,8 @@ def primary(*, is_standby: bool) -> Finding:
         return ok("primary", "the server is a primary")
     return failed(
         "primary",
-        "the server is a standby (pg_is_in_recovery() is true), which has other snapshots and "
-        "slots than its primary",
+        "the server is a standby (pg_is_in_recovery() is true), which has other snapshots and slots than "
+        "its primary",
         "set host to the primary",
     )
 

@@ -170,8 +170,8 @@ def prepared_transactions(
     name = gid.replace("'", "''")
     return warning(
         "prepared transactions",
-        f"{number} are open, the oldest ({gid}, in database {database}) since {since}: making the slot waits "
-        "for all of them",
+        f"{number} are open, the oldest ({gid}, in database {database}) since {since}: making the slot "
+        "waits for all of them",
         f"in database {database}: COMMIT PREPARED '{name}'; or ROLLBACK PREPARED '{name}';",
     )
 
@@ -310,8 +310,8 @@ def publication_findings(
         faults.append(
             failed(
                 check,
-                f"{publication.name} has publish_via_partition_root off: the log names partitions, not their "
-                "tables",
+                f"{publication.name} has publish_via_partition_root off: the log names partitions, not "
+                "their tables",
                 f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
             )
         )

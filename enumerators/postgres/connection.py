@@ -173,7 +173,6 @@ def _password(options: Options) -> str | None:
         raise OptionError(
             f"the environment variable {name}, which option passwordEnv names, is not set in this process",
             remedy=f"set {name} on the driver and on every executor (spark.executorEnv.{name}), or use a "
-            "password "
-            "file that libpq finds",
+            "password file that libpq finds",
         )
     return found

@@ -203,8 +203,7 @@ class ServerLooks:
         if not found:
             raise DiscoveryError(
                 f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has "
-                "no "
-                "such table",
+                "no such table",
                 remedy="correct the pattern, or grant the role USAGE on the schema",
             )
         return found
@@ -297,8 +296,8 @@ class ServerLooks:
                 + (": this is another server than the one that was read" if moved else "")
                 + f"; changes from {lsn_text(state.start)} on cannot be read",
                 remedy="after a failover, make the slot on the new server from a copy of the old one if "
-                "there is one (failover slots of PostgreSQL 17); else start with a new stateLocation, whose "
-                "snapshot has all rows",
+                "there is one (failover slots of PostgreSQL 17); else start with a new stateLocation, "
+                "whose snapshot has all rows",
             )
         # Whether it has moved too far is asked where a window is read: its batch may be complete already.
         server.check_slot(slot, database=connection.info.dbname, position=None)

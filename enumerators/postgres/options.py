@@ -104,8 +104,8 @@ CHANGE_FORMAT: Option[str] = Option(
     parse=one_of("typed", "envelope", "debezium"),
     default="typed",
     doc="typed: a column for each column of the table, and the columns of the change; all tables have the "
-    "same "
-    "columns then. envelope: key, before and after as JSON. debezium: the JSON value that Debezium writes.",
+    "same columns then. envelope: key, before and after as JSON. debezium: the JSON value that Debezium "
+    "writes.",
 )
 TOPIC_PREFIX: Option[str | None] = Option(
     name="topicPrefix",
@@ -178,8 +178,7 @@ MAX_LOG_LAG: Option[int] = Option(
     default=512 * 1024 * 1024,
     default_text="512m",
     doc="How many bytes the log may be behind while chunks are read; beyond it, the log is read beside "
-    "them, so "
-    "that the slot does not hold back the server's WAL until the last chunk is read.",
+    "them, so that the slot does not hold back the server's WAL until the last chunk is read.",
 )
 DISCOVERY_INTERVAL: Option[float] = Option(
     name="discoveryInterval",
@@ -216,22 +215,17 @@ ON_SCHEMA_CHANGE: Option[str] = Option(
     parse=one_of("evolve", "fail", "ignore"),
     default="evolve",
     doc="What to do when a table gets columns that the DataFrame does not have: evolve records them and "
-    "stops the "
-    "query, which has them after a restart (needs a stateLocation); fail stops the query, also for columns "
-    "that are "
-    "gone; ignore leaves them out. A column that is gone is null with evolve and ignore. Where the user "
-    "gives a "
-    "schema, columns that it does not have are always left out; with changeFormat=envelope and debezium, "
-    "rows have "
-    "whatever columns the table has.",
+    "stops the query, which has them after a restart (needs a stateLocation); fail stops the query, also "
+    "for columns that are gone; ignore leaves them out. A column that is gone is null with evolve and "
+    "ignore. Where the user gives a schema, columns that it does not have are always left out; with "
+    "changeFormat=envelope and debezium, rows have whatever columns the table has.",
 )
 UNCHANGED_VALUES: Option[str] = Option(
     name="unchangedValues",
     parse=one_of("mark", "read"),
     default="mark",
     doc="What to do with a large value that an update did not change, and that the log does not have: mark "
-    "sets "
-    "the column to null and names it in _unchanged; read reads the value that the table has by then.",
+    "sets the column to null and names it in _unchanged; read reads the value that the table has by then.",
 )
 
 CONNECTION_OPTIONS: tuple[Option[Any], ...] = (

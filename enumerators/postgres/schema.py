@@ -60,8 +60,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
     if not tables:
         raise SchemaError(
             f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has no "
-            "such "
-            "table",
+            "such table",
             remedy="correct the pattern, or grant the role USAGE on the schema",
         )
     found = [typed_schema(connection, table) for table in tables]
@@ -70,8 +69,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
             raise SchemaError(
                 f"tables {tables[0].table} and {table.table} have different columns",
                 remedy="set changeFormat=envelope for tables with different columns, or read each in a "
-                "query of its "
-                "own",
+                "query of its own",
             )
     return found[0]
 

@@ -83,8 +83,7 @@ def slot_of(connection: Connection, name: str) -> Slot | None:
     row = connection.execute(
         "SELECT plugin, database, confirmed_flush_lsn::text, active_pid, wal_status, "
         "coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0)::bigint, two_phase, "
-        "temporary, "
-        "slot_type, clock_timestamp() FROM pg_replication_slots WHERE slot_name = %s",
+        "temporary, slot_type, clock_timestamp() FROM pg_replication_slots WHERE slot_name = %s",
         [name],
     ).fetchone()
     if row is None:
@@ -141,8 +140,7 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
             f"slot {slot.name} begins at {lsn_text(slot.confirmed)}, and this query has read up to "
             f"{lsn_text(position)}: another query or tool has moved the slot, or the query was set back",
             remedy="give each query a slotName of its own; then start with a new stateLocation, whose "
-            "snapshot has "
-            "all rows",
+            "snapshot has all rows",
         )
 
 
@@ -155,8 +153,8 @@ def check_end(end: int, *, position: int) -> None:
     if end < position:
         raise DataLossError(
             f"the log of the server ends at {lsn_text(end)}, and this query has read up to "
-            f"{lsn_text(position)}: "
-            "the server was set back to a backup, or is a standby that had not received everything",
+            f"{lsn_text(position)}: the server was set back to a backup, or is a standby that had not "
+            "received everything",
             remedy="start with a new stateLocation, whose snapshot has all rows",
         )
 

@@ -55,11 +55,9 @@ def claim_slot(connection: Connection, slot: str, query: str) -> None:
     shown = (f", {name}" if name else "") + (f", from {address}" if address else "")
     raise DiscoveryError(
         f"slot {slot} belongs to another query that runs now (server process {pid}{shown}); each would take "
-        "changes "
-        "from the other",
+        "changes from the other",
         remedy="give each query a slotName of its own; if the other driver is gone and only its session is "
-        "left, "
-        f"SELECT pg_terminate_backend({pid})",
+        f"left, SELECT pg_terminate_backend({pid})",
     )
 
 

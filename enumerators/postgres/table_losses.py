@@ -40,12 +40,10 @@ def table_losses(
             if name not in published:
                 yield TableLoss(
                     what=f"table {table} was taken out of publication {publication}; the log does not have "
-                    "its "
-                    "changes since then"
+                    "its changes since then"
                 )
         elif name in known_names:
             yield TableLoss(
                 what=f"table {table} was made anew (oid {known_names[name]} before, {table.oid} now); the "
-                "log does "
-                "not say that the rows of the former table are gone"
+                "log does not say that the rows of the former table are gone"
             )

@@ -63,9 +63,8 @@ class ColumnChanges:
             raise SplitReadError(
                 f"the columns of table {table} are not those of the DataFrame: it {' and '.join(said)} "
                 "(onSchemaChange=fail)",
-                remedy="set onSchemaChange=evolve to get new columns, or ignore to leave them out; a column "
-                "that was "
-                "dropped is null from then on with both",
+                remedy="set onSchemaChange=evolve to get new columns, or ignore to leave them out; a "
+                "column that was dropped is null from then on with both",
             )
 
     def _check_case(self, table: str, types: Mapping[str, PgType]) -> None:

@@ -47,8 +47,7 @@ def log_blocks(
     # COPY takes no parameters, so psycopg writes them into the statement.
     sql = (
         "COPY (SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL, 'proto_version', "
-        "'1', "
-        "'publication_names', %s)) TO STDOUT (FORMAT binary)"
+        "'1', 'publication_names', %s)) TO STDOUT (FORMAT binary)"
     )
     parameters = [slot, lsn_text(end), publication_list(publication)]
     deadline = time.monotonic() + timeout_s

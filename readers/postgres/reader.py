@@ -176,8 +176,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         if gaps and window.end is not None:
             self.context.report_data_loss(
                 f"publication {publication} was missing when rows were changed, and the log does not have "
-                "these "
-                f"changes (up to {lsn_text(window.end)})",
+                f"these changes (up to {lsn_text(window.end)})",
                 split_id=split_id,
                 remedy="make the publication again, and start with a new stateLocation, whose snapshot has "
                 "all rows",
