@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.split import TableRules
-from flip27_source.enumerators.postgres.visibility import TransactionSnapshot, widened
+from flip27_source.enumerators.postgres.visibility import widened
 from flip27_source.readers.postgres.pgoutput import Changes
 from flip27_source.readers.postgres.relations import Relation
 
@@ -118,12 +118,7 @@ def kept(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], rank:
     A TRUNCATE is delivered if any chunk does not see it.
     """
     is_truncate = changes.op == TRUNCATE
-    seen = [
-        np.ones(len(changes), dtype=np.bool_)
-        if rule.snapshot is None
-        else TransactionSnapshot.parse(rule.snapshot).sees(changes.xid)
-        for rule in rules.rules
-    ]
+    seen = _seen(rules, changes.xid)
     if len(seen) == 1:
         return ~seen[0]
     everywhere = np.logical_and.reduce(seen)
@@ -141,15 +136,13 @@ def is_truncated_between(changes: DeliveredChanges, rules: TableRules) -> bool:
     truncates = changes.xid[changes.op == TRUNCATE]
     if not len(truncates) or len(rules.rules) == 1:
         return False
-    seen = np.stack(
-        [
-            np.ones(len(truncates), dtype=np.bool_)
-            if rule.snapshot is None
-            else TransactionSnapshot.parse(rule.snapshot).sees(truncates)
-            for rule in rules.rules
-        ]
-    )
+    seen = np.stack(_seen(rules, truncates))
     return bool((seen.any(axis=0) & ~seen.all(axis=0)).any())
+
+
+def _seen(rules: TableRules, xids: Int64s) -> list[Bools]:
+    """For each rule, which transactions its chunk has seen; one that is not read yet will see all of them."""
+    return [~rule.delivered(xids) for rule in rules.rules]
 
 
 def _key_texts(changes: DeliveredChanges, column: int) -> pa.Array:

@@ -1,21 +1,20 @@
 """The postgres reader: chunks of tables and windows of the log as rows, read on executors.
 
 What lives here: what happens in which order. :mod:`.chunk_rows` and :mod:`.log` read, :mod:`.pgoutput`
-parses, :mod:`.delivered_changes` decides which changes are delivered, :mod:`.change_rows` chooses what makes
+parses, :mod:`.window_delivery` decides which changes are delivered, :mod:`.change_rows` chooses what makes
 rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from flip27_source.enumerators.postgres import options as opts
-from flip27_source.enumerators.postgres.catalog import find_tables, types_of
+from flip27_source.enumerators.postgres.catalog import types_of
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import connect, failed, imported
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
@@ -25,27 +24,18 @@ from flip27_source.enumerators.postgres.split import (
     LogRead,
     LogWindow,
     PostgresSplit,
-    TableRules,
     lsn_text,
 )
-from flip27_source.enumerators.postgres.table_patterns import matched, quoted
 from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
-from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
+from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
 from flip27_source.readers.postgres.chunk_rows import chunk_texts, open_chunk
 from flip27_source.readers.postgres.column_changes import ColumnChanges
-from flip27_source.readers.postgres.delivered_changes import (
-    DeliveredChanges,
-    delivered_changes,
-    is_truncated_between,
-    kept,
-)
-from flip27_source.readers.postgres.key_ranges import local_ranges, ranges_on_server
 from flip27_source.readers.postgres.log import FIELD_BYTES, log_blocks
-from flip27_source.readers.postgres.pgoutput import Changes, PgOutputDecoder
+from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
-from flip27_source.readers.postgres.unchanged_values import rows_to_read, with_values_read
+from flip27_source.readers.postgres.window_delivery import WindowDelivery
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -131,7 +121,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
             row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
             assert row is not None
             decoder = PgOutputDecoder(first=window.first, end=window.end)
-            delivery = _Delivery(window, near=int(row[0]), reader=self)
+            delivery = WindowDelivery(window, options, near=int(row[0]), side=self.side)
             gaps = stack.enter_context(publication_gaps(connection))
             blocks = log_blocks(
                 connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
@@ -224,70 +214,3 @@ class PostgresReader(SplitReader[PostgresSplit]):
     def _failed(self, split: PostgresSplit, error: Exception) -> SplitReadError:
         said = failed(self.context.options, f"reading {split.split_id}", error)
         return SplitReadError(said.what, remedy=said.remedy)
-
-
-class _Delivery:
-    """Which changes of a window are delivered."""
-
-    def __init__(self, window: LogWindow, *, near: int, reader: PostgresReader) -> None:
-        self._rules = {rules.table.oid: rules for rules in window.rules}
-        self._known = None if window.known is None else set(window.known)
-        self._near = near
-        self._reader = reader
-        self._keys: dict[int, tuple[str, ...]] = {}
-        patterns = reader.context.options[opts.TABLES]
-        self._patterns = patterns or ()
-
-    def delivered(self, changes: Changes, truncated: dict[int, None]) -> DeliveredChanges | None:
-        """The changes of one relation that are delivered; None if it is not read."""
-        relation = changes.relation
-        rules = self._rules.get(relation.oid)
-        if self._known is None:
-            if rules is None and not matched(self._patterns, relation.schema, relation.name):
-                return None
-        elif rules is None and relation.oid not in self._known:
-            # By number, not by name: a table that was renamed goes on.
-            return None
-        key = self._key(relation)
-        found = delivered_changes(changes, key=key, xid_near=self._near)
-        if rules is None:
-            return self._filled(found, key)
-        if is_truncated_between(found, rules):
-            truncated[relation.oid] = None
-        mask = kept(found, rules, key, self._rank)
-        found = found if mask.all() else found.take(np.flatnonzero(mask))
-        return self._filled(found, key)
-
-    def _filled(self, found: DeliveredChanges, key: Sequence[int]) -> DeliveredChanges:
-        reads_all = self._reader.context.options[opts.UNCHANGED_VALUES] == "read"
-        rows = rows_to_read(found, reads_all=reads_all)
-        if not key or not rows.any():
-            return found
-        return with_values_read(self._reader.side(), found, key=key, rows=rows)
-
-    def _rank(self, rules: TableRules, keys: Sequence[pa.Array]) -> Any:
-        local = local_ranges(rules, keys)
-        return ranges_on_server(self._reader.side(), rules, keys) if local is None else local
-
-    def _key(self, relation: Relation) -> tuple[int, ...]:
-        """The indexes of the key's columns, in the order of the key."""
-        numbers = {column.name: i for i, column in enumerate(relation.columns)}
-        return tuple(numbers[name] for name in self.key_names(relation) if name in numbers)
-
-    def key_names(self, relation: Relation) -> tuple[str, ...]:
-        """The names of the key's columns, in the order of the key; empty if the table has no key."""
-        if relation.oid in self._rules:
-            return tuple(column.name for column in self._rules[relation.oid].key)
-        if relation.replica_identity in "fn":
-            return self._catalog_key(relation)
-        return tuple(column.name for column in relation.columns if column.is_key)
-
-    def _catalog_key(self, relation: Relation) -> tuple[str, ...]:
-        if relation.oid not in self._keys:
-            pattern = opts.TABLES.parse(quoted(relation.schema, relation.name))
-            try:
-                tables = find_tables(self._reader.side(), pattern or ())
-            except DiscoveryError:
-                tables = []  # dropped or renamed since
-            self._keys[relation.oid] = tuple(column.name for column in tables[0].key) if tables else ()
-        return self._keys[relation.oid]

@@ -1,0 +1,106 @@
+"""Which changes of a window of the log are delivered: by table, and by what the chunks' snapshots have seen.
+
+What must not live here: reading the log, and making rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from flip27_source.enumerators.postgres import options as opts
+from flip27_source.enumerators.postgres.catalog import find_tables
+from flip27_source.enumerators.postgres.split import LogWindow, TableRules
+from flip27_source.enumerators.postgres.table_patterns import matched, quoted
+from flip27_source.errors import DiscoveryError
+from flip27_source.options import Options
+from flip27_source.readers.postgres.delivered_changes import (
+    DeliveredChanges,
+    delivered_changes,
+    is_truncated_between,
+    kept,
+)
+from flip27_source.readers.postgres.key_ranges import local_ranges, ranges_on_server
+from flip27_source.readers.postgres.pgoutput import Changes
+from flip27_source.readers.postgres.relations import Relation
+from flip27_source.readers.postgres.unchanged_values import rows_to_read, with_values_read
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+
+class WindowDelivery:
+    """Which changes of a window are delivered.
+
+    Args:
+        near: the 64-bit id of a recent transaction.
+        side: gives a connection for questions while another one reads the window.
+    """
+
+    def __init__(
+        self, window: LogWindow, options: Options, *, near: int, side: Callable[[], Connection]
+    ) -> None:
+        self._rules = {rules.table.oid: rules for rules in window.rules}
+        self._known = None if window.known is None else set(window.known)
+        self._near = near
+        self._side = side
+        self._reads_all = options[opts.UNCHANGED_VALUES] == "read"
+        self._keys: dict[int, tuple[str, ...]] = {}
+        patterns = options[opts.TABLES]
+        self._patterns = patterns or ()
+
+    def delivered(self, changes: Changes, truncated: dict[int, None]) -> DeliveredChanges | None:
+        """The changes of one relation that are delivered; None if it is not read."""
+        relation = changes.relation
+        rules = self._rules.get(relation.oid)
+        if self._known is None:
+            if rules is None and not matched(self._patterns, relation.schema, relation.name):
+                return None
+        elif rules is None and relation.oid not in self._known:
+            # By number, not by name: a table that was renamed goes on.
+            return None
+        key = self._key(relation)
+        found = delivered_changes(changes, key=key, xid_near=self._near)
+        if rules is None:
+            return self._filled(found, key)
+        if is_truncated_between(found, rules):
+            truncated[relation.oid] = None
+        mask = kept(found, rules, key, self._rank)
+        found = found if mask.all() else found.take(np.flatnonzero(mask))
+        return self._filled(found, key)
+
+    def _filled(self, found: DeliveredChanges, key: Sequence[int]) -> DeliveredChanges:
+        rows = rows_to_read(found, reads_all=self._reads_all)
+        if not key or not rows.any():
+            return found
+        return with_values_read(self._side(), found, key=key, rows=rows)
+
+    def _rank(self, rules: TableRules, keys: Sequence[pa.Array]) -> Any:
+        local = local_ranges(rules, keys)
+        return ranges_on_server(self._side(), rules, keys) if local is None else local
+
+    def _key(self, relation: Relation) -> tuple[int, ...]:
+        """The indexes of the key's columns, in the order of the key."""
+        numbers = {column.name: i for i, column in enumerate(relation.columns)}
+        return tuple(numbers[name] for name in self.key_names(relation) if name in numbers)
+
+    def key_names(self, relation: Relation) -> tuple[str, ...]:
+        """The names of the key's columns, in the order of the key; empty if the table has no key."""
+        if relation.oid in self._rules:
+            return tuple(column.name for column in self._rules[relation.oid].key)
+        if relation.replica_identity in "fn":
+            return self._catalog_key(relation)
+        return tuple(column.name for column in relation.columns if column.is_key)
+
+    def _catalog_key(self, relation: Relation) -> tuple[str, ...]:
+        if relation.oid not in self._keys:
+            pattern = opts.TABLES.parse(quoted(relation.schema, relation.name))
+            try:
+                tables = find_tables(self._side(), pattern or ())
+            except DiscoveryError:
+                tables = []  # dropped or renamed since
+            self._keys[relation.oid] = tuple(column.name for column in tables[0].key) if tables else ()
+        return self._keys[relation.oid]
