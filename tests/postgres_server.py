@@ -184,6 +184,25 @@ class PostgresServer:
                 with self.connect() as connection:
                     connection.execute(f"DROP ROLE {role.name}")
 
+    @contextmanager
+    def only_sessions_write(self) -> Iterator[None]:
+        """Meanwhile the log gets nothing but what sessions write: no record of the server's own processes."""
+        import psutil
+
+        with self.connect() as connection:
+            found = connection.execute(
+                "SELECT pid FROM pg_stat_activity WHERE backend_type IN "
+                "('background writer', 'checkpointer', 'autovacuum launcher')"
+            ).fetchall()
+        processes = [psutil.Process(pid) for (pid,) in found]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
+
     @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None

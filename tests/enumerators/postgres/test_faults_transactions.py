@@ -123,13 +123,14 @@ def test_a_transaction_with_rolled_back_savepoints_has_only_what_was_kept(shop: 
 
 
 READ_ALL = """
-import json, resource, sys
+import json, sys
 from flip27_source.testing import MicroBatchEngine
+from tests.peak_memory import peak_mib
 
 engine = MicroBatchEngine(json.loads(sys.argv[1]), available_now=True)
 assert engine.trigger()
 rows = sum(item.num_rows for task in engine.partitions() for item in engine.read(task))
-print(json.dumps([rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024]))
+print(json.dumps([rows, peak_mib()]))
 """
 
 

@@ -67,8 +67,12 @@ def test_a_snapshot_keeps_the_laws_while_rows_change(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_snapshot_and_log_keep_the_laws_while_rows_are_added(orders: Orders, tmp_path: Path) -> None:
+def test_snapshot_and_log_keep_the_laws_while_rows_are_added(
+    postgres: PostgresServer, orders: Orders, tmp_path: Path
+) -> None:
     # The location names the query: the checks run it many times, with one slot and their states in memory.
     # A source that has nothing at one look is at rest for the laws: the log is read without a look.
     options = {**orders.options, "stateLocation": str(tmp_path), "heartbeatBytes": "1"}
-    check_source(options, schema=SCHEMA, grow=orders.grow, fast=True)
+    # Then a record that the server itself writes is news, too.
+    with postgres.only_sessions_write():
+        check_source(options, schema=SCHEMA, grow=orders.grow, fast=True)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 PROGRAM = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 import pyarrow as pa
 from flip27_source.errors import SplitReadError
@@ -17,6 +17,7 @@ from flip27_source.readers.binary import BinaryReader
 from flip27_source.readers.delimited.reader import DelimitedReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.readers.text import TextReader
+from tests.peak_memory import peak_mib
 from tests.readers.spark_reading import read_batches, split_of
 
 small, plain, zipped = map(Path, sys.argv[1:])
@@ -30,9 +31,6 @@ readings = [
     (TextReader, text, {"wholetext": "true"}, [plain]),
     (BinaryReader, content, {}, [plain]),
 ]
-
-def peak_mib():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 def read(reader, schema, options, path):
     limits = {"maxLineBytes": "32m"} if "wholetext" not in options and reader is not BinaryReader else {}
