@@ -109,7 +109,7 @@ def test_what_a_killed_batch_wrote_does_not_count(folder: DemoFolder) -> None:
 
 
 @pytest.mark.parametrize(("lost", "duplicated", "code"), [(0, 0, 0), (1, 0, 1), (0, 1, 1)])
-def test_the_exit_code_tells_of_lost_and_duplicated_rows(
+def test_the_exit_code_shows_lost_and_duplicated_rows(
     folder: DemoFolder, lost: int, duplicated: int, code: int
 ) -> None:
     compared = Comparison(rows_in=10, rows_out=10, lost=lost, duplicated=duplicated)

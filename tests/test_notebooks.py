@@ -35,7 +35,7 @@ def test_a_notebook_runs_asserts_what_it_says_and_shows_what_is_stored(file: Pat
 
 
 @EACH_NOTEBOOK
-def test_a_notebook_is_stored_as_it_was_run_and_tells_nothing_of_the_machine(file: Path) -> None:
+def test_a_notebook_is_stored_as_it_was_run_and_reveals_nothing_about_the_machine(file: Path) -> None:
     assert tidy(read(file), file.parent) == read(file), "run make notebooks"
     counts = [cell.execution_count for cell in code_cells(read(file))]
     assert counts == list(range(1, len(counts) + 1))

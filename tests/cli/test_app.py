@@ -309,7 +309,7 @@ def test_storage_options_are_read_as_the_source_reads_them() -> None:
 
 
 @pytest.mark.parametrize("text", [SECRET, f"={SECRET}"])
-def test_a_pair_that_is_none_is_wrong_usage_and_not_repeated(text: str) -> None:
+def test_an_invalid_pair_is_wrong_usage_and_not_repeated(text: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         pairs([text], "--storage")
     assert SECRET not in str(caught.value)

@@ -90,7 +90,7 @@ def test_the_tests_of_a_new_project_name_the_law_that_it_breaks(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("name", ["", "My-Source", "my_source", "-x", "my source", "../x", "1st"])
-def test_a_name_that_is_none_is_refused_and_nothing_is_made(name: str, tmp_path: Path) -> None:
+def test_an_invalid_name_is_refused_and_nothing_is_made(name: str, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is not a valid name of a source"):
         new_project(name, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -76,7 +76,7 @@ def shop(server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         yield Shop(server=server, database=name, owner=owner, state=tmp_path / "state", role=role)
 
 
-def test_a_dry_run_tells_what_a_query_has_left_and_changes_nothing(flip27: CommandLine, shop: Shop) -> None:
+def test_a_dry_run_lists_what_a_query_has_left_and_changes_nothing(flip27: CommandLine, shop: Shop) -> None:
     shop.ran()
     (slot,) = shop.slots()
     said = flip27("postgres", "drop", shop.state, *shop.place)
@@ -219,7 +219,9 @@ def test_a_query_without_a_log_has_left_nothing(flip27: CommandLine, shop: Shop)
     assert (said.code, said.out, "nothing is left to drop" in said.err) == (0, "", True)
 
 
-def test_a_role_that_may_not_drop_is_told_who_may(flip27: CommandLine, shop: Shop) -> None:
+def test_a_role_that_may_not_drop_gets_the_names_of_the_roles_that_may(
+    flip27: CommandLine, shop: Shop
+) -> None:
     shop.ran()
     (slot,) = shop.slots()
     words = [*shop.place[:-1], shop.role.name, "--password-env", PASSWORD_ENV]

@@ -62,7 +62,7 @@ def test_create_prints_the_directory_and_on_standard_error_what_it_holds(
     assert said.err == "checkpoint 2, the state after batch 1\n"
 
 
-def test_list_tells_whole_damaged_and_unfinished_savepoints_apart(
+def test_list_distinguishes_whole_damaged_and_unfinished_savepoints(
     flip27: CommandLine, saved: Path, tmp_path: Path
 ) -> None:
     for name in ("savepoint-8-damaged", "savepoint-9-unfinished"):
@@ -84,7 +84,7 @@ def test_list_tells_whole_damaged_and_unfinished_savepoints_apart(
     assert "cannot be read" in found[saved.parent / "savepoint-8-damaged"]["problem"]
 
 
-def test_show_says_what_a_savepoint_is_of(flip27: CommandLine, saved: Path) -> None:
+def test_show_names_the_source_of_a_savepoint(flip27: CommandLine, saved: Path) -> None:
     for location in (saved, f"{saved}/", saved / "_metadata"):
         found = flip27("savepoint", "show", location, "--json").data
         assert (found["checkpoint_id"], found["finished"], found["segments"]) == (1, MANY, 3)
@@ -170,7 +170,9 @@ def test_what_is_not_a_savepoint_is_refused_and_stays(
     assert sorted(saved.parent.rglob("*")) == before
 
 
-def test_a_half_deleted_savepoint_is_none_any_more(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_deleted_savepoint_is_no_longer_a_savepoint(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from flip27_source.snapshots.store import LocalStore
 
     deleted: list[str] = []

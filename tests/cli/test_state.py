@@ -24,7 +24,7 @@ def as_json(rows: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(rows))
 
 
-def test_show_says_what_the_state_is_of_and_how_far_it_is(flip27: CommandLine, query: FileQuery) -> None:
+def test_show_names_the_source_of_the_state_and_its_position(flip27: CommandLine, query: FileQuery) -> None:
     (found,) = flip27("state", "show", query.checkpoint, "--json").data
     assert (found["source"]["enumerator"], found["source"]["reader"]) == ("files", "text")
     assert found["newest_complete"]["checkpoint_id"] == 2

@@ -66,7 +66,7 @@ def test_a_frame_is_drawn_with_its_numbers_and_a_bar_for_each_subtask() -> None:
     ]
 
 
-def test_a_backlog_is_drawn_with_all_that_the_source_tells() -> None:
+def test_a_backlog_is_drawn_with_every_number_that_the_source_reports() -> None:
     console = recorded(120)
     console.print(drawn([replace(FRAME, backlog_rows=10_392, backlog_bytes=1_500_000, backlog_age_s=90.0)]))
     assert "backlog      1,200 splits, 10,392 rows, 1.5 MB, since 90.0 s " in console.export_text()

@@ -56,7 +56,7 @@ def test_a_checkpoint_waits_for_every_subtask_of_its_plan_and_keeps_what_each_sa
 
 
 @pytest.mark.parametrize("reports", [ReportDemand.NONE, ReportDemand.WANTED])
-def test_a_checkpoint_whose_reports_nothing_depends_on_waits_for_nobody_S32(reports: ReportDemand) -> None:
+def test_a_checkpoint_whose_reports_nothing_depends_on_does_not_wait_S32(reports: ReportDemand) -> None:
     assert pending(0, 1, reports=reports).not_yet_acknowledged == frozenset()
 
 

@@ -131,7 +131,7 @@ def test_one_request_may_be_answered_with_many_splits() -> None:
     assert all_ids(frozen(restored).snapshot.plan) == ["c"]
 
 
-def test_complete_is_idempotent_and_tells_the_enumerator_once_S33_R7() -> None:
+def test_complete_is_idempotent_and_notifies_the_enumerator_once_S33_R7() -> None:
     coordinator = with_items("a")
     frozen(coordinator)
     completed = coordinator.complete(1)

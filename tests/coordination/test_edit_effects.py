@@ -133,7 +133,7 @@ def test_a_rewind_keeps_what_is_due_up_to_the_older_checkpoint_and_the_present_i
     assert (names(edited)["live"], edited.dropped_actions) == (["a"], 2)
 
 
-def test_a_source_is_not_rewound_to_where_it_stands() -> None:
+def test_a_source_is_not_rewound_to_its_own_position() -> None:
     with pytest.raises(EditError, match="is at checkpoint 7 and cannot be rewound to checkpoint 7"):
         rewound(standing(), standing())
 

@@ -200,7 +200,7 @@ def test_an_empty_batch_is_never_exhausted() -> None:
     assert not BatchBudget(Limits(files=1, rows=1, bytes=1)).exhausted
 
 
-def test_what_is_left_is_told_and_never_less_than_nothing() -> None:
+def test_what_is_left_is_reported_and_never_negative() -> None:
     budget = BatchBudget(Limits(files=2, rows=100, bytes=50))
     budget.take(SplitSize(files=1, rows=30, bytes=70))
     assert budget.left() == Budget(files=1, rows=70, bytes=0)

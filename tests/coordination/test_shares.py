@@ -95,7 +95,7 @@ def test_with_less_than_a_row_for_each_the_first_get_one() -> None:
     assert rows_of(lagging(*[1000] * 8), rows=3) == {"0": 1, "1": 1, "2": 1}
 
 
-def test_with_less_than_a_row_for_each_idle_ones_cost_nobody_its_turn() -> None:
+def test_with_less_than_a_row_for_each_idle_splits_cost_no_other_its_turn() -> None:
     assert rows_of(lagging(0, 0, 0, 5, 5), rows=2) == {"3": 1, "4": 1}
 
 
@@ -125,9 +125,7 @@ def test_a_limit_is_used_up_as_far_as_there_is_data_and_never_exceeded(
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(1, 200))
-def test_nobody_gets_two_rows_more_than_another_that_has_more_to_give(
-    backlogs: list[int], limit: int
-) -> None:
+def test_no_split_gets_two_rows_more_than_another_that_has_more(backlogs: list[int], limit: int) -> None:
     given_rows = rows_of(lagging(*backlogs), rows=limit)
     hungry = [
         given_rows.get(str(n), 0) for n, backlog in enumerate(backlogs) if given_rows.get(str(n), 0) < backlog

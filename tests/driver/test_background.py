@@ -231,7 +231,7 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert [policy.pause_s(n) for n in (1, 2, 3, 4, 5, 1000)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_rounds_whose_results_nobody_collects_come_to_a_halt_and_go_on_when_they_are(
+def test_rounds_whose_results_are_not_collected_pause_until_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A long batch collects nothing; with a short period the results would fill the memory."""

@@ -94,7 +94,7 @@ def _topic() -> None:
     LATEST.update({"orders-0": 10_000, "orders-1": 392, "orders-2": 0})
 
 
-def test_bound_split_tells_the_rows_that_wait_behind_a_batch() -> None:
+def test_bound_split_gives_the_rows_that_wait_behind_a_batch() -> None:
     batches = Batches(Topic, EchoReader)
     assert batches.batch(Limits(rows=200)) is not None
     assert told(batches) == {"backlogSplits": 2, "backlogRows": 10_192}
@@ -106,7 +106,7 @@ def test_bound_split_tells_the_rows_that_wait_behind_a_batch() -> None:
     assert told(batches) == {"backlogSplits": 1, "backlogRows": 2}
 
 
-def test_the_enumerator_tells_since_when_the_oldest_record_waits() -> None:
+def test_the_enumerator_reports_since_when_the_oldest_record_waits() -> None:
     batches = Batches(TimedTopic, EchoReader)
     batches.batch(Limits(rows=200))
     assert told(batches)["backlogOldestEventTime"] == "2026-01-01T12:00:00+00:00"
@@ -134,7 +134,7 @@ def test_files_that_wait_are_counted_with_their_bytes(tmp_path: Path) -> None:
     assert told(batches) == {"backlogSplits": 1, "backlogBytes": 3000}
 
 
-def test_a_sequence_tells_its_rows_unless_it_never_ends() -> None:
+def test_a_sequence_reports_its_number_of_rows_unless_it_never_ends() -> None:
     bounded = Batches(SequenceEnumerator, EchoReader, {"end": "100", "rowsPerSplit": "30", "numSplits": "2"})
     bounded.batch()
     assert told(bounded) == {"backlogSplits": 2, "backlogRows": 40, "backlogBytes": 320}

@@ -88,7 +88,7 @@ def test_looking_for_requests_is_not_taken_for_discovery(log: pytest.LogCaptureF
     assert "discovery_age_ms=unknown" in lines(log)[0]
 
 
-def test_a_size_that_nobody_knows_is_not_said_to_be_0(log: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_size_is_not_reported_as_0(log: pytest.LogCaptureFixture) -> None:
     batches = Batches(Shelf, EchoReader)
     batches.shelve("a")
     batches.holder.latest_offset(batches.logged, None)

@@ -305,7 +305,7 @@ def test_the_last_of_very_many_losses_are_listed_and_all_are_counted() -> None:
     assert len(losses(batches)) == LOSSES_KEPT
 
 
-def test_a_listener_of_the_query_is_told_how_often_data_was_lost() -> None:
+def test_a_listener_of_the_query_gets_the_number_of_data_losses() -> None:
     batches = Batches(Forgetful, EchoItems, REPORT)
     batches.batch()
     source = {"startOffset": None, "endOffset": batches.logged, "latestOffset": batches.holder.report()}
@@ -317,7 +317,7 @@ def test_a_listener_of_the_query_is_told_how_often_data_was_lost() -> None:
     assert "dataLosses" not in told.gauges
 
 
-def test_losing_data_quietly_needs_a_place_to_tell_it() -> None:
+def test_ignoring_data_loss_needs_a_place_that_records_it() -> None:
     """Tasks report what they could not read any more, as with every option that leaves data out."""
     with pytest.raises(StateLocationError, match="option stateLocation is not set"):
         holder_of(source_of(Shelf, REPORT))

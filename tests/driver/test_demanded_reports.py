@@ -168,7 +168,7 @@ def test_a_bounded_run_ends_when_every_split_has_caught_up() -> None:
     assert batches.batch() is None
 
 
-def test_paged_splits_are_spread_over_the_subtasks_for_nobody_knows_how_long_a_page_takes() -> None:
+def test_paged_splits_are_spread_over_the_subtasks_because_the_time_of_a_page_is_unknown() -> None:
     SERVER.update(orders=["a"], customers=["x"])
     batches = paged()
     batches.trigger()
@@ -184,7 +184,7 @@ def test_a_split_that_is_finished_for_good_is_never_read_again() -> None:
     assert batches.batch() is None
 
 
-def test_a_reader_is_told_where_the_attempt_that_counts_ended() -> None:
+def test_a_reader_gets_the_end_of_the_attempt_that_counts() -> None:
     told: list[dict[str, Any]] = []
 
     class Told(Pages):
@@ -271,7 +271,7 @@ def test_events_of_readers_arrive_when_the_batch_is_complete_and_in_order_S94_R4
     assert sorted(r for t in batches.tasks() for r in batches.attempt(t)) == ["after-a", "after-b", "after-c"]
 
 
-def test_events_are_told_once_however_often_the_task_was_tried() -> None:
+def test_events_are_delivered_once_however_often_the_task_was_tried() -> None:
     batches = talking("a")
     batches.trigger()
     (task,) = batches.tasks()
@@ -283,7 +283,7 @@ def test_events_are_told_once_however_often_the_task_was_tried() -> None:
     assert Talker.heard == ["0:a"]
 
 
-def test_after_a_crash_the_events_are_told_to_the_restored_enumerator() -> None:
+def test_after_a_crash_the_events_are_delivered_to_the_restored_enumerator() -> None:
     batches = talking("a")
     assert batches.batch() == ["a"]
     batches.trigger()
@@ -504,7 +504,7 @@ def test_a_split_that_was_returned_comes_back_to_the_enumerator_once_S58() -> No
     assert batches.batch() is None
 
 
-def test_a_failed_first_attempt_is_told_to_the_enumerator_S50() -> None:
+def test_a_failed_first_attempt_is_reported_to_the_enumerator_S50() -> None:
     class Watches(Talker):
         resets: ClassVar[list[tuple[int, int]]] = []
 

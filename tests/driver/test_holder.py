@@ -169,7 +169,7 @@ def test_a_start_that_goes_back_resets_to_it_and_loses_nothing_R8_S9_S11(
     assert holder.latest_offset(again, ALL) == again
 
 
-def test_a_start_that_goes_back_tells_the_enumerator_that_is_given_up_S53() -> None:
+def test_a_start_that_goes_back_closes_the_enumerator_that_it_replaces_S53() -> None:
     made: list[Shelf] = []
 
     class Told(Shelf):
@@ -203,7 +203,7 @@ def test_going_back_to_the_very_beginning_begins_a_lineage_of_its_own(
     assert {name: store.files[name] for name in before} == before
 
 
-def test_completion_is_told_once_at_commit_or_at_the_next_latest_offset_R7_S24() -> None:
+def test_completion_is_notified_once_at_commit_or_at_the_next_latest_offset_R7_S24() -> None:
     made: list[Shelf] = []
 
     class Told(Shelf):

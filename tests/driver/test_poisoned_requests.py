@@ -271,7 +271,7 @@ def test_a_gigabyte_of_nested_json_is_not_taken_into_memory(query: Edited) -> No
     assert "more than 67108864 bytes" in failures_of(query)[request_id]
 
 
-def test_a_folder_of_requests_that_is_something_else_stops_nobody(query: Edited) -> None:
+def test_a_folder_of_requests_that_is_something_else_stops_no_query(query: Edited) -> None:
     folder = folder_of(query)
     folder.rmdir()
     os.mkfifo(folder)

@@ -63,7 +63,7 @@ def test_where_that_is_allowed_what_was_read_since_is_read_again_once_and_later_
     assert [later.batch(ONE) for _ in range(7)] == [["c"], ["d"], ["e"], ["f"], ["g"], ["h"], None]
 
 
-def test_a_driver_that_another_one_has_overtaken_is_told_that_and_nothing_of_older_copies(
+def test_a_driver_that_was_overtaken_gets_an_error_that_says_so_and_names_no_older_copies(
     tmp_path: Path,
 ) -> None:
     batches = running(tmp_path)
@@ -91,7 +91,7 @@ def test_a_driver_that_was_killed_before_spark_had_logged_its_checkpoint_is_no_o
     assert [batches.batch(ONE), batches.batch(ONE)] == [["b"], ["c"]]
 
 
-def test_damaged_documents_of_a_branch_that_was_left_prove_nothing_and_stop_nobody(tmp_path: Path) -> None:
+def test_damaged_documents_of_an_abandoned_branch_prove_nothing_and_stop_no_query(tmp_path: Path) -> None:
     batches = running(tmp_path)
     batches.batch(ONE)
     copy = batches.committed

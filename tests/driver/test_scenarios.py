@@ -221,7 +221,7 @@ def test_no_task_is_planned_before_its_document_is_durable_S22_R2() -> None:
         batches.tasks()
 
 
-def test_a_checkpoint_that_was_given_up_is_never_told_to_be_complete_S23_S7_S8() -> None:
+def test_an_aborted_checkpoint_is_never_reported_as_complete_S23_S7_S8() -> None:
     batches = remembering("a", "b")
     batches.trigger(Limits(files=1))
     batches.commit()
@@ -513,7 +513,7 @@ def test_an_event_reaches_the_attempts_of_its_own_batch_and_no_others_S36_I6() -
     assert Hears.heard == [1]
 
 
-def test_an_event_that_cannot_be_stored_is_refused_and_no_offset_is_told_S13() -> None:
+def test_an_event_that_cannot_be_stored_is_refused_and_no_offset_is_returned_S13() -> None:
     batches = remembering("a", reader=Hears)
     with pytest.raises(ContractError, match="a Say to Hears cannot be stored as JSON"):
         batches.enumerator().context.send_event_to_reader(0, Say("seven"))  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ def batches(request: pytest.FixtureRequest) -> Batches:
     return Batches(Feed, EchoReader, {"feed": request.node.name, "stateLocation": "/unused"})
 
 
-def test_the_older_of_two_drivers_is_told_and_writes_nothing_more_S98(batches: Batches) -> None:
+def test_the_older_of_two_drivers_stops_with_an_error_and_writes_nothing_more_S98(batches: Batches) -> None:
     batches.batch()
     older, started = batches.holder, batches.committed
     batches.restart()
@@ -33,7 +33,7 @@ def test_the_older_of_two_drivers_is_told_and_writes_nothing_more_S98(batches: B
     assert batches.batch() == ["b"]
 
 
-def test_what_the_older_driver_has_told_spark_of_is_not_read_after_another_has_taken_over_R9(
+def test_what_the_older_driver_has_announced_to_spark_is_not_read_after_another_has_taken_over_R9(
     batches: Batches,
 ) -> None:
     """Stopped until Spark's log has forgotten its batch number, it would give the sink other rows for it."""

@@ -161,7 +161,7 @@ def test_a_split_that_cannot_be_stored_is_refused_by_assign_split(split: Any, na
     assert checkpoints_in(engine) == []
 
 
-def test_an_author_who_mends_the_class_goes_on_where_the_query_stood() -> None:
+def test_a_corrected_class_continues_where_the_query_stopped() -> None:
     class Mendable(Hands):
         split: ClassVar[Any] = Part(split_id=5)  # type: ignore[arg-type]
 

@@ -130,7 +130,7 @@ def test_a_rewind_takes_back_where_splits_stood_that_the_enumerator_cuts(tmp_pat
     assert source.batches() == [[3, 4, 5], [6, 7, 8]]
 
 
-def test_a_rewind_brings_back_what_events_had_told_the_enumerator(tmp_path: Path) -> None:
+def test_a_rewind_restores_what_the_enumerator_had_learnt_from_events(tmp_path: Path) -> None:
     source = Edited(tmp_path, enumerator=Talker, reader=Tells, schema=IDS)
     shelve(source, "ab")
     assert source.batches() == [["a", "b"], ["after-a", "after-b"]]
@@ -163,7 +163,7 @@ def test_a_position_is_set_on_a_split_that_the_enumerator_cuts(tmp_path: Path) -
     assert source.batches() == [[7, 8]]
 
 
-def test_a_position_that_is_none_of_its_type_changes_nothing_and_is_refused_in_the_history(
+def test_a_position_of_another_type_changes_nothing_and_is_refused_in_the_history(
     tmp_path: Path,
 ) -> None:
     SERVER["orders"] = list("abcdef")
@@ -222,7 +222,9 @@ def test_a_quarantined_split_is_tried_again_or_given_up(tmp_path: Path) -> None:
         source.plan("quarantine retry", glob="*")
 
 
-def test_a_quarantined_file_that_was_mended_is_read_once_it_is_dropped_and_forgotten(tmp_path: Path) -> None:
+def test_a_quarantined_file_that_was_repaired_is_read_once_it_is_dropped_and_forgotten(
+    tmp_path: Path,
+) -> None:
     add_files(tmp_path, "ab")
     poison = tmp_path / "in" / "b"
     poison.write_text("too long a line")

@@ -234,7 +234,7 @@ def test_a_split_that_only_reading_ends_is_left_out_for_good_too() -> None:
     assert [split.split_id for split in ledger.live] == ["d"]
 
 
-def test_leaving_files_out_needs_a_state_location_to_be_told(tmp_path: Path) -> None:
+def test_leaving_files_out_needs_a_state_location_that_records_them(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "ignoreMissingFiles": "true"}
     source = Source.resolve(options, enumerator=FilesEnumerator, reader=TextReader)
     with pytest.raises(StateLocationError, match="write reports, and option stateLocation is not set"):

@@ -171,7 +171,7 @@ def test_without_a_report_a_paged_split_is_read_to_its_end() -> None:
     assert rows(Paged, "a", "b") == [("a-1",), ("a-2",), ("b-1",), ("b-2",)]
 
 
-def test_in_a_batch_read_events_are_checked_and_reach_nobody() -> None:
+def test_in_a_batch_read_events_are_checked_and_not_delivered() -> None:
     class Tells(EchoReader):
         def read(self, split: Item) -> Iterator[Any]:
             self.context.send_event_to_coordinator(Saw(split.split_id))

@@ -199,7 +199,7 @@ def test_whenever_the_power_fails_a_file_is_what_it_was_or_what_was_written(seed
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES])
-def test_an_error_of_any_call_leaves_all_or_nothing_and_is_told(number: int) -> None:
+def test_an_error_of_any_call_leaves_all_or_nothing_and_is_raised(number: int) -> None:
     for step in range(1, calls_of(lambda files: files.create(NAME, NEW)) + 1):
         disk = SimulatedDisk()
         broken = files_on(disk, stops_at(step, OSError(number, os.strerror(number))))

@@ -91,7 +91,7 @@ def test_a_list_of_paths_that_cannot_be_read_is_refused_without_its_credentials(
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_an_error_is_told_without_the_password_of_the_url_wherever_it_repeats_it() -> None:
+def test_an_error_never_contains_the_password_of_the_url() -> None:
     error = OSError("cannot log in as tom with hun/ter2 at sftp://tom:hun/ter2@host/a")
     assert error_text(error, "sftp://tom:hun/ter2@host/a") == (
         "OSError: cannot log in as tom with *** at sftp://host/a"

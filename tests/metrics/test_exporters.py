@@ -52,7 +52,7 @@ def test_prometheus_scrapes_the_numbers_of_the_moment(metrics: QueryMetrics) -> 
     assert 'flip27_rows_total{query="lines",source="files"} 12.0' in scraped(registry)
 
 
-def test_prometheus_is_told_once_in_a_registry_and_may_be_taken_away(metrics: QueryMetrics) -> None:
+def test_a_collector_is_registered_once_and_may_be_unregistered(metrics: QueryMetrics) -> None:
     registry = CollectorRegistry()
     collector = export_to_prometheus(metrics, registry)
     with pytest.raises(ContractError, match="once for each registry"):

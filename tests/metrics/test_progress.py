@@ -57,7 +57,7 @@ def test_a_source_has_what_its_offset_and_its_report_say() -> None:
     )
 
 
-def test_without_reports_of_tasks_nothing_is_said_of_them() -> None:
+def test_without_reports_of_tasks_nothing_is_shown_of_them() -> None:
     source = only_source(FIRST)
     assert (source.slowest_subtask_s, source.retried_subtasks, source.max_event_time) == (None, None, None)
 
@@ -67,7 +67,7 @@ def test_the_backlog_is_what_waits_in_the_enumerator_and_behind_a_limit() -> Non
     assert source.backlog_splits == 3 + 4
 
 
-def test_files_that_came_late_are_told_from_gauges_of_an_author() -> None:
+def test_counts_of_late_files_are_distinguished_from_gauges_of_an_author() -> None:
     source = only_source(with_summary(FIRST, filesLate=2, filesTooOld=3, filesOverwritten=4, partitions=7))
     assert (source.late_files, source.too_old_files, source.overwritten_files) == (2, 3, 4)
     assert source.gauges == {"partitions": 7}

@@ -130,7 +130,7 @@ def test_a_query_of_the_same_options_that_runs_already_is_another_query(
         claimant(savepoint, tmp_path / "shared").batch(ONE)
 
 
-def test_of_two_claims_at_once_one_fails_before_it_has_told_of_a_batch(
+def test_of_two_claims_at_once_one_fails_before_it_has_announced_a_batch(
     tmp_path: Path, savepoint: str
 ) -> None:
     first, second = claimant(savepoint, tmp_path / "first"), claimant(savepoint, tmp_path / "second")

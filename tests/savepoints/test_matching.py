@@ -120,7 +120,7 @@ def refusal(batches: Batches) -> str:
     return caught.value.what
 
 
-def test_all_that_differs_is_told_at_once_S89(tmp_path: Path, savepoint: str) -> None:
+def test_every_difference_is_reported_at_once_S89(tmp_path: Path, savepoint: str) -> None:
     fork = counting(
         tmp_path / "fork", reader=OtherReader, savepoint=savepoint, uid="b", origin="z", parallelism="5"
     )
@@ -202,7 +202,9 @@ def test_a_version_of_newer_code_is_refused_with_both_versions(tmp_path: Path) -
     assert "split version: was 2, is 1" in told
 
 
-def test_the_option_does_not_excuse_a_query_whose_own_checkpoint_is_of_another_source(tmp_path: Path) -> None:
+def test_the_option_does_not_excuse_a_query_whose_own_checkpoint_belongs_to_another_source(
+    tmp_path: Path,
+) -> None:
     batches = counting(tmp_path / "state", allowNonRestoredState="true")
     batches.batch(ONE)
     other = counting(tmp_path / "state", allowNonRestoredState="true", origin="z")

@@ -193,7 +193,7 @@ def test_waiting_files_partition_columns_and_metadata_are_those_of_the_new_place
     assert sorted(rows) == [f"{new}/day=1/c", f"{new}/day=1/d"]
 
 
-def test_quarantined_files_are_told_by_their_new_paths(tmp_path: Path) -> None:
+def test_quarantined_files_are_listed_by_their_new_paths(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     write(old, "good")
     (old / "bad").write_bytes(b"\xff")

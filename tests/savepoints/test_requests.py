@@ -61,7 +61,7 @@ def made_in(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("savepoint-*/_metadata"))
 
 
-def test_the_next_checkpoint_becomes_a_savepoint_and_everyone_is_told(tmp_path: Path) -> None:
+def test_the_next_checkpoint_becomes_a_savepoint_and_every_requester_is_notified(tmp_path: Path) -> None:
     state, saved = tmp_path / "state", tmp_path / "saved"
     batches = running(state, "a")
     ask(state, saved)

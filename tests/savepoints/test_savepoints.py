@@ -49,7 +49,7 @@ def log_as_spark(batches: Batches, checkpoint: Path, batch_id: int) -> None:
     (checkpoint / "commits" / str(batch_id)).write_text("v1\n{}")
 
 
-def test_a_new_query_goes_on_where_the_savepoint_stands_S79(tmp_path: Path) -> None:
+def test_a_new_query_continues_from_the_position_of_the_savepoint_S79(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "checkpoint" / "flip27")
     assert batches.batch() == list("ab")
@@ -287,7 +287,7 @@ def test_a_query_that_cannot_say_where_its_state_is_goes_on_running(tmp_path: Pa
         savepoints.stop_with_savepoint(OfSparkConnect(), str(tmp_path / "saved"))
 
 
-def test_a_savepoint_goes_where_it_is_told_and_nowhere_else_S84_S85(tmp_path: Path) -> None:
+def test_a_savepoint_is_written_to_its_folder_and_nowhere_else_S84_S85(tmp_path: Path) -> None:
     FEEDS["many"] = items(*(f"{n}-{'x' * 100}" for n in range(30)))
     batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="many", taskReports="always")
     batches.batch(Limits(files=20))
@@ -304,7 +304,7 @@ def test_a_savepoint_goes_where_it_is_told_and_nowhere_else_S84_S85(tmp_path: Pa
         savepoints.create(state=str(tmp_path / "state"))  # type: ignore[call-arg]
 
 
-def test_what_a_stop_leaves_unread_is_read_by_the_fork_and_nothing_is_told_to_end_S86(tmp_path: Path) -> None:
+def test_what_a_stop_leaves_unread_is_read_by_the_fork_and_no_split_is_finished_S86(tmp_path: Path) -> None:
     class Stopped:
         def stop(self) -> None:
             pass

@@ -279,7 +279,7 @@ def test_a_living_driver_is_asked_through_a_bucket_too(s3_bucket: S3Bucket) -> N
     batches.holder.close()
 
 
-def test_a_stop_with_savepoint_copies_what_was_committed_and_asks_nobody(query: Query) -> None:
+def test_a_stop_with_savepoint_copies_what_was_committed_and_sends_no_request(query: Query) -> None:
     class Stops:
         def stop(self) -> None:
             """Its driver is still there: Spark ends it a little later."""
@@ -427,7 +427,7 @@ def test_a_driver_that_ends_while_it_renews_its_record_lives_no_longer(clocks: C
     assert alive(store) == []
 
 
-def test_of_two_renewals_at_once_no_file_is_left_that_nobody_deletes(clocks: Clocks) -> None:
+def test_two_renewals_at_once_leave_no_file_behind(clocks: Clocks) -> None:
     """A query that starts over has a new thread that renews; the old one may be under way."""
     store = HeldStore()
     epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)

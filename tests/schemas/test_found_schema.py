@@ -108,7 +108,7 @@ def test_the_table_is_asked_once_and_every_later_start_has_the_same_columns(
     assert OrdersReader.asked == 1
 
 
-def test_it_is_what_spark_is_told_where_the_user_gives_no_schema(
+def test_it_is_the_schema_that_spark_gets_where_the_user_gives_none(
     tmp_path: Path, shop: sqlite3.Connection
 ) -> None:
     class ShopSource(Flip27DataSource):

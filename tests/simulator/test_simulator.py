@@ -41,7 +41,7 @@ def test_no_seed_loses_or_doubles_a_row_or_leaves_a_query_that_cannot_go_on(firs
         assert outcome.defect is None, f"make simulate ARGS='--seed {seed}' tells how:\n{outcome.defect}"
 
 
-def test_a_seed_tells_the_same_story_every_time() -> None:
+def test_a_seed_gives_the_same_run_every_time() -> None:
     for seed in (3, 11, 27):
         first, second = played(seed), simulate(seed)
         assert first.story == second.story

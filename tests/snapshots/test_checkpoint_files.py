@@ -187,7 +187,7 @@ def test_an_offset_with_state_in_files_needs_a_state_location() -> None:
         storage_of(None).read(offsets[1])
 
 
-def test_the_document_is_durable_before_its_offset_is_told_R2() -> None:
+def test_the_document_is_durable_before_its_offset_is_returned_R2() -> None:
     store = CountingStore()
     (pending,) = checkpoints("a")
     offset = storage_of(store).write(pending, parent=INITIAL_OFFSET)
@@ -344,7 +344,7 @@ def test_a_missing_or_altered_segment_is_an_error_with_the_remedy() -> None:
         marks()
 
 
-def test_an_offset_whose_document_is_of_another_checkpoint_is_refused() -> None:
+def test_an_offset_whose_document_belongs_to_another_checkpoint_is_refused() -> None:
     offsets = written(storage_of(None), "a", "b")
     mixed = Offset(checkpoint_id=1, inline=offsets[2].inline)
     with pytest.raises(

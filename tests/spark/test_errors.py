@@ -91,7 +91,7 @@ def started(spark: SparkSession, folders: Folders) -> tuple[Path, Path]:
     return document, segment
 
 
-def test_damaged_state_is_refused_and_nothing_is_lost_once_it_is_mended(
+def test_damaged_state_is_refused_and_nothing_is_lost_once_it_is_repaired(
     spark: SparkSession, folders: Folders
 ) -> None:
     document, segment = started(spark, folders)

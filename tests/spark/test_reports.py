@@ -45,9 +45,7 @@ def test_reports_on_an_object_store_keep_events_and_pages_exact(
     assert s3_bucket.file_system.glob(f"{s3_bucket.name}/state/*/reports/*.json")
 
 
-def test_a_batch_that_is_read_by_two_actions_tells_its_events_once(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_batch_that_two_actions_read_delivers_its_events_once(spark: SparkSession, tmp_path: Path) -> None:
     """The second action runs the tasks again, as attempt 0: they read what the first have reported."""
     folders = Folders(tmp_path)
 

@@ -124,7 +124,7 @@ def test_what_is_quarantined_says_why(spark: SparkSession, tmp_path: Path) -> No
     assert sorted(item.status for item in statuses) == ["finished", "quarantined"]
 
 
-def test_mistakes_are_told_with_what_was_probably_meant(spark: SparkSession, tmp_path: Path) -> None:
+def test_mistakes_are_reported_with_what_was_probably_meant(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="did you mean splits"):
         state(spark, tmp_path, view="split")
     with pytest.raises(AnalysisException, match="option veiw is unknown; did you mean view"):

@@ -221,7 +221,7 @@ def test_small_state_lives_in_the_offset_log_without_a_state_location(
     assert not folders.state.exists()
 
 
-def test_the_offset_stays_small_and_tells_people_what_a_batch_held(
+def test_the_offset_stays_small_and_shows_what_a_batch_contained(
     spark: SparkSession, folders: Folders
 ) -> None:
     for i in range(300):

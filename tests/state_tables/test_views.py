@@ -263,7 +263,7 @@ def test_a_split_that_is_read_in_parts_says_how_far_it_is() -> None:
     assert (row["first_checkpoint"], row["last_checkpoint"]) == (1, 2)
 
 
-def test_a_split_in_parts_stands_where_it_was_until_its_task_has_reported() -> None:
+def test_a_split_in_parts_keeps_its_position_until_its_task_has_reported() -> None:
     SERVER["orders"] = list("abcdefg")
     made = Batches(Endpoints, Pages, {"pollInterval": "0s", "maxRowsPerSplit": "3"})
     made.batch()
@@ -307,7 +307,7 @@ def test_a_split_that_cannot_be_read_is_quarantined_before_and_after_the_next_ch
         made.batch()
 
 
-def test_a_failure_that_was_not_the_last_word_is_told_with_the_split() -> None:
+def test_a_failure_that_a_retry_made_good_is_reported_with_the_split() -> None:
     Fragile.broken.add("a")
     made = shelf(reader=Fragile, onSplitError="quarantine", maxSplitAttempts="2")
     made.shelve("a")

@@ -20,7 +20,7 @@ def _nothing_added() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("law", BROKEN)
-def test_an_enumerator_that_breaks_a_law_is_told_which(law: str) -> None:
+def test_an_enumerator_that_breaks_a_law_fails_with_the_name_of_the_law(law: str) -> None:
     with pytest.raises(LawBroken) as caught:
         check_enumerator(enumerator=BROKEN[law], reader=PieceReader, grow=lambda: FOUND.append("z"))
     assert caught.value.law == law

@@ -49,14 +49,14 @@ def splits_for(reader: type[SplitReader[Any]], folder: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("law", BROKEN)
-def test_a_reader_that_breaks_a_law_is_told_which(law: str, tmp_path: Path) -> None:
+def test_a_reader_that_breaks_a_law_fails_with_the_name_of_the_law(law: str, tmp_path: Path) -> None:
     with pytest.raises(LawBroken) as caught:
         check_reader(reader=BROKEN[law], splits=splits_for(BROKEN[law], tmp_path))
     assert caught.value.law == law
 
 
 @pytest.mark.parametrize("law", BROKEN_PAGES)
-def test_a_paged_reader_that_breaks_a_law_is_told_which(law: str) -> None:
+def test_a_paged_reader_that_breaks_a_law_fails_with_the_name_of_the_law(law: str) -> None:
     with pytest.raises(LawBroken) as caught:
         check_reader(reader=BROKEN_PAGES[law], splits=ALL_PAGES)
     assert caught.value.law == law

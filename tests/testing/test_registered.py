@@ -54,7 +54,7 @@ def test_the_sources_of_one_package_can_be_checked_alone(install: Callable[..., 
     assert check_registered_sources({"orders": EXAMPLE}, distribution="my-orders") == ["orders"]
 
 
-def test_a_registered_source_that_breaks_a_law_is_told(install: Callable[..., None]) -> None:
+def test_a_registered_source_that_breaks_a_law_fails(install: Callable[..., None]) -> None:
     install("my-orders", orders="my_orders_code:Forgetful")
     with pytest.raises(LawBroken):
         check_registered_sources({"orders": EXAMPLE})

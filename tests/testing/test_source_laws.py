@@ -56,7 +56,7 @@ def key_of(row: tuple[int]) -> int:
 
 @pytest.mark.parametrize("fast", [False, True], ids=["thorough", "fast"])
 @pytest.mark.parametrize("law", BROKEN)
-def test_a_source_that_breaks_a_law_is_told_which(law: str, fast: bool) -> None:
+def test_a_source_that_breaks_a_law_fails_with_the_name_of_the_law(law: str, fast: bool) -> None:
     broken = BROKEN[law]
     check = SourceCheck(
         given=SourceUnderTest(enumerator=broken.enumerator, reader=broken.reader),
@@ -128,7 +128,7 @@ def test_one_row_or_one_batch_says_nothing() -> None:
         check_source(literal_source({"a": [1, 2, 3]}))
 
 
-def test_a_source_of_one_split_is_told_how_its_halves_can_be_checked() -> None:
+def test_a_source_of_one_split_gets_an_error_that_says_how_to_check_its_halves() -> None:
     source = literal_source({"a": [1, 2, 3]})
     with pytest.raises(TrivialInput, match="with check_source only"):
         check_enumerator(source)
@@ -193,7 +193,7 @@ class ReadsToTheEndOfTheFirstAttempt(ReadsToTheNewest):
         return end.after if end else None
 
 
-def test_a_reader_that_passes_by_the_end_of_the_first_attempt_when_its_split_has_grown_is_told() -> None:
+def test_a_reader_that_passes_the_end_of_the_first_attempt_because_its_split_has_grown_fails() -> None:
     def check(reader: type[ReadsToTheNewest]) -> None:
         ReadsToTheNewest.rows = {"a": [1, 2, 3], "b": [4]}
         check_source(enumerator=Endpoints, reader=reader, grow=lambda: reader.rows["a"].append(5))

@@ -127,7 +127,7 @@ BROKEN: dict[str, tuple[Callable[[], Store], Callable[[Store], Store]]] = {
 
 
 @pytest.mark.parametrize("law", BROKEN)
-def test_a_store_that_breaks_a_law_is_told_which(law: str) -> None:
+def test_a_store_that_breaks_a_law_fails_with_the_name_of_the_law(law: str) -> None:
     make_store, reopen = BROKEN[law]
     with pytest.raises(LawBroken) as caught:
         check_store(make_store, reopen=reopen)

@@ -309,7 +309,7 @@ def test_a_directory_whose_name_looks_like_a_glob_is_read_as_it_is_written(tmp_p
     assert Run(files_source(tmp_path / "a[1]")).names() == ["x"]
 
 
-def test_what_stands_before_a_glob_has_to_be_there(tmp_path: Path) -> None:
+def test_the_folder_before_a_glob_must_exist(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="nothing does not exist"):
         Run(files_source(tmp_path / "nothing" / "*")).names()
 

@@ -191,7 +191,7 @@ def test_a_file_that_was_replaced_while_its_batch_ran_stays(landing: Landing) ->
     landing.comes_to_hold("landing/a", f"{landing.archived}/b")
 
 
-def test_told_twice_about_one_batch_nothing_is_lost(landing: Landing) -> None:
+def test_two_notifications_of_one_batch_lose_nothing(landing: Landing) -> None:
     landing.put("a")
     query = landing.query("archive")
     query.batch()
@@ -366,7 +366,7 @@ def a_range(start: int, end: int | None, *, modified_us: int = 1) -> FileSplit:
     return FileSplit(path="/a", length=30, modified_us=modified_us, start=start, end=end)
 
 
-def test_ranges_may_end_in_any_order_and_be_told_again() -> None:
+def test_ranges_may_end_in_any_order_and_be_reported_again() -> None:
     finished = FinishedRanges()
     assert not finished.completes(a_range(20, None))
     assert not finished.completes(a_range(0, 10))

@@ -123,7 +123,7 @@ def test_a_planned_file_that_is_redirected_elsewhere_is_not_read_from_there(
         "",
     ],
 )
-def test_whatever_a_redirect_leads_to_only_the_server_of_the_path_is_asked(
+def test_whatever_a_redirect_leads_to_only_the_server_of_the_path_is_contacted(
     location: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("ours\n")
@@ -299,6 +299,6 @@ def test_links_are_found_as_pages_write_them(html: str, names: list[str]) -> Non
 @pytest.mark.parametrize(
     "date", ["0", "-1", "Thu, 32 Jan 2026 00:00:00 GMT", "Thu, 01 Jan 99999999 0:0:0 +9999"]
 )
-def test_a_time_that_is_none_is_as_good_as_none(date: str) -> None:
+def test_an_invalid_time_counts_as_missing(date: str) -> None:
     assert modified_us({"Last-Modified": date}) == 0
     assert modified_us({"Last-Modified": "Thu, 01 Jan 2026 00:00:01 GMT"}) == 1_767_225_601_000_000

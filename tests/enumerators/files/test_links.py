@@ -83,7 +83,7 @@ def test_a_glob_does_not_match_a_loop(tmp_path: Path) -> None:
     assert [os.path.relpath(path, tmp_path) for path, _ in listed] == ["x/orders/a"]
 
 
-def test_a_loop_is_told_once_and_again_when_it_has_come_back(
+def test_a_loop_is_reported_once_and_again_when_it_has_come_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, "a")

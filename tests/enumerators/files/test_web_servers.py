@@ -57,7 +57,7 @@ class WithoutLengths(WebFiles):
             super().send_header(keyword, value)
 
 
-def test_a_file_whose_length_the_server_does_not_tell_stops_the_query_by_name(tmp_path: Path) -> None:
+def test_a_file_whose_length_the_server_does_not_send_stops_the_query_and_is_named(tmp_path: Path) -> None:
     put_files(tmp_path, "a.txt")
     with (
         http_files(tmp_path, WithoutLengths) as url,
@@ -234,7 +234,7 @@ def test_files_of_a_server_that_asks_for_a_password_are_read_with_the_option_tha
         ("simplecache::http://tom:s3cr3t-of-tom@host/a", "several file systems"),
     ],
 )
-def test_a_path_with_a_user_is_refused_before_any_server_is_asked(url: str, why: str) -> None:
+def test_a_path_with_a_user_is_refused_before_any_server_is_contacted(url: str, why: str) -> None:
     with pytest.raises(OptionError, match=why) as caught:
         open_lister(url, {})
     assert PASSWORD not in str(caught.value)
@@ -308,7 +308,7 @@ def test_a_page_without_links_is_an_empty_directory_that_may_get_files(tmp_path:
         assert lines_of(engine) == ["a.txt"]
 
 
-def test_a_path_that_is_a_file_or_is_not_there_is_told_from_one_that_cannot_be_reached(
+def test_a_path_that_is_a_file_or_missing_is_distinguished_from_one_that_cannot_be_reached(
     tmp_path: Path,
 ) -> None:
     put_files(tmp_path, "a.txt", "b.txt")

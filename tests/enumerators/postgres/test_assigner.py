@@ -101,7 +101,7 @@ def test_a_horizon_settles_once_its_own_transaction_has_ended_and_all_before(
     assert (found.next_chunk() is not None) == is_settled
 
 
-def test_no_second_horizon_is_wanted_while_one_waits() -> None:
+def test_no_second_horizon_is_requested_while_one_waits() -> None:
     found = assigner()
     cut(found)
     found.observe(seen(100, xmin=5, horizon=Horizon(lsn=100, xid=7)))
@@ -129,7 +129,7 @@ def test_a_horizon_at_the_planned_position_still_counts() -> None:
     assert found.next_chunk() is not None
 
 
-def test_no_horizon_is_wanted_once_all_chunks_are_read() -> None:
+def test_no_horizon_is_requested_once_all_chunks_are_read() -> None:
     found = settled()
     chunks(found)
     found.reads_up_to(200)
@@ -138,7 +138,7 @@ def test_no_horizon_is_wanted_once_all_chunks_are_read() -> None:
     assert not found.wants_horizon
 
 
-def test_a_new_horizon_is_wanted_while_the_log_is_far_behind() -> None:
+def test_a_new_horizon_is_requested_while_the_log_is_far_behind() -> None:
     found = settled(10)
     assert not found.wants_horizon
     found.observe(seen(151, xmin=8))

@@ -209,7 +209,7 @@ def test_a_slot_without_a_state_location_has_no_name_yet(shop: TestedDatabase) -
     assert the(findings, "slot").found.startswith("flip27_postgres_")
 
 
-def test_the_values_of_a_slot_in_order_are_told(shop: TestedDatabase) -> None:
+def test_the_values_of_a_healthy_slot_are_reported(shop: TestedDatabase) -> None:
     finding = the(check_shop(shop, slotName=shop.slot, publication="p"), "slot")
     assert finding.status is Status.OK
     assert re.fullmatch(rf"{shop.slot} keeps [\d,]+ bytes of WAL \(wal_status reserved\)", finding.found)
@@ -226,7 +226,9 @@ def test_slots_of_another_kind_or_database_are_refused(shop: TestedDatabase) -> 
         shop.execute(f"SELECT pg_drop_replication_slot('{shop.name}_physical')")
 
 
-def test_a_slot_that_is_temporary_and_read_and_has_two_phase_is_told_each(shop: TestedDatabase) -> None:
+def test_a_slot_that_is_temporary_and_in_use_and_two_phase_gets_a_finding_for_each(
+    shop: TestedDatabase,
+) -> None:
     session = shop.session()
     session.execute(
         "SELECT pg_create_logical_replication_slot(%s, 'pgoutput', true, true)", [f"{shop.name}_fleeting"]
@@ -238,7 +240,9 @@ def test_a_slot_that_is_temporary_and_read_and_has_two_phase_is_told_each(shop: 
     assert f"by the backend {session.info.backend_pid}" in findings[2].found
 
 
-def test_a_prepared_transaction_for_which_making_the_slot_waits_is_told(shop: TestedDatabase) -> None:
+def test_a_prepared_transaction_that_blocks_the_creation_of_the_slot_is_reported(
+    shop: TestedDatabase,
+) -> None:
     shop.execute(
         "BEGIN", "INSERT INTO orders VALUES (1)", "SELECT 1", f"PREPARE TRANSACTION '{shop.name}''s'"
     )
@@ -255,7 +259,7 @@ def test_a_publication_is_made_by_the_query_where_the_role_may(shop: TestedDatab
     assert finding.found == f"{OWN_SLOT} does not exist: the first start of the query makes it"
 
 
-def test_what_a_publication_lacks_is_told_with_the_statement(server: PostgresServer) -> None:
+def test_what_a_publication_lacks_is_reported_with_the_statement_to_run(server: PostgresServer) -> None:
     with server.role("REPLICATION") as role, server.database() as name, server.connect(name) as owner:
         owner.execute("CREATE TABLE orders (id int PRIMARY KEY, note text)")
         owner.execute("CREATE TABLE audit (id int PRIMARY KEY)")
@@ -274,7 +278,9 @@ def test_what_a_publication_lacks_is_told_with_the_statement(server: PostgresSer
         assert said == "part has the tables and 1 more, which the server decodes in vain"
 
 
-def test_filters_of_a_publication_and_partitions_without_their_root_are_told(shop: TestedDatabase) -> None:
+def test_filters_of_a_publication_and_partitions_without_their_root_are_reported(
+    shop: TestedDatabase,
+) -> None:
     shop.execute(
         "CREATE TABLE slim (id int PRIMARY KEY, note text)",
         "CREATE TABLE days (day date PRIMARY KEY) PARTITION BY RANGE (day)",
@@ -293,7 +299,7 @@ def test_filters_of_a_publication_and_partitions_without_their_root_are_told(sho
     assert the(findings, "publication").found == "part has the tables"
 
 
-def test_a_server_without_what_the_log_needs_is_told_each(bare: PostgresServer) -> None:
+def test_each_setting_that_the_log_needs_and_the_server_lacks_is_reported(bare: PostgresServer) -> None:
     with bare.connect() as owner:
         owner.execute("CREATE TABLE IF NOT EXISTS orders (id int PRIMARY KEY)")
     bare.restart(wal_level="replica", max_replication_slots="0")
@@ -343,7 +349,7 @@ def test_a_slot_whose_log_is_gone_is_lost(bare: PostgresServer) -> None:
         owner.execute("SELECT pg_reload_conf()")
 
 
-def test_a_slot_that_keeps_more_than_half_of_the_limit_is_told_before_it_is_lost() -> None:
+def test_a_slot_that_keeps_more_than_half_of_the_limit_is_reported_before_it_is_lost() -> None:
     slot = Slot(
         name="orders",
         plugin="pgoutput",
@@ -363,7 +369,7 @@ def test_a_slot_that_keeps_more_than_half_of_the_limit_is_told_before_it_is_lost
         assert "orders keeps 600 bytes of WAL (wal_status extended)" in finding.found
 
 
-def test_a_timeout_of_idle_slots_is_told() -> None:
+def test_a_timeout_of_idle_slots_is_reported() -> None:
     finding = keep_finding(Keep(text="-1", bytes=None, idle_timeout="1d"))
     assert (finding.status, finding.check) == (Status.WARNING, "idle_replication_slot_timeout")
 

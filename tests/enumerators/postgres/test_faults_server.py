@@ -250,7 +250,7 @@ def test_a_table_that_is_missing_is_named(shop: FaultyShop) -> None:
         caught_up(shop.engine(tables="public.missing"))
 
 
-def test_a_role_without_replication_is_refused_with_the_statement_that_mends_it(
+def test_a_role_without_replication_is_refused_with_the_statement_to_run(
     server: PostgresServer,
 ) -> None:
     with server.role() as role, faulty_shop(server) as shop:
@@ -260,7 +260,7 @@ def test_a_role_without_replication_is_refused_with_the_statement_that_mends_it(
             caught_up(engine)
 
 
-def test_a_role_that_may_not_read_the_table_is_refused_with_the_statement_that_mends_it(
+def test_a_role_that_may_not_read_the_table_is_refused_with_the_statement_to_run(
     server: PostgresServer,
 ) -> None:
     with server.role("REPLICATION") as role, faulty_shop(server) as shop:

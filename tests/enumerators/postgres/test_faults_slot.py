@@ -119,7 +119,7 @@ def test_speculative_attempts_take_turns_at_the_slot(shop: FaultyShop) -> None:
 # Two queries.
 
 
-def test_a_second_query_on_a_slot_is_refused_and_told_which_process_has_it(shop: FaultyShop) -> None:
+def test_a_second_query_on_a_slot_is_refused_with_the_process_that_has_it(shop: FaultyShop) -> None:
     first = shop.engine(slotName="shared", uid="one")
     first.run_batch()
     second = shop.engine(slotName="shared", uid="two")
@@ -319,7 +319,7 @@ def test_a_table_that_is_renamed_goes_on_under_its_new_name(shop: FaultyShop) ->
     assert [row[at] for row in engine.rows[-2:]] == ["public.orders", "public.sales"]
 
 
-def test_a_table_whose_new_name_is_none_of_the_options_goes_on_too(shop: FaultyShop) -> None:
+def test_a_table_whose_new_name_the_option_does_not_match_goes_on_too(shop: FaultyShop) -> None:
     shop.execute("CREATE TABLE ordinals (id int PRIMARY KEY, name text)")
     engine = read(shop, tables="public.ord*")
     shop.execute("ALTER TABLE orders RENAME TO sales", "INSERT INTO sales VALUES (11, 'x')")

@@ -65,7 +65,7 @@ def test_behind_the_first_look_the_last_change_that_was_read_gives_the_age() -> 
     assert found.lag(100, 500).seconds == 40.0
 
 
-def test_an_age_that_nothing_tells_is_not_known() -> None:
+def test_an_age_without_evidence_is_unknown() -> None:
     assert clock((500, 0)).lag(100, 500) == LogLag(bytes=400, seconds=None)
 
 

@@ -206,7 +206,7 @@ def test_a_name_that_differs_in_case_only_is_not_null_by_silence(shop: FaultySho
         caught_up(shop.engine(schema))
 
 
-def test_a_new_column_that_a_dataframe_cannot_tell_from_another_is_refused(shop: FaultyShop) -> None:
+def test_a_new_column_that_a_dataframe_cannot_distinguish_from_another_is_refused(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute('ALTER TABLE orders ADD "Name" text', "INSERT INTO orders VALUES (11, 'x', 'y')")
     with pytest.raises(SplitReadError, match="cannot have beside name"):

@@ -104,7 +104,7 @@ def test_names_of_databases_choose_the_dialect() -> None:
         ("snowflake://u@account/db?token=s3cr@t!", None),
     ],
 )
-def test_secrets_are_masked_in_what_drivers_say(uri: str, password: str | None) -> None:
+def test_secrets_are_masked_in_the_errors_of_drivers(uri: str, password: str | None) -> None:
     said = Secrets(uri, password).failure(OSError(f"bad {uri}: 's3cr@t!' and s3cr%40t%21")).what
     assert "s3cr" not in said
 

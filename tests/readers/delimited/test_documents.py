@@ -80,7 +80,7 @@ def test_a_regular_document_is_read_without_a_look_at_each_character(
     assert rows == [{"id": 1, "t": "a\nb"}, {"id": 2, "t": "c, d"}]
 
 
-def test_documents_tell_the_schema_that_spark_finds(spark: SparkSession, tmp_path: Path) -> None:
+def test_documents_give_the_schema_that_spark_finds(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('id,"the\nname"\n1,"a\nb"\n2,2024-02-29\n')
     options = {**MULTI_LINE, "header": "true", "inferSchema": "true"}
     assert found_out(tmp_path, "csv", options) == by_spark(spark.read.options(**options).csv(str(tmp_path)))

@@ -307,7 +307,7 @@ def test_a_number_too_large_for_a_decimal_without_whole_digits_is_malformed(
 
 
 @pytest.mark.parametrize("neighbours", [[], ["1"], ["true"], ["x"], ["1", "false", ""]], ids=str)
-def test_zero_and_one_are_no_booleans_whatever_stands_beside_them(neighbours: list[str]) -> None:
+def test_zero_and_one_are_no_booleans_whatever_values_stand_beside_them(neighbours: list[str]) -> None:
     values, bad = converter(pa.field("v", pa.bool_()), "UTC")(pa.array(["0", "1", *neighbours]))
     assert values[:2].to_pylist() == [None, None]
     assert bad is not None

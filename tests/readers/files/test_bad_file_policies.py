@@ -156,9 +156,7 @@ def set_aside(batches: Batches, folder: Path) -> dict[str, list[tuple[str, str]]
 
 
 @each
-def test_by_default_a_bad_file_fails_the_query_and_its_path_and_position_are_told(
-    tmp_path: Path, kind: str
-) -> None:
+def test_by_default_a_bad_file_fails_the_query_with_its_path_and_position(tmp_path: Path, kind: str) -> None:
     batches, path = query(tmp_path, BAD[kind])
     with pytest.raises(SplitReadError) as caught:
         rows(batches)

@@ -95,7 +95,7 @@ def test_other_statuses_fail_at_once(api: HttpApi, status: int, remedy: str) -> 
     assert len(api.requests) == 1
 
 
-def test_redirects_are_not_followed_but_told(api: HttpApi) -> None:
+def test_redirects_are_not_followed_but_reported(api: HttpApi) -> None:
     api.misbehaves(Fails(301, location="/none/elsewhere?token=abc"))
     with pytest.raises(SplitReadError, match="status 301 Moved Permanently") as caught:
         read(api, "none", authToken=SECRET)
@@ -133,7 +133,7 @@ def test_an_answer_of_another_shape_is_an_error_that_says_where_and_what(
     assert len(api.requests) == 2
 
 
-def test_without_recordspath_the_error_tells_what_the_answer_has(api: HttpApi) -> None:
+def test_without_recordspath_the_error_names_what_the_answer_contains(api: HttpApi) -> None:
     with pytest.raises(
         SplitReadError, match=r"no list of records in the answer: .* has data, meta"
     ) as caught:
@@ -223,7 +223,7 @@ class Echoes(Misbehaviour):
     ids=str,
 )
 @pytest.mark.parametrize("sent_by", [{}, {"authParam": "my-token"}, {"authHeader": "X-Api-Key"}])
-def test_no_error_tells_the_credential(api: HttpApi, how: Misbehaviour, sent_by: dict[str, str]) -> None:
+def test_no_error_contains_the_credential(api: HttpApi, how: Misbehaviour, sent_by: dict[str, str]) -> None:
     api.misbehaves(*[how] * 3)
     options = {"authToken": SECRET, "httpRetries": "2", **sent_by}
     with pytest.raises(Flip27Error) as caught:
@@ -233,7 +233,7 @@ def test_no_error_tells_the_credential(api: HttpApi, how: Misbehaviour, sent_by:
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-def test_an_error_of_the_connection_does_not_tell_the_credential() -> None:
+def test_an_error_of_the_connection_does_not_contain_the_credential() -> None:
     with http_api() as gone:
         pass
     with pytest.raises(SplitReadError) as caught:

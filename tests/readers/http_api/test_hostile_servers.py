@@ -207,7 +207,7 @@ def test_cookies_are_not_kept(api: HttpApi) -> None:
     assert [headers.get("Cookie") for _, _, headers in api.requests] == [None, None]
 
 
-def test_no_log_tells_the_credential_however_much_is_logged(
+def test_no_log_contains_the_credential_however_much_is_logged(
     api: HttpApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -220,7 +220,7 @@ def test_no_log_tells_the_credential_however_much_is_logged(
 
 
 @pytest.mark.parametrize("location", ["http://[", "http://{evil}\\@{api}/", "x" * 60_000, "\x1b[2J", ""])
-def test_a_redirect_is_told_whatever_it_leads_to(api: HttpApi, location: str) -> None:
+def test_a_redirect_is_reported_whatever_it_leads_to(api: HttpApi, location: str) -> None:
     with http_api() as evil:
         hosts = {"evil": evil.url.removeprefix("http://"), "api": api.url.removeprefix("http://")}
         api.misbehaves(Fails(307, location=location.format(**hosts)))
@@ -477,7 +477,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("data", "why"), BAD.values(), ids=BAD)
-def test_an_answer_that_is_none_is_a_clear_error(data: bytes, why: str) -> None:
+def test_an_invalid_answer_is_a_clear_error(data: bytes, why: str) -> None:
     with raw_server(says(data)) as server, pytest.raises(SplitReadError, match=why) as caught:
         read_raw(server)
     assert f"{server.url}/orders" in str(caught.value)

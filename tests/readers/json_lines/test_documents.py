@@ -40,7 +40,7 @@ def test_documents_give_the_rows_that_spark_gives(spark: SparkSession, tmp_path:
     assert sorted(map(str, ours.to_pylist())) == sorted(str(row.asDict(recursive=True)) for row in theirs)
 
 
-def test_documents_tell_the_schema_that_spark_finds(spark: SparkSession, tmp_path: Path) -> None:
+def test_documents_give_the_schema_that_spark_finds(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("object", "array", "two documents"):
         (tmp_path / name).write_text(DOCUMENTS[name])
     theirs = spark.read.option("multiLine", "true").json(str(tmp_path))

@@ -149,7 +149,7 @@ def test_a_field_that_is_twice_in_one_object_has_its_last_value_where_the_schema
         (['{"s": [[{"x": {"k": 1, "K": 2}}]]}'], "s.x.K and s.x.k"),
     ],
 )
-def test_names_that_spark_would_not_tell_apart_are_refused_as_by_spark(
+def test_names_that_spark_would_not_distinguish_are_refused_as_by_spark(
     spark: SparkSession, tmp_path: Path, lines: list[str], names: str
 ) -> None:
     folder = write_lines(tmp_path / "in", *([line] for line in lines))
@@ -328,7 +328,7 @@ def test_files_of_other_writers_have_types_that_spark_knows(tmp_path: Path) -> N
     )
 
 
-def test_avro_files_tell_their_schema(tmp_path: Path) -> None:
+def test_the_schema_of_avro_files_is_found(tmp_path: Path) -> None:
     fields: list[dict[str, Any]] = [
         {"name": "id", "type": "long"},
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
@@ -454,7 +454,7 @@ def test_the_sample_is_spread_over_all_files_and_passes_over_empty_ones(tmp_path
 
 
 @pytest.mark.parametrize("reader", ["json", "csv", "parquet"])
-def test_a_folder_without_rows_tells_nothing_and_the_error_says_what_to_do(
+def test_a_folder_without_rows_has_no_schema_and_the_error_says_what_to_do(
     tmp_path: Path, reader: str
 ) -> None:
     (tmp_path / "empty").touch()
