@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tests.kafka_server import KafkaBroker, kafka_broker
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
+from tests.spark_home import quick_spark_home
 
 pytest_plugins = ["pytester"]
 
@@ -30,6 +31,8 @@ os.environ.setdefault("SHOP_PASSWORD", "password-of-the-shop")
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", BRIEF_JVM)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", BRIEF_JVM)
+
+os.environ.setdefault("SPARK_HOME", str(quick_spark_home()))
 
 # Workers run in the interpreter of the tests, also where the virtual environment is not activated.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -11,9 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
-
 from flip27_source.cli.demo.processes import spark_environment
+from tests.spark_home import quick_spark_home
 
 DEADLINE_S = 120.0
 HOSTS = ("127.0.0.2", "127.0.0.3")
@@ -39,7 +38,7 @@ def two_hosts(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _daemon(log: Path, what: str, *arguments: str) -> Iterator[None]:
-    home = Path(pyspark.__file__).parent
+    home = quick_spark_home()
     with log.open("wb") as file:
         process = subprocess.Popen(
             [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *arguments],
