@@ -2,16 +2,15 @@
 
 Blocks of lines go to the fast path if its result equals Spark's
 (:mod:`flip27_source.readers.json_lines.columns`). Other lines go one by one to a parser that follows
-Spark's (:mod:`flip27_source.readers.json_lines.values`). What lives here: the reader, its options, the
-choice of the path for each line, and the handling of malformed lines.
+Spark's (:mod:`flip27_source.readers.json_lines.values`). What lives here: the reader, its options, and
+the handling of malformed lines; :mod:`flip27_source.readers.json_lines.lines` chooses the path of each line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +36,7 @@ from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.spark_options import SPARK_JSON
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
+from flip27_source.readers.json_lines.lines import JsonLines, Pieces, proved_rows
 from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS, json_dialect
 from flip27_source.readers.json_lines.rescue import JsonRescue
 from flip27_source.readers.json_lines.schema import (
@@ -75,17 +75,8 @@ MULTI_LINE = Option(
 _MAX_BATCH_ROWS = 262_144
 _BLOCK_BYTES = 4 << 20
 """A block and its columns fit in a processor's caches."""
-_PARTS = 16
-_SHORT_RUN_LINES = 64
-_LINES_OF_A_REFUSAL = 8
-"""Fewer lines than this are faster to read one by one than to parse again. Each such refusal doubles the
-number of lines read one by one."""
 _SHOWN_RECORD_BYTES = 200
 _UNCHECKED = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
-
-
-_Pieces: TypeAlias = "list[tuple[pa.Array, list[pa.Array]]]"
-"""The line number of each row, and the columns of the rows."""
 
 
 class _Left(NamedTuple):
@@ -144,13 +135,14 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         formats = DateTimeFormats.of(context.options, day_numbers=True)
         dialect = json_dialect(context.options)
         self._line_parser = JsonLineParser(self._data_schema, java_zone(time_zone), formats, dialect)
-        self._columns_parser = JsonColumnsParser(
+        parser = JsonColumnsParser(
             self._data_schema,
             time_zone,
             formats,
             strict=self._evolution.is_strict,
             takes_words=dialect.words,
         )
+        self._lines = JsonLines(parser)
         self._has_not_null = has_not_null(context.schema)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
@@ -172,33 +164,25 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         return self._joined(block, [content], [], [0])
 
     def _batch(self, block: LineBlock) -> pa.RecordBatch:
-        parsed = self._parsed(block.data)
+        parsed = self._lines.parsed(block.data)
         if parsed is not None and not parsed.doubtful:
             return self._finished(block, parsed.columns)
         return self._mixed_batch(block, parsed)
-
-    def _parsed(self, data: bytes) -> Parsed | None:
-        """The block as columns, with its doubtful rows; None if the fast path refuses the block."""
-        parsed = self._columns_parser.parse_layout(data)
-        if parsed is not None or not self._columns_parser.usable:
-            return parsed
-        lines = data.count(b"\n")
-        if not _is_one_object_a_line(data, lines):
-            return None
-        outcome = self._columns_parser.parse(pa.py_buffer(data), lines)
-        return outcome if isinstance(outcome, Parsed) else None
 
     def _mixed_batch(self, block: LineBlock, parsed: Parsed | None) -> pa.RecordBatch:
         """The rows of a block that has lines for the slow path."""
         lines = block.data.split(b"\n")[:-1]
         if parsed is None:
-            fast, slow = self._sorted_out(lines)
+            objects = [number for number, line in enumerate(lines) if line[:1] == b"{" and line[-1:] == b"}"]
+            fast, refused = self._lines.sorted_out(lines, objects)
+            others = set(range(len(lines))).difference(objects)
+            slow = sorted([*refused, *(number for number in others if lines[number])])
         else:
-            fast = [_without(parsed, pa.array(range(len(lines)), pa.int64()))]
+            fast = [proved_rows(parsed, pa.array(range(len(lines)), pa.int64()))]
             slow = sorted(parsed.doubtful)
         return self._joined(block, lines, fast, slow)
 
-    def _joined(self, block: LineBlock, lines: list[bytes], fast: _Pieces, slow: list[int]) -> pa.RecordBatch:
+    def _joined(self, block: LineBlock, lines: list[bytes], fast: Pieces, slow: list[int]) -> pa.RecordBatch:
         """The rows of the fast and the slow path, in line order."""
         if self._evolution.looks_for_columns:
             self._rescue.check(
@@ -248,44 +232,6 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
             left.rescued.extend(rescued or [None] * len(found))
         return rows, row_lines, left
 
-    def _sorted_out(self, lines: list[bytes]) -> tuple[_Pieces, list[int]]:
-        """The rows that pyarrow reads, in pieces with line numbers, and the numbers of all other lines."""
-        numbers = [number for number, line in enumerate(lines) if line[:1] == b"{" and line[-1:] == b"}"]
-        if not self._columns_parser.usable:
-            numbers = []
-        usual = set(numbers)
-        slow = [number for number, line in enumerate(lines) if number not in usual and line]
-        data = pa.py_buffer(b"".join([lines[number] + b"\n" for number in numbers]))
-        offsets = list(accumulate((len(lines[number]) + 1 for number in numbers), initial=0))
-        fast: _Pieces = []
-        at, bad = 0, -1
-        run, by_line = len(numbers), 0
-        while at < len(numbers):
-            if at == bad:
-                slow.append(numbers[at])
-                at += 1
-                continue
-            end = min(at + run, len(numbers), bad if bad > at else len(numbers))
-            size = offsets[end] - offsets[at]
-            parsed = self._columns_parser.parse(data.slice(offsets[at], size), end - at)
-            if isinstance(parsed, Parsed):
-                slow += [numbers[at + row] for row in parsed.doubtful]
-                fast.append(_without(parsed, pa.array(numbers[at:end], pa.int64())))
-                by_line = 0 if end - at > _SHORT_RUN_LINES else by_line
-                at, run = end, 2 * run
-                continue
-            line = parsed.line if parsed.line is not None and parsed.line < end - at else None
-            if line is not None and line > _LINES_OF_A_REFUSAL:
-                # The next refusal is probably the same distance away, so do not parse further than that.
-                bad, run = at + line, max(line, _SHORT_RUN_LINES)
-            elif line is None and end - at > _SHORT_RUN_LINES:
-                run = -(-(end - at) // _PARTS)
-            else:
-                by_line = max(2 * by_line, _LINES_OF_A_REFUSAL, 0 if line is not None else end - at)
-                slow += numbers[at : at + by_line]
-                at += by_line
-        return fast, sorted(slow)
-
     def _finished(
         self,
         block: LineBlock,
@@ -330,23 +276,6 @@ def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: lis
             yield whole_text(split, options)
         else:
             yield from first_lines(split, options).split(b"\n")
-
-
-def _is_one_object_a_line(data: bytes, lines: int) -> bool:
-    """True if each line starts and ends with a brace.
-
-    If there are also as many objects as lines, each line is one object: a line break between ``}`` and
-    ``{`` cannot be within an object, because only a comma or a bracket could follow there.
-    """
-    return data[:1] == b"{" and data[-2:] == b"}\n" and data.count(b"}\n{") == lines - 1
-
-
-def _without(parsed: Parsed, numbers: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
-    """The rows that are not doubtful, with their line numbers."""
-    if not parsed.doubtful:
-        return numbers, parsed.columns
-    kept = pa.array([row for row in range(len(numbers)) if row not in parsed.doubtful], pa.int64())
-    return numbers.take(kept), [column.take(kept) for column in parsed.columns]
 
 
 def _corrupt_index(schema: pa.Schema, name: str) -> int | None:

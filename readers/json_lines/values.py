@@ -91,8 +91,12 @@ class JsonLineParser:
         self._dialect = dialect
         self._row = _row_converter(list(schema), _Times(formats, zone))
 
-    def parse(self, line: bytes) -> ParsedLine:
-        """The rows of one line, without its newline."""
+    def parse(self, line: bytes, *, whole: bool = False) -> ParsedLine:
+        """The rows of one line, without its newline.
+
+        Args:
+            whole: whether a line that goes on behind its object is malformed; Spark ignores what follows.
+        """
         token = None
         try:
             tokens = Tokens(line, self._dialect)
@@ -100,7 +104,8 @@ class JsonLineParser:
             if token is None:
                 return ParsedLine([], False)
             if token is Token.START_OBJECT:
-                return ParsedLine([self._row(tokens)], False)
+                row = self._row(tokens)
+                return ParsedLine([row], whole and tokens.next() is not None)
             if token is Token.START_ARRAY:
                 return ParsedLine(self._rows_of_array(tokens), False)
         except MalformedJsonError:

@@ -1,0 +1,100 @@
+"""Which lines the fast path of the JSON reader takes, and its rows of them.
+
+What must not live here: the slow path, and what becomes of malformed lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
+
+_PARTS = 16
+_SHORT_RUN_LINES = 64
+_LINES_OF_A_REFUSAL = 8
+"""Fewer lines than this are faster to read one by one than to parse again. Each such refusal doubles the
+number of lines read one by one."""
+
+Pieces: TypeAlias = "list[tuple[pa.Array, list[pa.Array]]]"
+"""The line number of each row, and the columns of the rows."""
+
+
+class JsonLines:
+    """Reads blocks of lines with a parser of columns, as far as it takes them."""
+
+    def __init__(self, parser: JsonColumnsParser) -> None:
+        self._parser = parser
+
+    def parsed(self, data: bytes) -> Parsed | None:
+        """The block as columns, with its doubtful rows; None if the fast path refuses the block."""
+        parsed = self._parser.parse_layout(data)
+        if parsed is not None or not self._parser.usable:
+            return parsed
+        lines = data.count(b"\n")
+        if not _is_one_object_a_line(data, lines):
+            return None
+        outcome = self._parser.parse(pa.py_buffer(data), lines)
+        return outcome if isinstance(outcome, Parsed) else None
+
+    def sorted_out(self, lines: Sequence[bytes], objects: list[int]) -> tuple[Pieces, list[int]]:
+        """The rows of those lines that the parser takes, in pieces, and the numbers of those it refuses.
+
+        Args:
+            objects: the numbers of the lines to try, rising; each starts and ends with a brace and has no
+                newline.
+        """
+        if not self._parser.usable:
+            return [], objects
+        numbers = objects
+        refused: list[int] = []
+        data = pa.py_buffer(b"".join([lines[number] + b"\n" for number in numbers]))
+        offsets = list(accumulate((len(lines[number]) + 1 for number in numbers), initial=0))
+        fast: Pieces = []
+        at, bad = 0, -1
+        run, by_line = len(numbers), 0
+        while at < len(numbers):
+            if at == bad:
+                refused.append(numbers[at])
+                at += 1
+                continue
+            end = min(at + run, len(numbers), bad if bad > at else len(numbers))
+            size = offsets[end] - offsets[at]
+            parsed = self._parser.parse(data.slice(offsets[at], size), end - at)
+            if isinstance(parsed, Parsed):
+                refused += [numbers[at + row] for row in parsed.doubtful]
+                fast.append(proved_rows(parsed, pa.array(numbers[at:end], pa.int64())))
+                by_line = 0 if end - at > _SHORT_RUN_LINES else by_line
+                at, run = end, 2 * run
+                continue
+            line = parsed.line if parsed.line is not None and parsed.line < end - at else None
+            if line is not None and line > _LINES_OF_A_REFUSAL:
+                # The next refusal is probably the same distance away, so do not parse further than that.
+                bad, run = at + line, max(line, _SHORT_RUN_LINES)
+            elif line is None and end - at > _SHORT_RUN_LINES:
+                run = -(-(end - at) // _PARTS)
+            else:
+                by_line = max(2 * by_line, _LINES_OF_A_REFUSAL, 0 if line is not None else end - at)
+                refused += numbers[at : at + by_line]
+                at += by_line
+        return fast, refused
+
+
+def _is_one_object_a_line(data: bytes, lines: int) -> bool:
+    """True if each line starts and ends with a brace.
+
+    If there are also as many objects as lines, each line is one object: a line break between ``}`` and
+    ``{`` cannot be within an object, because only a comma or a bracket could follow there.
+    """
+    return data[:1] == b"{" and data[-2:] == b"}\n" and data.count(b"}\n{") == lines - 1
+
+
+def proved_rows(parsed: Parsed, numbers: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
+    """The rows that are not doubtful, with their line numbers."""
+    if not parsed.doubtful:
+        return numbers, parsed.columns
+    kept = pa.array([row for row in range(len(numbers)) if row not in parsed.doubtful], pa.int64())
+    return numbers.take(kept), [column.take(kept) for column in parsed.columns]

@@ -1,0 +1,1 @@
+"""The kafka reader: records of topic partitions as Arrow batches. Start at `reader`."""

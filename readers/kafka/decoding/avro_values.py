@@ -1,0 +1,157 @@
+"""Values that are Avro records, each with the writer's schema that belongs to it. fastavro decodes them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.errors import RegistryError, SchemaError
+from flip27_source.readers.columnar.avro_types import AvroTypes
+from flip27_source.readers.columnar.named_columns import NamedColumns
+from flip27_source.readers.columnar.parquet_columns import MismatchError
+from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, struct_of
+from flip27_source.readers.schemas.merging import spark_type
+
+
+class AvroSchema:
+    """A writer's schema.
+
+    Args:
+        schema: the schema, as JSON.
+        named: the schemas of the types that ``schema`` only names, by name.
+        where: where the schema comes from, for messages.
+
+    Raises:
+        SchemaError: the schema is invalid, or is not that of a record.
+    """
+
+    def __init__(self, schema: Any, *, where: str, named: Mapping[str, Any] | None = None) -> None:
+        fastavro = _fastavro()
+        self.where = where
+        try:
+            schema = fastavro.parse_schema(_with_types(schema, dict(named or {})), _write_hint=False)
+        except Exception as error:  # noqa: BLE001 - fastavro raises what its parsing runs into
+            raise SchemaError(
+                f"the Avro schema of {where} is invalid: {type(error).__name__}: {error}",
+                remedy="correct the schema",
+            ) from None
+        if not isinstance(schema, dict) or schema["type"] not in ("record", "error"):
+            raise SchemaError(
+                f"the Avro schema of {where} is that of {str(schema)[:100]}, and values must be records",
+                remedy="leave valueFormat out and decode the values in the query",
+            )
+        types = AvroTypes(schema)
+        try:
+            self.stored = pa.schema(
+                [(field["name"], types.arrow_type(field["type"])) for field in schema["fields"]]
+            )
+        except MismatchError as mismatch:
+            raise SchemaError(
+                f"the Avro schema of {where}: {mismatch}", remedy="leave valueFormat out"
+            ) from None
+        self._decoded_by = fastavro.parse_schema(types.decoded_by(schema))
+        self._read = fastavro.schemaless_reader
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the records, with the types that Spark has."""
+        return pa.struct([pa.field(field.name, spark_type(field.type)) for field in self.stored])
+
+    def record(self, value: bytes) -> dict[str, Any] | str:
+        """The fields of one value, or why it does not decode."""
+        data = io.BytesIO(value)
+        try:
+            record: dict[str, Any] = self._read(data, self._decoded_by)
+        except Exception as error:  # noqa: BLE001 - fastavro raises what its decoding runs into
+            return f"it is no Avro record of {self.where}: {type(error).__name__}: {error}"[:500]
+        left = len(value) - data.tell()
+        return f"{left} bytes follow the Avro record of {self.where}" if left else record
+
+
+class AvroValues(ValueDecoder):
+    """Decodes Avro records of one schema to structs.
+
+    Raises:
+        SchemaError: a field has another type than the schema's.
+    """
+
+    def __init__(self, kind: pa.StructType, schema: AvroSchema) -> None:
+        self.type = kind
+        self._schema = schema
+        wanted = pa.schema([kind.field(number) for number in range(kind.num_fields)])
+        self._nullable = pa.schema([field.with_nullable(True) for field in wanted])
+        self._columns = NamedColumns(schema.where, self._nullable, schema.stored.names)
+        self._kinds = {name: schema.stored.field(name).type for name in self._columns.wanted}
+        self._batch([])
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """The values as structs."""
+        records: list[dict[str, Any]] = []
+        rows: list[int] = []
+        failures: dict[int, str] = {}
+        for row, value in enumerate(values.to_pylist()):
+            if value is None:
+                continue
+            record = self._schema.record(value)
+            if isinstance(record, str):
+                failures[row] = record
+            else:
+                records.append(record)
+                rows.append(row)
+        structs = self._structs(records, rows, failures)
+        return Decoded(values=joined(structs, len(values), self.type), failures=failures)
+
+    def _structs(
+        self, records: Sequence[dict[str, Any]], rows: Sequence[int], failures: dict[int, str]
+    ) -> list[tuple[Sequence[int], pa.Array]]:
+        try:
+            return [(rows, self._batch(records))]
+        except (pa.ArrowException, OverflowError, ValueError, TypeError, SchemaError) as error:
+            if len(records) == 1:
+                failures[rows[0]] = f"it has a value that no column can have: {error}"
+                return []
+        # Some value is outside its type: a decimal with too many digits, or a date beyond the calendar.
+        middle = len(records) // 2
+        left = self._structs(records[:middle], rows[:middle], failures)
+        return left + self._structs(records[middle:], rows[middle:], failures)
+
+    def _batch(self, records: Sequence[dict[str, Any]]) -> pa.Array:
+        if not self._kinds:
+            nulls = [pa.nulls(len(records), field.type) for field in self._nullable]
+            return struct_of(nulls, self.type, len(records))
+        arrays = [pa.array([record[name] for record in records], kind) for name, kind in self._kinds.items()]
+        batch = self._columns.batch(pa.RecordBatch.from_arrays(arrays, names=list(self._kinds)))
+        return struct_of(batch.columns, self.type, len(records))
+
+
+def _with_types(schema: Any, named: dict[str, Any], space: str = "") -> Any:
+    """The schema with the definition of each of ``named`` in place of its first name."""
+    if isinstance(schema, str):
+        name = next((name for name in (f"{space}.{schema}", schema) if name in named), None)
+        return schema if name is None else _with_types(named.pop(name), named)
+    if isinstance(schema, list):
+        return [_with_types(branch, named, space) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    space = schema.get("namespace") or space
+    found = dict(schema)
+    for inner in ("items", "values", "type"):
+        if inner in found:
+            found[inner] = _with_types(found[inner], named, space)
+    if isinstance(found.get("fields"), list):
+        found["fields"] = [_with_types(field, named, space) for field in found["fields"]]
+    return found
+
+
+def _fastavro() -> Any:
+    try:
+        import fastavro
+    except ImportError:
+        raise RegistryError(
+            "valueFormat=avro needs the package fastavro, which is not installed here",
+            remedy="pip install 'flip27-source[kafka,avro]' on the driver and on every executor node",
+        ) from None
+    return fastavro

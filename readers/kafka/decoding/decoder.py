@@ -1,0 +1,75 @@
+"""The contract of decoders: a block of values in, a block of decoded values and the failures out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+SHOWN_BYTES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """The decoded values of a block.
+
+    Attributes:
+        values: one for each value of the block; null if the value is null or does not decode.
+        failures: why a value does not decode, by its row.
+    """
+
+    values: pa.Array
+    failures: Mapping[int, str] = field(default_factory=dict)
+
+
+class ValueDecoder(ABC):
+    """Decodes values.
+
+    Attributes:
+        type: the type of the decoded values.
+    """
+
+    type: pa.DataType
+
+    @abstractmethod
+    def decode(self, values: pa.Array) -> Decoded:
+        """Decode a block.
+
+        Args:
+            values: an array of type binary; null values are null in the result, and no failures.
+        """
+
+
+def joined(
+    pieces: Sequence[tuple[Sequence[int] | pa.Array, pa.Array]], rows: int, kind: pa.DataType
+) -> pa.Array:
+    """An array of ``rows`` values from pieces with the row of each value; the other rows are null."""
+    numbers = [np.asarray(number, np.int64) for number, _ in pieces]
+    places = np.full(rows, -1, np.int64)
+    start = 0
+    for number in numbers:
+        places[number] = np.arange(start, start + len(number))
+        start += len(number)
+    if not start:
+        return pa.nulls(rows, kind)
+    found = pa.concat_arrays([values for _, values in pieces])
+    if start == rows and (places[:-1] < places[1:]).all():
+        return found
+    return found.take(pa.array(places, mask=places < 0))
+
+
+def struct_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.Array:
+    """Columns as one array of structs."""
+    if not kind.num_fields:
+        return pa.array([{}] * rows, kind)
+    fields = [kind.field(number) for number in range(kind.num_fields)]
+    return pa.StructArray.from_arrays(list(columns), fields=fields)
+
+
+def shown(value: bytes) -> str:
+    """The start of a value, for messages."""
+    text = repr(value[:SHOWN_BYTES].decode("utf-8", "replace"))
+    return text if len(value) <= SHOWN_BYTES else f"{text}... ({len(value)} bytes)"

@@ -1,0 +1,65 @@
+"""NOT NULL within decoded values: a value without a field that must be there does not decode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder
+
+
+def has_inner_not_null(kind: pa.DataType) -> bool:
+    """Whether a field within the type is NOT NULL."""
+    inner = [kind.field(number) for number in range(kind.num_fields)]
+    if pt.is_map(kind):
+        inner = [kind.item_field]
+    return any(not field.nullable or has_inner_not_null(field.type) for field in inner)
+
+
+class NotNullValues(ValueDecoder):
+    """Decodes as another decoder does, and refuses nulls where the type has none."""
+
+    def __init__(self, decoder: ValueDecoder) -> None:
+        self.type = decoder.type
+        self._decoder = decoder
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """The values that have all that they must have."""
+        decoded = self._decoder.decode(values)
+        failures = dict(decoded.failures)
+        for name, rows in _forbidden_nulls(decoded.values, self.type, np.arange(len(values)), ""):
+            for row in rows:
+                failures.setdefault(int(row), f"its field {name} is NOT NULL and has no value")
+        if len(failures) == len(decoded.failures):
+            return decoded
+        kept = np.arange(len(values))
+        kept = np.where(np.isin(kept, list(failures)), -1, kept)
+        return Decoded(values=decoded.values.take(pa.array(kept, mask=kept < 0)), failures=failures)
+
+
+def _forbidden_nulls(
+    values: pa.Array, kind: pa.DataType, rows: np.ndarray, name: str
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The rows that have a null where the type has none; ``rows`` are those of the elements."""
+    if pt.is_struct(kind):
+        there = np.asarray(values.is_valid())
+        for number in range(kind.num_fields):
+            field = kind.field(number)
+            column = values.field(number)
+            inner = f"{name}.{field.name}" if name else field.name
+            if not field.nullable and column.null_count:
+                yield inner, rows[there & np.asarray(column.is_null())]
+            if has_inner_not_null(field.type):
+                present = pc.and_(values.is_valid(), column.is_valid())
+                found = pc.indices_nonzero(present)
+                yield from _forbidden_nulls(column.take(found), field.type, rows[np.asarray(found)], inner)
+    elif pt.is_list(kind):
+        parents = rows[np.asarray(pc.list_parent_indices(values))]
+        items = values.flatten()
+        if not kind.value_field.nullable and items.null_count:
+            yield name, parents[np.asarray(items.is_null())]
+        yield from _forbidden_nulls(items, kind.value_type, parents, name)

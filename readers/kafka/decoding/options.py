@@ -1,0 +1,110 @@
+"""The options that say how values are decoded."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+from flip27_source.errors import OptionError
+from flip27_source.options import Option, Options, one_of, optional, text
+
+
+def _registry_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("a URL with http or https and a host is expected")
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise ValueError("a URL without credentials is expected; schemaRegistryAuthEnv has them")
+    return value.rstrip("/")
+
+
+VALUE_FORMAT: Option[str | None] = Option(
+    name="valueFormat",
+    parse=optional(one_of("json", "avro", "protobuf", "string")),
+    default=None,
+    default_text="value is binary",
+    doc="What values are decoded to: the column value is a struct, with string a string.",
+)
+VALUE_SCHEMA_FILE: Option[str | None] = Option(
+    name="valueSchemaFile",
+    parse=optional(text),
+    default=None,
+    doc="Path or URL of the schema of the values, which the driver and every executor can read: for json "
+    "the columns as DDL, for avro a schema (.avsc), for protobuf a descriptor set (protoc "
+    "--include_imports --descriptor_set_out).",
+)
+VALUE_MESSAGE: Option[str | None] = Option(
+    name="valueMessage",
+    parse=optional(text),
+    default=None,
+    default_text="the first message type of the last file",
+    doc="For protobuf, the full name of the message type: package.Message.",
+)
+REGISTRY_URL: Option[str | None] = Option(
+    name="schemaRegistryUrl",
+    parse=optional(_registry_url),
+    default=None,
+    doc="URL of a schema registry with Confluent's API. Values then begin with the id of their schema, which "
+    "each process asks for once.",
+)
+REGISTRY_AUTH_ENV: Option[str | None] = Option(
+    name="schemaRegistryAuthEnv",
+    parse=optional(text),
+    default=None,
+    doc="Name of the environment variable, on the driver and on every executor, that has user:password for "
+    "the registry.",
+)
+REGISTRY_TOKEN_ENV: Option[str | None] = Option(
+    name="schemaRegistryTokenEnv",
+    parse=optional(text),
+    default=None,
+    doc="Name of the environment variable that has a bearer token for the registry.",
+)
+ON_RECORD_ERROR: Option[str] = Option(
+    name="onRecordError",
+    parse=one_of("fail", "null"),
+    default="fail",
+    doc="What to do with a record whose value does not decode: fail the query, naming the record; or deliver "
+    "it with a null value (null).",
+)
+
+DECODING_OPTIONS: tuple[Option[Any], ...] = (
+    VALUE_FORMAT, VALUE_SCHEMA_FILE, VALUE_MESSAGE, REGISTRY_URL, REGISTRY_AUTH_ENV, REGISTRY_TOKEN_ENV,
+    ON_RECORD_ERROR,
+)  # fmt: skip
+
+
+def registry_secrets(options: Options) -> tuple[tuple[str, str] | None, str | None]:
+    """Credentials and token for the registry.
+
+    Raises:
+        OptionError: a variable is not set, or does not have the form.
+    """
+    auth, token = (_variable(options, option) for option in (REGISTRY_AUTH_ENV, REGISTRY_TOKEN_ENV))
+    if auth is None:
+        return None, token
+    if token is not None:
+        raise OptionError(
+            "schemaRegistryAuthEnv and schemaRegistryTokenEnv are both set", remedy="set one of them"
+        )
+    user, colon, password = auth.partition(":")
+    if not colon:
+        raise OptionError(
+            f"the environment variable {options[REGISTRY_AUTH_ENV]} has no colon",
+            remedy="write user:password into it",
+        )
+    return (user, password), None
+
+
+def _variable(options: Options, option: Option[str | None]) -> str | None:
+    name = options[option]
+    if name is None:
+        return None
+    value = os.environ.get(name)
+    if not value:
+        raise OptionError(
+            f"{option.name}={name}, and the environment variable {name} is not set here",
+            remedy="set it on the driver and on every executor",
+        )
+    return value

@@ -1,0 +1,160 @@
+"""A client of schema registries with Confluent's API: schemas by id, and the latest one of a subject.
+
+A process asks for a schema once: what an id means never changes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from flip27_source.errors import OptionError, RegistryError, SplitReadError
+from flip27_source.file_systems.paths import redacted
+
+_TIMEOUT_S = 10.0
+_RETRIES = 5
+_BUSY = (429, 500, 502, 503, 504)
+_NOT_FOUND = 404
+_REFUSED = (401, 403)
+_MOST_SCHEMA_BYTES = 16 << 20
+
+
+class UnknownSchemaError(Exception):
+    """The registry has no such schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredSchema:
+    """A schema.
+
+    Attributes:
+        kind: ``AVRO``, ``PROTOBUF`` or ``JSON``.
+        text: the schema; for Protobuf a FileDescriptorProto in base64.
+        references: the schemas that it needs, by the name that it uses, those needed first first.
+    """
+
+    kind: str
+    text: str
+    references: Mapping[str, RegisteredSchema]
+
+
+class SchemaRegistry:
+    """Asks a registry. ``registry_at`` makes one for the process.
+
+    Args:
+        url: where the API is.
+        credentials: user and password. token: a bearer token instead.
+    """
+
+    def __init__(
+        self, url: str, *, credentials: tuple[str, str] | None = None, token: str | None = None
+    ) -> None:
+        requests = _requests()
+        self.place = redacted(url)
+        self._url = url.rstrip("/")
+        self._session: Any = requests.Session()
+        # A netrc file of the machine is not meant for this server.
+        self._session.trust_env = False
+        self._session.headers["Accept"] = "application/vnd.schemaregistry.v1+json"
+        if credentials is not None:
+            self._session.auth = credentials
+        elif token is not None:
+            self._session.headers["Authorization"] = f"Bearer {token}"
+        retry = requests.adapters.Retry(
+            total=_RETRIES, backoff_factor=0.2, status_forcelist=_BUSY, allowed_methods=("GET",),
+            raise_on_status=False, respect_retry_after_header=False,
+        )  # fmt: skip
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
+        self._error: Any = requests.RequestException
+        self._known: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def schema(self, number: int) -> RegisteredSchema:
+        """The schema with this id.
+
+        Raises:
+            UnknownSchemaError: there is none. SplitReadError: the registry does not answer.
+        """
+        return self._schema(f"/schemas/ids/{number}")
+
+    def latest(self, subject: str) -> RegisteredSchema:
+        """The newest schema of a subject; raises as ``schema`` does."""
+        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/latest")
+
+    def _schema(self, path: str) -> RegisteredSchema:
+        found = self._answer(path)
+        kind = found.get("schemaType", "AVRO")
+        if kind == "PROTOBUF":
+            found = self._answer(f"{path}?format=serialized")
+        references: dict[str, RegisteredSchema] = {}
+        for reference in found.get("references") or ():
+            subject, version = quote(str(reference["subject"]), safe=""), int(reference["version"])
+            needed = self._schema(f"/subjects/{subject}/versions/{version}")
+            references.update(needed.references)
+            references[str(reference["name"])] = needed
+        return RegisteredSchema(kind=str(kind), text=str(found["schema"]), references=references)
+
+    def _answer(self, path: str) -> dict[str, Any]:
+        with self._lock:
+            if path not in self._known:
+                self._known[path] = self._asked(path)
+            known: dict[str, Any] = self._known[path]
+            return known
+
+    def _asked(self, path: str) -> dict[str, Any]:
+        try:
+            answer = self._session.get(self._url + path, timeout=_TIMEOUT_S, allow_redirects=False)
+            body = answer.content[:_MOST_SCHEMA_BYTES]
+        except self._error as error:
+            raise self._failed(path, type(error).__name__) from None
+        if answer.status_code == _NOT_FOUND:
+            raise UnknownSchemaError(f"{self.place} has nothing at {path}")
+        if answer.status_code in _REFUSED:
+            raise OptionError(
+                f"the schema registry {self.place} refuses the credentials: HTTP {answer.status_code}",
+                remedy="set schemaRegistryAuthEnv or schemaRegistryTokenEnv to the name of an environment "
+                "variable with credentials that may read schemas",
+            )
+        try:
+            found = json.loads(body)
+            found["schema"]
+        except (ValueError, TypeError, KeyError):
+            raise self._failed(path, f"HTTP {answer.status_code} without a schema") from None
+        return dict(found)
+
+    def _failed(self, path: str, why: str) -> SplitReadError:
+        return SplitReadError(
+            f"the schema registry {self.place} does not answer {path}: {why}",
+            remedy="check schemaRegistryUrl and the registry, and restart the query: the batch is then read "
+            "again",
+        )
+
+
+_lock = threading.Lock()
+_registries: dict[tuple[str, tuple[str, str] | None, str | None], SchemaRegistry] = {}
+
+
+def registry_at(url: str, credentials: tuple[str, str] | None, token: str | None) -> SchemaRegistry:
+    """The registry of this process."""
+    with _lock:
+        key = (url, credentials, token)
+        if key not in _registries:
+            _registries[key] = SchemaRegistry(url, credentials=credentials, token=token)
+        return _registries[key]
+
+
+def _requests() -> Any:
+    try:
+        import requests
+        import requests.adapters
+    except ImportError:
+        raise RegistryError(
+            "schemaRegistryUrl needs the package requests, which is not installed here",
+            remedy="pip install 'flip27-source[kafka,http]' on the driver and on every executor node",
+        ) from None
+    return requests

@@ -1,0 +1,209 @@
+"""The schemas of values, from a file or a registry, and the decoders that the options ask for.
+
+``value_decoder`` makes the decoder of a task; ``value_type`` finds the type if the user gives none.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from flip27_source.errors import OptionError, SchemaError
+from flip27_source.file_systems.paths import open_file_system, redacted
+from flip27_source.options import Options
+from flip27_source.readers.datetimes.formats import DateTimeFormats
+from flip27_source.readers.json_lines.options import json_dialect
+from flip27_source.readers.kafka.decoding.avro_values import AvroSchema, AvroValues
+from flip27_source.readers.kafka.decoding.decoder import ValueDecoder
+from flip27_source.readers.kafka.decoding.json_values import JsonValues
+from flip27_source.readers.kafka.decoding.not_null import NotNullValues, has_inner_not_null
+from flip27_source.readers.kafka.decoding.options import (
+    REGISTRY_URL,
+    VALUE_FORMAT,
+    VALUE_MESSAGE,
+    VALUE_SCHEMA_FILE,
+    registry_secrets,
+)
+from flip27_source.readers.kafka.decoding.protobuf_values import ProtobufMessage, ProtobufValues, files_of_set
+from flip27_source.readers.kafka.decoding.registered_values import ProtobufPayloads, RegisteredValues
+from flip27_source.readers.kafka.decoding.schema_registry import (
+    RegisteredSchema,
+    SchemaRegistry,
+    UnknownSchemaError,
+    registry_at,
+)
+from flip27_source.readers.kafka.decoding.text_values import TextValues
+from flip27_source.schemas.ddl import parse_columns, type_name
+
+_LARGEST_FILE_BYTES = 64 << 20
+
+
+def value_decoder(kind: pa.DataType, options: Options, time_zone: str) -> ValueDecoder:
+    """The decoder to values of a type.
+
+    Raises:
+        SchemaError: the values cannot have that type. OptionError: an option is missing.
+    """
+    value_format = options[VALUE_FORMAT]
+    if value_format == "string":
+        if not pt.is_string(kind):
+            raise _other_type(kind, "a string")
+        return TextValues()
+    if not pt.is_struct(kind):
+        raise _other_type(kind, "a struct")
+    decoder = _decoder(value_format, kind, options, time_zone)
+    return NotNullValues(decoder) if has_inner_not_null(kind) else decoder
+
+
+def value_type(options: Options, topics: tuple[str, ...]) -> pa.DataType:
+    """The type of the values, by the file or the registry.
+
+    Args:
+        topics: the registry is asked for the schema of the first one's values.
+
+    Raises:
+        SchemaError: neither says it.
+    """
+    value_format = options[VALUE_FORMAT]
+    if value_format == "string":
+        return pa.string()
+    if options[VALUE_SCHEMA_FILE] is not None:
+        return _type_of_file(value_format, options)
+    if options[REGISTRY_URL] is not None and topics and value_format != "json":
+        return _registered_type(_registry(options), f"{topics[0]}-value", value_format)
+    raise SchemaError(
+        f"valueFormat={value_format}, and nothing says which fields values have",
+        remedy='add .schema("value STRUCT<id: BIGINT, name: STRING>, topic STRING, offset BIGINT") '
+        "before .load(), with the columns of the records that you want; or set valueSchemaFile"
+        + (", or schemaRegistryUrl with subscribe" if value_format != "json" else ""),
+    )
+
+
+def _decoder(value_format: str | None, kind: pa.StructType, options: Options, time_zone: str) -> ValueDecoder:
+    if value_format == "json":
+        formats, dialect = DateTimeFormats.of(options, day_numbers=True), json_dialect(options)
+        decoder = JsonValues(kind, time_zone=time_zone, formats=formats, dialect=dialect)
+        # The header goes, whatever its schema: the type of the values is given.
+        return decoder if options[REGISTRY_URL] is None else RegisteredValues(kind, lambda _number: decoder)
+    if options[REGISTRY_URL] is not None:
+        return _registered(value_format, kind, _registry(options))
+    if options[VALUE_SCHEMA_FILE] is None:
+        raise OptionError(
+            f"valueFormat={value_format} needs the schema that the values were written with",
+            remedy="set valueSchemaFile, or schemaRegistryUrl",
+        )
+    if value_format == "avro":
+        return AvroValues(kind, _avro_of_file(options))
+    return ProtobufValues(kind, _message_of_file(options))
+
+
+def _registered(value_format: str | None, kind: pa.StructType, registry: SchemaRegistry) -> ValueDecoder:
+    def decoder_of(number: int) -> ValueDecoder:
+        schema = registry.schema(number)
+        where = f"schema {number} of {registry.place}"
+        _check_kind(schema, value_format, where)
+        if value_format == "avro":
+            return AvroValues(kind, _avro(schema, where))
+        return ProtobufPayloads(kind, _files(schema, where), where)
+
+    return RegisteredValues(kind, decoder_of)
+
+
+def _registered_type(registry: SchemaRegistry, subject: str, value_format: str | None) -> pa.DataType:
+    where = f"subject {subject} of {registry.place}"
+    try:
+        schema = registry.latest(subject)
+    except UnknownSchemaError as error:
+        raise SchemaError(str(error), remedy="add .schema(...) with a column value before .load()") from None
+    _check_kind(schema, value_format, where)
+    if value_format == "avro":
+        return _avro(schema, where).type
+    return ProtobufMessage(_files(schema, where), where=where).type
+
+
+def _check_kind(schema: RegisteredSchema, value_format: str | None, where: str) -> None:
+    if schema.kind.lower() != value_format:
+        raise SchemaError(f"{where} is a schema for {schema.kind}, and valueFormat is {value_format}")
+
+
+def _avro(schema: RegisteredSchema, where: str) -> AvroSchema:
+    try:
+        text = json.loads(schema.text)
+        named = {name: json.loads(needed.text) for name, needed in schema.references.items()}
+    except ValueError as error:
+        raise SchemaError(f"{where} is not valid JSON: {error}") from None
+    return AvroSchema(text, where=where, named=named)
+
+
+def _files(schema: RegisteredSchema, where: str) -> list[bytes]:
+    texts = [*(needed.text for needed in schema.references.values()), schema.text]
+    try:
+        return [base64.b64decode(text, validate=True) for text in texts]
+    except ValueError:
+        raise SchemaError(f"{where} has no serialized descriptors") from None
+
+
+def _registry(options: Options) -> SchemaRegistry:
+    credentials, token = registry_secrets(options)
+    return registry_at(options[REGISTRY_URL] or "", credentials, token)
+
+
+def _type_of_file(value_format: str | None, options: Options) -> pa.DataType:
+    if value_format == "avro":
+        return _avro_of_file(options).type
+    if value_format == "protobuf":
+        return _message_of_file(options).type
+    path, data = _file(options)
+    try:
+        return pa.struct(list(parse_columns(data.decode())))
+    except ValueError as error:
+        raise SchemaError(
+            f"{path} does not have columns as DDL: {error}", remedy='write "id BIGINT, name STRING" into it'
+        ) from None
+
+
+def _avro_of_file(options: Options) -> AvroSchema:
+    path, data = _file(options)
+    try:
+        schema: Mapping[str, Any] = json.loads(data)
+    except ValueError as error:
+        raise SchemaError(f"{path} is not valid JSON: {error}", remedy="name an Avro schema") from None
+    return AvroSchema(schema, where=path)
+
+
+def _message_of_file(options: Options) -> ProtobufMessage:
+    path, data = _file(options)
+    try:
+        files = files_of_set(data)
+    except ValueError as error:
+        raise SchemaError(
+            f"{path} is no descriptor set: {error}",
+            remedy="make it with protoc --include_imports --descriptor_set_out=FILE",
+        ) from None
+    return ProtobufMessage(files, where=path, name=options[VALUE_MESSAGE] or "")
+
+
+def _file(options: Options) -> tuple[str, bytes]:
+    """The shown path of valueSchemaFile, and its content."""
+    path = options[VALUE_SCHEMA_FILE] or ""
+    try:
+        file_system, inner = open_file_system(path, {}, what=VALUE_SCHEMA_FILE.name, error_type=OptionError)
+        with file_system.open(inner, "rb") as file:
+            return redacted(path), bytes(file.read(_LARGEST_FILE_BYTES))
+    except OSError as error:
+        raise SchemaError(
+            f"valueSchemaFile {redacted(path)} cannot be read: {type(error).__name__}",
+            remedy="give a path that the driver and every executor can read",
+        ) from None
+
+
+def _other_type(kind: pa.DataType, expected: str) -> SchemaError:
+    return SchemaError(
+        f"the column value has the type {type_name(kind)}, and decoded values are {expected}",
+        remedy='write .schema("value STRUCT<id: BIGINT, name: STRING>, ...")',
+    )

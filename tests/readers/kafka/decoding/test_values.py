@@ -1,0 +1,310 @@
+"""Decoding Avro, Protobuf and text by a file or a registry, and what does not decode."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2, timestamp_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from flip27_source.errors import OptionError, SchemaError, SplitReadError
+from flip27_source.options import Options
+from flip27_source.readers.datetimes.formats import DATETIME_OPTIONS
+from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
+from flip27_source.readers.kafka.decoding import schema_registry as client
+from flip27_source.readers.kafka.decoding.decoder import Decoded
+from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS
+from flip27_source.readers.kafka.decoding.value_schemas import value_decoder, value_type
+from tests.schema_registry_server import SchemaRegistryServer, framed, schema_registry
+
+ORDER: Any = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+ROW = {"id": 7, "name": "seven", "at": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)}
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistryServer]:
+    client._registries.clear()
+    with schema_registry() as server:
+        yield server
+
+
+def options(**given: str) -> Options:
+    declared = (*DECODING_OPTIONS, *DATETIME_OPTIONS, *JSON_DIALECT_OPTIONS)
+    return Options.parse(given, declared)
+
+
+def avro(row: dict[str, Any], schema: Any = ORDER) -> bytes:
+    data = io.BytesIO()
+    fastavro.schemaless_writer(data, schema, row)
+    return data.getvalue()
+
+
+def decoded(values: list[bytes | None], kind: pa.DataType | None = None, **given: str) -> Decoded:
+    found = options(**given)
+    kind = kind or value_type(found, ("orders",))
+    result = value_decoder(kind, found, "UTC").decode(pa.array(values, pa.binary()))
+    assert result.values.type == kind
+    assert len(result.values) == len(values)
+    return result
+
+
+def test_text_is_decoded_and_invalid_utf_8_fails_with_its_place() -> None:
+    found = decoded([b"a", "ä€".encode(), None, b"", b"x\xff"], valueFormat="string")
+    assert found.values.to_pylist() == ["a", "ä€", None, "", None]
+    assert found.failures == {4: "it is not UTF-8: byte 1 is 0xff"}
+
+
+def test_avro_is_decoded_by_the_schema_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    given = {"valueFormat": "avro", "valueSchemaFile": str(tmp_path / "order.avsc")}
+    found = decoded([avro(ROW), None, avro(ROW) + b"x", b"\x02\x99", b""], **given)
+    assert found.values.to_pylist() == [ROW, None, None, None, None]
+    assert found.failures[2] == f"1 bytes follow the Avro record of {given['valueSchemaFile']}"
+    assert sorted(found.failures) == [2, 3, 4]
+    wider = pa.struct([("name", pa.string()), ("id", pa.int64()), ("more", pa.float64())])
+    assert decoded([avro(ROW)], wider, **given).values.to_pylist() == [
+        {"name": "seven", "id": 7, "more": None}
+    ]
+    with pytest.raises(SchemaError, match="column id"):
+        decoded([avro(ROW)], pa.struct([("id", pa.bool_())]), **given)
+
+
+def test_a_registry_is_asked_once_for_each_schema(registry: SchemaRegistryServer) -> None:
+    wider = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": "string", "default": ""}]}
+    first, second = registry.add("orders-value", wider), registry.add("orders-value", ORDER)
+    given = {"valueFormat": "avro", "schemaRegistryUrl": registry.url}
+    values = [
+        framed(first, avro({**ROW, "note": "n"}, wider)), framed(second, avro(ROW)), None, b"\1abcd", b"\0\0",
+        framed(99, avro(ROW)), framed(second, b""),
+    ]  # fmt: skip
+    for _ in range(3):
+        found = decoded(values, **given)
+    assert found.values.to_pylist() == [ROW, ROW, None, None, None, None, None]
+    assert found.failures[3] == "it has no header of a schema registry: it starts with 0x0161626364"
+    assert found.failures[5].startswith("schema 99: ")
+    assert sorted(found.failures) == [3, 4, 5, 6]
+    asked = [path for path in registry.requests if not path.endswith("/99")]
+    assert asked == ["/subjects/orders-value/versions/latest", "/schemas/ids/1", "/schemas/ids/2"]
+
+
+def test_an_avro_schema_may_refer_to_others(registry: SchemaRegistryServer) -> None:
+    money = {
+        "type": "record",
+        "name": "Money",
+        "namespace": "shop",
+        "fields": [{"name": "cents", "type": "long"}],
+    }
+    registry.add("money", money)
+    fields = [{"name": "net", "type": "Money"}, {"name": "tax", "type": "shop.Money"}]
+    order = {"type": "record", "name": "Order", "namespace": "shop", "fields": fields}
+    number = registry.add("orders-value", order, references=(("shop.Money", "money", 1),))
+    whole = {**order, "fields": [{"name": "net", "type": money}, {"name": "tax", "type": "shop.Money"}]}
+    row = {"net": {"cents": 1}, "tax": {"cents": 2}}
+    value = framed(number, avro(row, fastavro.parse_schema(whole)))
+    found = decoded([value], valueFormat="avro", schemaRegistryUrl=registry.url)
+    assert found.values.to_pylist() == [row]
+
+
+def test_credentials_for_a_registry_come_from_the_environment(
+    registry: SchemaRegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.add("orders-value", ORDER)
+    registry.credentials = "reader:pass:word"
+    given = {"valueFormat": "avro", "schemaRegistryUrl": registry.url}
+    with pytest.raises(OptionError, match="refuses the credentials: HTTP 401"):
+        decoded([], **given)
+    with pytest.raises(OptionError, match="REGISTRY_AUTH is not set"):
+        decoded([], schemaRegistryAuthEnv="REGISTRY_AUTH", **given)
+    monkeypatch.setenv("REGISTRY_AUTH", "reader:pass:word")
+    assert decoded([framed(1, avro(ROW))], schemaRegistryAuthEnv="REGISTRY_AUTH", **given).values[0].is_valid
+    registry.token, registry.credentials = "a-token", ""
+    monkeypatch.setenv("REGISTRY_TOKEN", "a-token")
+    assert (
+        decoded([framed(1, avro(ROW))], schemaRegistryTokenEnv="REGISTRY_TOKEN", **given).values[0].is_valid
+    )
+
+
+def test_a_registry_that_is_away_fails_the_task_and_no_record(registry: SchemaRegistryServer) -> None:
+    registry.add("orders-value", ORDER)
+    given = {"valueFormat": "avro", "schemaRegistryUrl": registry.url}
+    registry.failures = 2
+    kind = value_type(options(**given), ("orders",))
+    registry.failures = 1000
+    with pytest.raises(SplitReadError, match="does not answer /schemas/ids/1: HTTP 503"):
+        decoded([framed(1, avro(ROW))], kind, **given)
+    registry.failures = 0
+    assert decoded([framed(1, avro(ROW))], kind, **given).failures == {}
+
+
+def test_json_of_a_registry_is_decoded_without_its_header(registry: SchemaRegistryServer) -> None:
+    kind = pa.struct([("id", pa.int64())])
+    found = decoded(
+        [framed(1, b'{"id": 1}'), b'{"id": 2}'], kind, valueFormat="json", schemaRegistryUrl=registry.url
+    )
+    assert found.values.to_pylist() == [{"id": 1}, None]
+    assert list(found.failures) == [1]
+    assert registry.requests == []
+
+
+def descriptors() -> descriptor_pb2.FileDescriptorProto:
+    """Messages with every kind of field."""
+    file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    kinds = descriptor_pb2.FieldDescriptorProto
+    color = file.enum_type.add(name="Color")
+    color.value.add(name="RED", number=0)
+    color.value.add(name="BLUE", number=1)
+    order = file.message_type.add(name="Order")
+
+    def add(
+        name: str, kind: int, type_name: str = "", *, repeated: bool = False, optional: bool = False
+    ) -> None:
+        label = kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL
+        made = order.field.add(
+            name=name, number=len(order.field) + 1, type=kind, type_name=type_name or None, label=label
+        )
+        if optional:
+            made.proto3_optional = True
+            made.oneof_index = len(order.oneof_decl)
+            order.oneof_decl.add(name=f"_{name}")
+
+    add("id", kinds.TYPE_INT64)
+    add("name", kinds.TYPE_STRING, optional=True)
+    add("at", kinds.TYPE_MESSAGE, ".google.protobuf.Timestamp")
+    add("color", kinds.TYPE_ENUM, ".shop.Color")
+    add("tags", kinds.TYPE_STRING, repeated=True)
+    add("line", kinds.TYPE_MESSAGE, ".shop.Order.Line")
+    add("counts", kinds.TYPE_MESSAGE, ".shop.Order.CountsEntry", repeated=True)
+    add("data", kinds.TYPE_BYTES)
+    add("big", kinds.TYPE_UINT64)
+    entry = order.nested_type.add(name="CountsEntry")
+    entry.options.map_entry = True
+    for number, (name, kind) in enumerate([("key", kinds.TYPE_STRING), ("value", kinds.TYPE_INT32)], 1):
+        entry.field.add(name=name, number=number, type=kind, label=kinds.LABEL_OPTIONAL)
+    line = order.nested_type.add(name="Line")
+    line.field.add(name="price", number=1, type=kinds.TYPE_DOUBLE, label=kinds.LABEL_OPTIONAL)
+    return file
+
+
+def message(**values: Any) -> bytes:
+    pool = DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(descriptors().SerializeToString())
+    kind = GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    made = kind(**{name: value for name, value in values.items() if name != "at"})
+    if "at" in values:
+        made.at.seconds = values["at"]
+    return bytes(made.SerializeToString())
+
+
+FULL = message(
+    id=1, name="", at=1767312000, color=1, tags=["a", "b"], line={"price": 1.5}, counts={"k": 2}, data=b"\0",
+    big=2**64 - 1,
+)  # fmt: skip
+FULL_ROW = {
+    "id": 1, "name": "", "at": dt.datetime(2026, 1, 2, tzinfo=dt.UTC), "color": "BLUE", "tags": ["a", "b"],
+    "line": {"price": 1.5}, "counts": [("k", 2)], "data": b"\0", "big": Decimal(2**64 - 1),
+}  # fmt: skip
+EMPTY_ROW = {
+    "id": 0, "name": None, "at": None, "color": "RED", "tags": [], "line": None, "counts": [], "data": b"",
+    "big": Decimal(0),
+}  # fmt: skip
+
+
+def test_protobuf_is_decoded_by_a_descriptor_set(tmp_path: Path) -> None:
+    path = tmp_path / "shop.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[descriptors()]).SerializeToString())
+    given = {"valueFormat": "protobuf", "valueSchemaFile": str(path)}
+    found = decoded([FULL, b"", None, b"\xff"], valueMessage="shop.Order", **given)
+    assert found.values.to_pylist() == [FULL_ROW, EMPTY_ROW, None, None]
+    assert found.failures[3].startswith(f"it is no shop.Order of {path}: ")
+    assert list(found.failures) == [3]
+    with pytest.raises(SchemaError, match=r"no message type 'shop.Nothing'"):
+        decoded([], valueMessage="shop.Nothing", **given)
+    path.write_bytes(b"\xff")
+    with pytest.raises(SchemaError, match="is no descriptor set"):
+        decoded([], **given)
+
+
+def test_protobuf_is_decoded_by_a_registry(registry: SchemaRegistryServer) -> None:
+    number = registry.add("orders-value", descriptors().SerializeToString(), kind="PROTOBUF")
+    values = [
+        framed(number, b"\0" + FULL), framed(number, b"\2\0" + FULL), framed(number, b"\2\x0e"),
+        framed(number, b""),
+    ]  # fmt: skip
+    found = decoded(values, valueFormat="protobuf", schemaRegistryUrl=registry.url)
+    assert found.values.to_pylist() == [FULL_ROW, FULL_ROW, None, None]
+    assert sorted(found.failures) == [2, 3]
+
+
+def test_a_value_without_a_field_that_must_be_there_does_not_decode() -> None:
+    inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+    kind = pa.struct(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("list", pa.list_(inner)),
+            pa.field("one", inner),
+        ]
+    )
+    values = [
+        b'{"id": 1, "list": [{"a": 1}], "one": {"a": 1}}',
+        b'{"list": []}',
+        None,
+        b'{"id": 1, "list": [{"a": 1}, {}]}',
+        b'{"id": 1, "one": {}}',
+        b'{"id": 2}',
+    ]
+    found = decoded(values, kind, valueFormat="json")
+    assert found.failures == {
+        1: "its field id is NOT NULL and has no value",
+        3: "its field list.a is NOT NULL and has no value",
+        4: "its field one.a is NOT NULL and has no value",
+    }
+    assert [value is None for value in found.values.to_pylist()] == [False, True, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "match"),
+    [
+        ({"valueFormat": "json"}, None, "nothing says which fields values have"),
+        ({"valueFormat": "json"}, pa.binary(), "decoded values are a struct"),
+        ({"valueFormat": "string"}, pa.binary(), "decoded values are a string"),
+        ({"valueFormat": "avro"}, pa.struct([("a", pa.int64())]), "needs the schema"),
+        ({"valueFormat": "avro", "valueSchemaFile": "/nowhere"}, None, "cannot be read: FileNotFoundError"),
+        (
+            {"valueFormat": "avro", "schemaRegistryUrl": "http://u:p@h"},
+            None,
+            "without credentials is expected",
+        ),
+    ],
+)
+def test_a_missing_or_wrong_schema_is_named(
+    given: dict[str, str], kind: pa.DataType | None, match: str
+) -> None:
+    with pytest.raises((SchemaError, OptionError), match=match):
+        decoded([], kind, **given)
+
+
+def test_a_file_has_the_fields_of_json_values_as_ddl(tmp_path: Path) -> None:
+    (tmp_path / "order.ddl").write_text("id BIGINT, name STRING")
+    given = {"valueFormat": "json", "valueSchemaFile": str(tmp_path / "order.ddl")}
+    assert decoded([b'{"id": 1}'], **given).values.to_pylist() == [{"id": 1, "name": None}]

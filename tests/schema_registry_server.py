@@ -1,0 +1,115 @@
+"""A schema registry of this machine, for tests: what clients of Confluent's API need to read schemas."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+HOST = "127.0.0.1"
+
+
+@dataclass(slots=True, kw_only=True)
+class SchemaRegistryServer:
+    """Schemas by id and by subject. ``schema_registry`` makes it and starts it.
+
+    Attributes:
+        requests: the paths that clients have asked for.
+        credentials: user:password that a client needs; empty: none.
+        failures: how many of the next requests fail with HTTP 503.
+    """
+
+    url: str = ""
+    requests: list[str] = field(default_factory=list)
+    credentials: str = ""
+    token: str = ""
+    failures: int = 0
+    _schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _subjects: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(
+        self,
+        subject: str,
+        schema: Any,
+        *,
+        kind: str = "AVRO",
+        references: tuple[tuple[str, str, int], ...] = (),
+    ) -> int:
+        """Register a schema; gives its id. Bytes are a FileDescriptorProto; others are JSON.
+
+        Args:
+            references: name, subject and version of each.
+        """
+        text = base64.b64encode(schema).decode() if isinstance(schema, bytes) else json.dumps(schema)
+        stored: dict[str, Any] = {"schema": text}
+        if kind != "AVRO":
+            stored["schemaType"] = kind
+        if references:
+            stored["references"] = [
+                {"name": name, "subject": needed, "version": version} for name, needed, version in references
+            ]
+        number = len(self._schemas) + 1
+        self._schemas[number] = stored
+        self._subjects.setdefault(subject, []).append(number)
+        return number
+
+    def answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
+        """The status and the body for a request."""
+        self.requests.append(path)
+        if self.failures:
+            self.failures -= 1
+            return 503, {"message": "busy"}
+        wanted = f"Basic {base64.b64encode(self.credentials.encode()).decode()}" if self.credentials else ""
+        wanted = f"Bearer {self.token}" if self.token else wanted
+        if authorization != wanted:
+            return 401, {"error_code": 401, "message": "unauthorized"}
+        try:
+            match unquote(urlsplit(path).path).split("/")[1:]:
+                case ["schemas", "ids", number]:
+                    return 200, self._schemas[int(number)]
+                case ["subjects", subject, "versions", version]:
+                    numbers = self._subjects[subject]
+                    number = numbers[-1] if version == "latest" else numbers[int(version) - 1]
+                    return 200, {"subject": subject, "id": number, **self._schemas[number]}
+        except (KeyError, IndexError):
+            pass
+        return 404, {"error_code": 40403, "message": "not found"}
+
+
+@contextmanager
+def schema_registry() -> Iterator[SchemaRegistryServer]:
+    """A running registry without schemas."""
+    registry = SchemaRegistryServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, found = registry.answer(self.path, self.headers.get("Authorization", ""))
+            body = json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None:
+            """Requests are in ``registry.requests``."""
+
+    with ThreadingHTTPServer((HOST, 0), Handler) as server:
+        registry.url = f"http://{HOST}:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield registry
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def framed(number: int, payload: bytes) -> bytes:
+    """A value with the header of the wire format."""
+    return b"\0" + number.to_bytes(4, "big") + payload
