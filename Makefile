@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-slow test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
+.PHONY: help setup classes demo test test-all test-slow test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -33,10 +33,14 @@ demo: setup-demo ## Stream files through two crashes and count the rows: under a
 # tests/conftest.py sorts: what takes long comes first.
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test: setup-test ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
+# Tests start dozens of JVMs: they map Spark's classes, archived once, instead of loading them.
+classes: setup-test
+	@$(PY) -m scripts.class_archive
+
+test: classes ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
 	@$(PYTEST) -m "not slow" $(ARGS)
 
-test-slow: setup-test ## Run what make test leaves out because it repeats other tests at length
+test-slow: classes ## Run what make test leaves out because it repeats other tests at length
 	@$(PYTEST) -m slow $(ARGS)
 
 test-all: test test-slow compat ## Run all tests, those on the oldest supported PySpark included
@@ -62,7 +66,7 @@ docs: setup-docs ## Build the documentation into site/ (open site/index.html)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 	@echo "Open site/index.html; to search, too: $(PY) -m http.server -d site"
 
-notebooks: setup-test ## Run the notebooks and keep what they show; make notebooks ARGS=quickstart runs one
+notebooks: classes ## Run the notebooks and keep what they show; make notebooks ARGS=quickstart runs one
 	@$(PY) -m scripts.notebooks $(ARGS)
 
 model: setup-test ## Explore the protocol's interleavings further than make test does: some twenty minutes
@@ -71,7 +75,7 @@ model: setup-test ## Explore the protocol's interleavings further than make test
 simulate: setup-test ## Play simulated lives of queries with every fault, and count: make simulate ARGS="--seeds 10000"
 	@$(PY) -m flip27_source.testing.simulator $(ARGS)
 
-soak: setup-test ## Kill real drivers, fill disks, take rights away, and count: make soak ARGS="--disasters 300"
+soak: classes ## Kill real drivers, fill disks, take rights away, and count: make soak ARGS="--disasters 300"
 	@$(PY) -m tests.soak $(ARGS)
 
 fuzz: setup-test ## Read random files here and with Spark: make fuzz ARGS="--format csv --cases 1000 --seed 7"

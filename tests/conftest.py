@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from scripts.class_archive import BRIEF_JVM, java_options
 from tests.kafka_server import KafkaBroker, kafka_broker
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
@@ -27,9 +28,8 @@ settings.load_profile("flip27")
 os.environ.setdefault("SHOP_TOKEN", "token-of-the-shop")
 os.environ.setdefault("SHOP_PASSWORD", "password-of-the-shop")
 
-# Processes of Spark live for seconds here: with the quick compiler alone they need a third less CPU.
-BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", BRIEF_JVM)
+# Processes of Spark live for seconds here.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{BRIEF_JVM} {java_options()}")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", BRIEF_JVM)
 
 os.environ.setdefault("SPARK_HOME", str(quick_spark_home()))

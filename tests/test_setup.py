@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).parents[1]
         ("format", "lint"),
         ("types", "types"),
         ("test", "test"),
+        ("test-slow", "test"),
         ("compat", "test"),
         ("bench", "test"),
         ("wheel-test", "wheel"),
