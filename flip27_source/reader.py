@@ -55,6 +55,7 @@ class SourceReaderContext:
         time_zone: the session's time zone, an IANA name such as ``Europe/Berlin``.
         subtask_id: number of this subtask within its batch, from 0.
         checkpoint_id: id of the checkpoint whose plan is being read.
+        checkpoint_name: its lineage and document, if the tasks of the batch report; otherwise None.
         attempt_number: 0 for the first attempt of the task, then 1, 2, ...
         end_positions: for readers that yield Progress, by split id: where an earlier attempt of this
             subtask ended, None if it finished the split. This attempt must pass the same position and
@@ -68,6 +69,7 @@ class SourceReaderContext:
     time_zone: str = "UTC"
     subtask_id: int = 0
     checkpoint_id: int = 0
+    checkpoint_name: str | None = None
     attempt_number: int = 0
     end_positions: Mapping[str, Any] = field(default_factory=dict)
     event_sender: Callable[[SourceEvent], None] = field(default=_nowhere, repr=False, compare=False)
@@ -161,6 +163,10 @@ class SplitReader(ABC, Generic[SplitT]):
     ignored_by: ClassVar[tuple[str, ...]] = ()
     """Names of the boolean options of the reader or enumerator that leave out unreadable splits;
     ``SplitReadError.ignored_by`` names the option for an error."""
+
+    reads_later: ClassVar[bool] = False
+    """Whether its rows only name data that the query reads later. Splits may then turn out to be unreadable
+    after the report of their task: see ``flip27_source.native``."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema | None:

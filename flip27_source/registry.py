@@ -37,6 +37,7 @@ _BUILT_IN = {
         "parquet": "flip27_source.readers.columnar.parquet:ParquetReader",
         "postgres": "flip27_source.readers.postgres.reader:PostgresReader",
         "sequence": "flip27_source.readers.sequence:SequenceReader",
+        "splits": "flip27_source.readers.splits:SplitsReader",
         "sql": "flip27_source.readers.sql.reader:SqlReader",
         "text": "flip27_source.readers.text:TextReader",
     },

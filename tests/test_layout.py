@@ -79,6 +79,17 @@ ARROWS = {
         "executor",
         "spark",
     },
+    "native": {
+        TYPES,
+        "values",
+        "file_systems",
+        "schemas",
+        "coordination",
+        "snapshots",
+        "enumerators",
+        "readers",
+        "native",
+    },
     "metrics": {TYPES, "values", "metrics", "snapshots"},
     "testing": {
         TYPES,
@@ -121,8 +132,9 @@ ARROWS = {
 DECIDING_MODULES = {f"{PACKAGE}.coordination.{name}" for name in ("coordinator", "gateway")}
 """What decides; ``snapshots`` stores the values of ``coordination`` and has no use for these."""
 
-PYSPARK_ALLOWED = {"spark", "metrics", "cli", "pytest_plugin"}
-"""``metrics`` listens to queries; the last two start sessions: for the demo and for the tests of users."""
+PYSPARK_ALLOWED = {"spark", "native", "metrics", "cli", "pytest_plugin"}
+"""``native`` reads in a query, ``metrics`` listens to queries; the last two start sessions: for the demo and for
+the tests of users."""
 
 NOT_PURE = {
     "asyncio", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow", "fsspec", "io",

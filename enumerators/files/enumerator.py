@@ -240,7 +240,9 @@ class FilesEnumerator(
         oldest_us = float("-inf")
         if self._max_age_us is not None and position is not None:
             oldest_us = position.newest_us - self._max_age_us
-        keeps_etag, checks_time = self._cleaning.wanted, self._modified_range is not None
+        # The ETag is kept only where a file is checked again after it was discovered.
+        keeps_etag = self._cleaning.wanted or self.context.reader_type.reads_later
+        checks_time = self._modified_range is not None
 
         def choose(path: str, found: FileInfo) -> FileSplit | None:
             modified_us = found.modified_us

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from ..coordination.checkpoints import PendingCheckpoint
@@ -14,6 +15,7 @@ from ..coordination.subtask_reports import ReportDemand, SplitStatus, SubtaskRep
 from ..errors import MissingReportError
 from ..reader import YieldsProgress
 from ..snapshots.codec import SnapshotCodec
+from ..snapshots.late_reports import LateReports
 from ..snapshots.offsets import Offset
 from ..snapshots.report_files import ReportPlace, ReportStorage
 from ..snapshots.store import Store
@@ -57,6 +59,7 @@ class DemandedReports:
     def __init__(self, source: Source, store: Store, codec: SnapshotCodec) -> None:
         self._repeats = source.options[ON_MISSING_REPORT] == "repeat"
         self._storage = ReportStorage(store, codec, source.enumerator_type)
+        self._late_store = store if source.reader_type.reads_later else None
         self.numbers: dict[str, Any] = {}
         """Numbers for progress events, from the newest checkpoint whose tasks reported."""
 
@@ -78,10 +81,16 @@ class DemandedReports:
         plan = pending.snapshot.plan
         subtasks = [item.subtask_id for item in plan.assignments]
         places = [place for i in subtasks if (place := report_place(offset, plan.reports, i)) is not None]
+        late = self._late(places)
+        if change is not None:
+            late = [change(report) for report in late]
+        owned = {item.subtask_id: {split.split_id for split in item.splits} for item in plan.assignments}
         reports = []
         for place, report in zip(places, self._read(places), strict=True):
             if report is not None:
-                coordinator.acknowledge(report if change is None else change(report))
+                report = report if change is None else change(report)
+                report = _with_late(report, late, owned[place.subtask_id])
+                coordinator.acknowledge(report)
                 reports.append(report)
             elif place.required and self._repeats:
                 coordinator.repeat(place.subtask_id)
@@ -96,6 +105,38 @@ class DemandedReports:
             return [self._storage.read(place) for place in places]
         with ThreadPoolExecutor(min(_READ_AT_ONCE, len(places))) as pool:
             return list(pool.map(self._storage.read, places))
+
+    def _late(self, places: list[ReportPlace]) -> list[SubtaskReport[Any]]:
+        if self._late_store is None or not places or not places[0].required:
+            return []
+        place = places[0]
+        found = LateReports(self._late_store, place.lineage, place.name).read()
+        checkpoint_id = place.name.checkpoint_id
+        return [
+            SubtaskReport(checkpoint_id=checkpoint_id, subtask_id=-1, results=results, losses=losses)
+            for results, losses in found
+        ]
+
+
+def _with_late(
+    report: SubtaskReport[Any], late: list[SubtaskReport[Any]], split_ids: set[str]
+) -> SubtaskReport[Any]:
+    """``report`` with the late results and losses of its splits, each once."""
+    known = {item.split_id for item in report.results}
+    results = {
+        item.split_id: item
+        for one in reversed(late)
+        for item in one.results
+        if item.split_id in split_ids and item.split_id not in known
+    }
+    losses = {loss.split_id: loss for one in late for loss in one.losses if loss.split_id in results}
+    if not results:
+        return report
+    return replace(
+        report,
+        results=(*report.results, *results.values()),
+        losses=(*report.losses, *losses.values()),
+    )
 
 
 def _warn_of_ignored(reports: list[SubtaskReport[Any]]) -> None:

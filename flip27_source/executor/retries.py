@@ -59,6 +59,7 @@ class SubtaskAttempt:
         self._losses = LossReports(policy, context.checkpoint_id)
         self._context = replace(
             context,
+            checkpoint_name=f"{place.lineage}/{place.name}",
             end_positions={
                 item.split_id: item.position
                 for item in results

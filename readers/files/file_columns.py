@@ -142,7 +142,7 @@ class FileColumns:
 
     def _depth_of_base(self) -> int:
         if self._base_depth is None:
-            self._base_depth = _depth_of_base(self._options)
+            self._base_depth = depth_of_base(self._options)
         return self._base_depth
 
 
@@ -151,7 +151,7 @@ def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[st
     found: dict[str, dict[str, None]] = {}
     spelled: dict[str, str] = {}
     if not options.get("recursiveFileLookup", False):
-        depth = _depth_of_base(options)
+        depth = depth_of_base(options)
         for folder in folders:
             for name in _parts_of_listed(folder)[depth:]:
                 key, is_partition, raw = name.partition("=")
@@ -161,7 +161,16 @@ def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[st
     return {column: list(values) for column, values in found.items()}
 
 
-def _depth_of_base(options: Options) -> int:
+def partition_values(path: str, depth: int | None) -> dict[str, str | None]:
+    """The partition columns of one file as text, in order; a depth of None: there are none."""
+    if depth is None or "=" not in path:
+        return {}
+    parts = (part.partition("=") for part in _parts_of_listed(path)[depth:-1] if "=" in part)
+    return {_unescaped(key): None if raw == HIVE_NULL else _unescaped(raw) for key, _, raw in parts}
+
+
+def depth_of_base(options: Options) -> int:
+    """How many components of a file's path belong to the base path, below which partitions begin."""
     base = options[BASE_PATH] or options.get(PATH.name)
     # A glob is as deep as the path that it matches, unless its braces contain slashes.
     if base is not None and expand_paths(base) != [base]:

@@ -1,0 +1,95 @@
+"""LeftOutFiles: files of a batch that cannot be read, by the policies of the source.
+
+They are recorded before the other files are delivered. A batch that runs again after a crash leaves out the same files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from flip27_source.coordination.data_losses import DataLoss
+from flip27_source.coordination.split_errors import SplitErrorPolicy
+from flip27_source.coordination.subtask_reports import SplitResult, SplitStatus
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import DataLossError, QuarantineError, SplitReadError, kept_text
+from flip27_source.options import Options
+from flip27_source.snapshots.late_reports import LateReports
+from flip27_source.snapshots.store import open_store
+from flip27_source.splits_column import SourceOfSplits
+
+_log = logging.getLogger("flip27_source")
+
+_ATTEMPTS = 2
+"""A file is left out after the batch has failed and the file alone has failed."""
+
+
+def policy_of(source: SourceOfSplits) -> SplitErrorPolicy:
+    """The source's policy for files that cannot be read."""
+    return SplitErrorPolicy(
+        on_error=source.on_error,
+        reports_loss=source.reports_loss,
+        ignored_by=frozenset(source.ignored_by),
+        max_attempts=_ATTEMPTS,
+        max_quarantined=source.max_quarantined,
+    )
+
+
+class LeftOutFiles:
+    """The files that one batch leaves out."""
+
+    def __init__(self, source: SourceOfSplits, checkpoint_name: str | None, options: Options) -> None:
+        self._policy = policy_of(source)
+        self._late: LateReports | None = None
+        if (
+            not self._policy.fails_always
+            and checkpoint_name is not None
+            and source.state_location is not None
+        ):
+            store = open_store(source.state_location, options.with_prefix("storage."))
+            self._late = LateReports.of(store, checkpoint_name)
+        self._limit = source.max_quarantined
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether files may be left out; otherwise a file that cannot be read stops the query."""
+        return self._late is not None
+
+    def remaining(self, files: Sequence[FileSplit]) -> list[FileSplit]:
+        """The files without those that an earlier run of the batch left out."""
+        late = self._late
+        if late is None:
+            return list(files)
+        gone = {item.split_id for results, _ in late.read() for item in results}
+        return [file for file in files if file.split_id not in gone]
+
+    def leave_out(self, bad: Sequence[tuple[FileSplit, SplitReadError]]) -> None:
+        """Record files; durable on return.
+
+        Raises:
+            SplitReadError: no policy is for the error of one of them.
+            QuarantineError: more files than ``maxQuarantinedSplits``.
+        """
+        results: list[SplitResult[Any]] = []
+        losses: list[DataLoss] = []
+        for file, error in bad:
+            status = self._policy.outcome(error)
+            if status is None or self._late is None:
+                raise error
+            results.append(
+                SplitResult(split_id=file.split_id, status=status, error=kept_text(error), attempts=_ATTEMPTS)
+            )
+            if self._policy.is_reported_loss(error) and isinstance(error, DataLossError):
+                losses.append(DataLoss(checkpoint_id=0, split_id=file.split_id, what=error.what))
+            _log.warning("%s cannot be read and is left out of the batch: %s", file.path, error.what)
+        failed = [item for item in results if item.status is SplitStatus.FAILED]
+        if len(failed) > self._limit:
+            raise QuarantineError(
+                f"{len(failed)} files of one batch cannot be read, more than "
+                f"maxQuarantinedSplits={self._limit}; the last one is {failed[-1].split_id!r}: "
+                f"{failed[-1].error}",
+                remedy="fix the cause and restart the query, or raise maxQuarantinedSplits",
+            )
+        assert self._late is not None
+        self._late.add(results, losses)

@@ -1,0 +1,93 @@
+"""The options of ``native_batches``: those of flip27, and those that Spark's reader gets.
+
+Pure: no pyspark, no I/O.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flip27_source.errors import OptionError
+from flip27_source.options import Option, Options, one_of
+
+_STORAGE = "storage."
+
+
+def _rewrites(value: str) -> Mapping[str, str]:
+    try:
+        found: Any = json.loads(value)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(one and isinstance(other, str) for one, other in found.items()):
+        raise ValueError('a JSON object of prefixes is expected, such as {"s3://in/": "s3://in/"}')
+    return found
+
+
+PATH_REWRITES: Option[Mapping[str, str]] = Option(
+    name="pathRewrites",
+    parse=_rewrites,
+    default={},
+    default_text="`s3://` as `s3a://`, `gcs://` as `gs://`",
+    doc="A JSON object: prefixes of paths as flip27 writes them, and as Hadoop does.",
+)
+SCHEMA_EVOLUTION_MODE: Option[str] = Option(
+    name="schemaEvolutionMode",
+    parse=one_of("none", "addNewColumns", "failOnNewColumns"),
+    default="none",
+    doc="If no schema is given: ignore columns that the recorded schema does not have, add them to it, or "
+    "stop the query.",
+)
+NATIVE_OPTIONS: tuple[Option[Any], ...] = (PATH_REWRITES, SCHEMA_EVOLUTION_MODE)
+
+_LEAVE_FILES_OUT = {
+    "ignorecorruptfiles": "set it on the stream, whose state lists the files that are left out",
+    "ignoremissingfiles": "set it on the stream, whose state lists the files that are left out",
+    "modifiedafter": "set it on the stream, which decides which files are read",
+    "modifiedbefore": "set it on the stream, which decides which files are read",
+    "pathglobfilter": "set it on the stream, which decides which files are read",
+    "recursivefilelookup": "set it on the stream, which decides which files are read",
+    "path": "the files are those of the batch: leave it out",
+    "paths": "the files are those of the batch: leave it out",
+    "basepath": "set it on the stream, which knows where partitions begin",
+}
+_OWN = frozenset(option.name.lower() for option in NATIVE_OPTIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeOptions:
+    """The options, parsed.
+
+    Attributes:
+        own: those of flip27, with ``storage.*``.
+        spark: those for Spark's reader.
+    """
+
+    own: Options
+    spark: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> NativeOptions:
+        """Tell the options apart.
+
+        Raises:
+            OptionError: an option would make Spark leave out files, or has an invalid value.
+        """
+        texts = {name: _text(value) for name, value in raw.items() if value is not None}
+        for name in texts:
+            remedy = _LEAVE_FILES_OUT.get(name.lower())
+            if remedy is not None:
+                raise OptionError(f"option {name} cannot be an option of native_batches", remedy=remedy)
+        own = {name for name in texts if name.lower() in _OWN or name.lower().startswith(_STORAGE)}
+        return cls(
+            own=Options.parse({name: texts[name] for name in own}, NATIVE_OPTIONS),
+            spark={name: text for name, text in texts.items() if name not in own},
+        )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, dict) else str(value)

@@ -1,0 +1,97 @@
+"""The files of a batch, from the rows of ``reader=splits``, and their groups by base path. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import ContractError, SchemaError
+from flip27_source.file_systems.paths import listed_name, local_path
+from flip27_source.splits_column import PATH_COLUMN
+
+COLUMNS = (PATH_COLUMN, "start", "length", "fileLength", "modificationTime", "etag", "checkpoint")
+"""The columns that are needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFiles:
+    """The whole files of one batch.
+
+    Attributes:
+        files: in the order of the rows.
+        checkpoint_name: lineage and document of the checkpoint; None if its tasks do not report.
+    """
+
+    files: tuple[FileSplit, ...]
+    checkpoint_name: str | None
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> PlannedFiles:
+        """The files in the rows of a batch.
+
+        Raises:
+            SchemaError: a column is missing.
+            ContractError: a row is a range of a file, or a file is there twice.
+        """
+        missing = [name for name in COLUMNS if name not in rows.column_names]
+        if missing:
+            raise SchemaError(
+                f"the rows have no column {missing[0]}: native_batches takes the rows of reader=splits",
+                remedy='load the stream with .option("reader", "splits") and keep its columns '
+                + ", ".join(COLUMNS),
+            )
+        columns = {name: rows.column(name).to_pylist() for name in COLUMNS if name != "modificationTime"}
+        times = pc.cast(rows.column("modificationTime"), pa.timestamp("us", "UTC"))
+        modified = pc.cast(times, pa.int64()).to_pylist()
+        for path, start, length, whole in zip(
+            columns[PATH_COLUMN], columns["start"], columns["length"], columns["fileLength"], strict=True
+        ):
+            if start != 0 or length != whole:
+                raise ContractError(
+                    f"a row is bytes {start} to {start + length} of {path}, which has {whole}: Spark's "
+                    "readers read whole files, and cut large ones into ranges themselves",
+                    remedy="remove the option fileRanges from the stream",
+                )
+        files = tuple(
+            FileSplit(path=path, length=length, modified_us=time, etag=etag)
+            for path, length, time, etag in zip(
+                columns[PATH_COLUMN], columns["fileLength"], modified, columns["etag"], strict=True
+            )
+        )
+        if len({file.path for file in files}) < len(files):
+            raise ContractError(
+                "a file is in the batch twice, so its rows would be delivered twice",
+                remedy="pass the rows of reader=splits on unchanged: no union, join or explode; with "
+                "allowOverwrites, set maxFilesPerTrigger=1",
+            )
+        names = sorted({name for name in columns["checkpoint"] if name is not None})
+        return cls(files=files, checkpoint_name=names[0] if len(names) == 1 else None)
+
+
+def by_base_path(
+    files: Sequence[FileSplit], base_depth: int | None
+) -> Mapping[str | None, Sequence[FileSplit]]:
+    """The files by the directory above their partition columns; None for files without such columns.
+
+    Args:
+        base_depth: number of directories above the partition columns; None if there are none.
+    """
+    groups: dict[str | None, list[FileSplit]] = {}
+    for file in files:
+        groups.setdefault(_base_path(file.path, base_depth), []).append(file)
+    return groups
+
+
+def _base_path(path: str, base_depth: int | None) -> str | None:
+    if base_depth is None or "=" not in path:
+        return None
+    local = local_path(path)
+    name = listed_name(path) if local is None else local
+    below = [part for part in name.split("/") if part][base_depth:]
+    if not any("=" in part for part in below[:-1]):
+        return None
+    return path.rsplit("/", len(below))[0] or "/"

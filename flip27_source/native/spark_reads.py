@@ -1,0 +1,132 @@
+"""SparkReads: a DataFrame of exactly the given files, by Spark's own reader.
+
+Spark's defaults list every path by a task of its own and plan a task for each 32 small files; both are made
+for directories. The settings for a batch are changed while it is read, unless the user has set them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.file_systems.paths import local_path
+
+from .hadoop_paths import hadoop_name, hadoop_path
+from .planned_files import by_base_path
+
+_DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery"
+_THRESHOLD, _PARALLELISM = f"{_DISCOVERY}.threshold", f"{_DISCOVERY}.parallelism"
+_OPEN_COST = "spark.sql.files.openCostInBytes"
+_DEFAULTS = {_THRESHOLD: "32", _PARALLELISM: "10000", _OPEN_COST: "4194304"}
+_ALL_FILES = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+"""They replace the session's settings: the policies of the source decide."""
+
+_MANY_PATHS = 64
+_LISTING_TASKS = 32
+_SMALL_OPEN_COST_BYTES = 256 * 1024
+_MERGED = ("parquet", "orc")
+
+
+class SparkReads:
+    """Reads files of one format in one session."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        format_name: str,
+        options: Mapping[str, str],
+        *,
+        rewrites: Mapping[str, str],
+        base_depth: int | None,
+    ) -> None:
+        self._spark = spark
+        self._format = format_name
+        self._options = {**options, **_ALL_FILES}
+        self._rewrites = rewrites
+        self._base_depth = base_depth
+
+    def frame(self, files: Sequence[FileSplit], schema: StructType | str | None) -> DataFrame:
+        """The rows of the files.
+
+        Raises:
+            SplitReadError: a file has a path that Spark cannot read.
+        """
+        groups = by_base_path(files, self._base_depth)
+        with self._listing(files):
+            frames = [self._of_group(base, group, schema) for base, group in groups.items()]
+        return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+    def inferred(self, files: Sequence[FileSplit]) -> StructType:
+        """The schema that Spark infers from the files; for Parquet and ORC, from all of them."""
+        merged = {"mergeSchema": "true"} if self._format.lower() in _MERGED else {}
+        reads = SparkReads(
+            self._spark,
+            self._format,
+            {**merged, **self._options},
+            rewrites=self._rewrites,
+            base_depth=self._base_depth,
+        )
+        return reads.frame(files, None).schema
+
+    @contextlib.contextmanager
+    def small_files(self) -> Iterator[None]:
+        """While a query over the files runs: a task reads more than 32 small files."""
+        with _settings(self._spark, {_OPEN_COST: str(_SMALL_OPEN_COST_BYTES)}):
+            yield
+
+    def _of_group(
+        self, base: str | None, files: Sequence[FileSplit], schema: StructType | str | None
+    ) -> DataFrame:
+        reader = self._spark.read.format(self._format).options(**self._options)
+        if schema is not None:
+            reader = reader.schema(schema)
+        if base is not None:
+            reader = reader.option("basePath", hadoop_name(base, self._rewrites))
+        paths = [hadoop_path(file.path, self._rewrites) for file in files]
+        frame: DataFrame = _loaded(self._spark, reader, paths)
+        return frame
+
+    def _listing(self, files: Sequence[FileSplit]) -> contextlib.AbstractContextManager[None]:
+        if len(files) < int(_DEFAULTS[_THRESHOLD]):
+            return contextlib.nullcontext()
+        if all(local_path(file.path) is not None for file in files):
+            # The driver takes 0.1 ms for a local file, less than a task takes to start.
+            return _settings(self._spark, {_THRESHOLD: str(1 << 30)})
+        return _settings(self._spark, {_PARALLELISM: str(_LISTING_TASKS)})
+
+
+def _loaded(spark: SparkSession, reader: Any, paths: list[str]) -> Any:
+    sequence = _java_sequence(spark, paths) if len(paths) > _MANY_PATHS else None
+    if sequence is None:
+        return reader.load(paths)
+    return reader._df(reader._jreader.load(sequence))
+
+
+def _java_sequence(spark: SparkSession, paths: Sequence[str]) -> Any:
+    """The paths in the JVM by one call, as py4j takes 0.1 ms for each; None if the session has no JVM."""
+    try:
+        jvm: Any = spark._jvm
+        texts = jvm.java.util.regex.Pattern.compile("\0").splitAsStream("\0".join(paths)).toList()
+        return jvm.PythonUtils.toSeq(texts)
+    except Exception:  # noqa: BLE001 - Spark Connect, or a later PySpark: the public call does the same
+        return None
+
+
+@contextlib.contextmanager
+def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """The settings in this context, unless the user has set others."""
+    before = {name: spark.conf.get(name, _DEFAULTS[name]) or "" for name in wanted}
+    changed = [name for name, value in before.items() if value.rstrip("b") == _DEFAULTS[name]]
+    for name in changed:
+        spark.conf.set(name, wanted[name])
+    try:
+        yield
+    finally:
+        for name in changed:
+            spark.conf.set(name, before[name])

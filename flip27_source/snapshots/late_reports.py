@@ -1,0 +1,92 @@
+"""LateReports: splits that turned out to be unreadable after the tasks of their batch had reported.
+
+The rows of some readers only name data (``SplitReader.reads_later``). Whoever reads the data writes a late
+report before the batch is complete. It is a report with a reserved subtask id, so savepoints and clean-up
+treat it like the others. Late reports are created and never replaced; all of them count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..coordination.data_losses import DataLoss
+from ..coordination.subtask_reports import SplitResult, SplitStatus
+from ..errors import CorruptStateError, MissingStateError
+from . import file_names
+from .documents import StoredLoss
+from .file_names import CheckpointName
+from .report_files import FORMAT, StoredReport, StoredResult, decode_stored_report
+from .sealed import seal
+from .store import Store
+
+FIRST_LATE_SUBTASK = 900_000_000
+"""Late reports have subtask ids from here on; no plan has so many subtasks."""
+
+
+class LateReports:
+    """The late reports of one document."""
+
+    def __init__(self, store: Store, lineage: str, name: CheckpointName) -> None:
+        self._store = store
+        self._lineage = lineage
+        self._name = name
+
+    @classmethod
+    def of(cls, store: Store, checkpoint_name: str) -> LateReports:
+        """The late reports of a document given as ``SourceReaderContext.checkpoint_name``.
+
+        Raises:
+            CorruptStateError: the text is not the name of a document.
+        """
+        lineage, _, text = checkpoint_name.partition("/")
+        name = CheckpointName.parse(text)
+        if name is None:
+            raise CorruptStateError(f"{checkpoint_name!r} is not the name of a checkpoint")
+        return cls(store, file_names.checked_lineage_name(lineage), name)
+
+    def read(self) -> list[tuple[tuple[SplitResult[Any], ...], tuple[DataLoss, ...]]]:
+        """The results and losses of each late report, in order."""
+        found: list[tuple[tuple[SplitResult[Any], ...], tuple[DataLoss, ...]]] = []
+        while (data := self._data(len(found))) is not None:
+            stored = decode_stored_report(*data)
+            results: tuple[SplitResult[Any], ...] = tuple(
+                SplitResult(
+                    split_id=item.split,
+                    status=SplitStatus(item.status),
+                    error=item.error,
+                    attempts=item.attempts,
+                )
+                for item in stored.results
+            )
+            found.append((results, tuple(loss.loss() for loss in stored.losses)))
+        return found
+
+    def add(self, results: Sequence[SplitResult[Any]], losses: Sequence[DataLoss]) -> None:
+        """Write a late report, after those that exist; durable on return."""
+        stored = StoredReport(
+            format=FORMAT,
+            checkpoint=str(self._name),
+            subtask=FIRST_LATE_SUBTASK,
+            split_version=1,
+            results=[
+                StoredResult(
+                    split=one.split_id, status=one.status.value, error=one.error, attempts=one.attempts
+                )
+                for one in results
+            ],
+            losses=[StoredLoss.of(loss) for loss in losses],
+        )
+        number = len(self.read())
+        while not self._store.create(self._file(number), seal("report", stored), exclusive=True):
+            number += 1
+
+    def _data(self, number: int) -> tuple[str, bytes] | None:
+        file = self._file(number)
+        try:
+            return file, self._store.read(file)
+        except MissingStateError:
+            return None
+
+    def _file(self, number: int) -> str:
+        return file_names.report_file(self._lineage, self._name, FIRST_LATE_SUBTASK + number)

@@ -1,0 +1,50 @@
+"""What the rows of ``reader=splits`` say about their source: written by the reader, read by native_batches.
+
+A DataFrame does not tell the options that it was loaded with. The comment of the column ``path`` travels
+with it, so that ``flip27_source.native`` can apply the policies of the source. Pure: no pyspark, no I/O.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+PATH_COLUMN: Final = "path"
+
+_START = "flip27 splits "
+
+
+class SourceOfSplits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The source of the rows.
+
+    Attributes:
+        base_depth: number of directories of a path that are above its partition columns; None if the names of
+            directories are not partition columns.
+        on_error, ignored_by, reports_loss, max_quarantined: the policies for files that cannot be read.
+        state_location: where the source stores its state; None if it is not set.
+        uid: the source's name in its state location.
+    """
+
+    base_depth: int | None = None
+    on_error: str = "fail"
+    ignored_by: tuple[str, ...] = ()
+    reports_loss: bool = False
+    max_quarantined: int = 0
+    state_location: str | None = None
+    uid: str = "files"
+
+
+def splits_comment(source: SourceOfSplits) -> str:
+    """The comment of the column ``path``."""
+    return _START + msgspec.json.encode(source, order="sorted").decode()
+
+
+def source_in(comment: str) -> SourceOfSplits | None:
+    """The source in a ``splits_comment``; None if the text is something else."""
+    if not comment.startswith(_START):
+        return None
+    try:
+        return msgspec.json.decode(comment.removeprefix(_START), type=SourceOfSplits)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,91 @@
+"""Checks that files are still as they were when they were discovered: length, modification time, ETag.
+
+Only metadata is requested. What must not live here: the content of files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from flip27_source.enumerators.files.entries import etag_of, modified_us
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.file_systems.paths import disk_path, is_web_server
+from flip27_source.options import Options
+from flip27_source.readers.files.errors import FileMissingError
+from flip27_source.readers.files.input import check_length, file_system, reading
+
+_AT_ONCE = 16
+"""Requests at once to a file system on the network."""
+
+
+def check_unchanged(split: FileSplit, options: Options) -> None:
+    """Check one file.
+
+    Raises:
+        FileMissingError: the file no longer exists.
+        SplitReadError: the file has changed, or its file system does not answer.
+    """
+    path = split.path
+    local = disk_path(path)
+    with reading(path, options):
+        if local is None:
+            _check_remote(split, options)
+            return
+        found = os.stat(local)
+    check_length(split, found.st_size)
+    if found.st_mtime_ns // 1000 != split.modified_us:
+        raise _changed(split, "modification time")
+
+
+def changed_files(
+    splits: Sequence[FileSplit], options: Options
+) -> Iterator[tuple[FileSplit, SplitReadError]]:
+    """The files that are gone or have changed, each with its error, in order."""
+    found: Iterator[SplitReadError | None]
+    if all(disk_path(split.path) is not None for split in splits):
+        found = (_error_of(split, options) for split in splits)
+        yield from ((split, error) for split, error in zip(splits, found, strict=True) if error is not None)
+        return
+    with ThreadPoolExecutor(min(_AT_ONCE, len(splits))) as threads:
+        found = threads.map(lambda split: _error_of(split, options), splits)
+        yield from ((split, error) for split, error in zip(splits, found, strict=True) if error is not None)
+
+
+def _error_of(split: FileSplit, options: Options) -> SplitReadError | None:
+    try:
+        check_unchanged(split, options)
+    except SplitReadError as error:
+        return error
+    return None
+
+
+def _check_remote(split: FileSplit, options: Options) -> None:
+    fs, name = file_system(split.path, options)
+    fs.invalidate_cache(name.rpartition("/")[0])
+    found: Mapping[str, Any] = fs.info(name)
+    if found.get("type") != "file":
+        raise FileMissingError(f"{split.path} is no longer a file", remedy="do not move or delete files")
+    size = found.get("size")
+    if size is not None:
+        check_length(split, int(size))
+    if split.etag and etag_of(found):
+        if etag_of(found) != split.etag:
+            raise _changed(split, "ETag")
+        return
+    # Some servers report fractions of a second, or the time at all, in some answers only.
+    now_us = modified_us(found)
+    is_told = now_us and split.modified_us and not is_web_server(fs)
+    if is_told and now_us // 1_000_000 != split.modified_us // 1_000_000:
+        raise _changed(split, "modification time")
+
+
+def _changed(split: FileSplit, what: str) -> SplitReadError:
+    return SplitReadError(
+        f"{split.path} has changed since it was discovered: its {what} differs",
+        remedy="write files elsewhere, move them into the source's path when they are complete, and never "
+        "change them there; to read a repaired file that is quarantined, drop and forget it (flip27 edit)",
+    )

@@ -1,0 +1,144 @@
+"""Which files Spark is given, and by which names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import ContractError, OptionError, SchemaError, SplitReadError
+from flip27_source.native.hadoop_paths import hadoop_path
+from flip27_source.native.options import PATH_REWRITES, NativeOptions
+from flip27_source.native.planned_files import PlannedFiles, by_base_path
+from flip27_source.splits_column import SourceOfSplits, source_in, splits_comment
+
+AZURE = "abfs://in@account.dfs.core.windows.net/"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/landing/a.json", "file:/landing/a.json"),
+        ("/landing/a b%20#.json", "file:/landing/a b%20#.json"),
+        ("/landing/a*?[1]{x}\\.json", "file:/landing/a\\*\\?\\[1\\]\\{x\\}\\\\.json"),
+        ("/landing/a:b/c.json", "file:/landing/a:b/c.json"),
+        ("s3://in/a:b.json", "s3a://in/a:b.json"),
+        ("gcs://in/a.json", "gs://in/a.json"),
+        (f"{AZURE}a.json", f"{AZURE}a.json"),
+        ("hdfs://name:8020/a.json", "hdfs://name:8020/a.json"),
+        ("/landing/_metadata", "file:/landing/_metadata"),
+        ("/_hidden/.folder/a.json", "file:/_hidden/.folder/a.json"),
+    ],
+)
+def test_a_path_is_spelled_as_hadoop_spells_it(path: str, expected: str) -> None:
+    assert hadoop_path(path, {}) == expected
+
+
+def test_the_longest_prefix_is_replaced() -> None:
+    rewrites = {"az://": "x://", "az://in/": AZURE, "s3://": "s3://"}
+    assert hadoop_path("az://in/a.json", rewrites) == f"{AZURE}a.json"
+    assert hadoop_path("s3://in/a.json", rewrites) == "s3://in/a.json"
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/landing/_a.json", "Spark leaves out files whose names begin with _ or ."),
+        ("/landing/a._COPYING_", "Spark leaves out files"),
+        ("/landing/a\x00ff.json", "its name is not valid UTF-8"),
+        ("/landing/a:b.json", "names contain a colon"),
+        ("s3://in/a//b.json", "Hadoop resolves empty parts"),
+        ("s3://in/../b.json", "Hadoop resolves empty parts"),
+        ("s3://in/a:b*.json", r"a path with a colon and one of \* \?"),
+        ("https://host/a.json", "Hadoop has no file system for https://"),
+        ("az://in/a.json", "Hadoop has no file system for az://"),
+        ("abfs://in/a.json", "Hadoop has no file system for abfs://"),
+    ],
+)
+def test_a_file_that_spark_would_leave_out_or_mistake_is_refused(path: str, why: str) -> None:
+    with pytest.raises(SplitReadError, match=why):
+        hadoop_path(path, {})
+
+
+@pytest.mark.parametrize(
+    ("path", "depth", "base"),
+    [
+        ("/landing/year=2026/a.json", 1, "/landing"),
+        ("/landing/raw/year=2026/a.json", 1, "/landing"),
+        ("/landing/year=2026/month=1/a.json", 2, "/landing/year=2026"),
+        ("/landing/a=b.json", 1, None),
+        ("/landing/year=2026/a.json", None, None),
+        ("/year=2026/a.json", 0, "/"),
+        ("s3://in/landing/year=2026/a.json", 2, "s3://in/landing"),
+    ],
+)
+def test_files_are_grouped_by_the_directory_above_their_partition_columns(
+    path: str, depth: int | None, base: str | None
+) -> None:
+    file = FileSplit(path=path, length=1, modified_us=0)
+    assert by_base_path([file], depth) == {base: [file]}
+
+
+def rows(**changed: Any) -> pa.Table:
+    """The rows of two files, with other columns."""
+    columns: dict[str, Any] = {
+        "path": ["/in/a", "/in/b"],
+        "start": [0, 0],
+        "length": [5, 7],
+        "fileLength": [5, 7],
+        "modificationTime": pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC")),
+        "etag": [None, "e"],
+        "checkpoint": ["files-1/3-d"] * 2,
+    }
+    return pa.table(columns | changed)
+
+
+def test_rows_are_files() -> None:
+    planned = PlannedFiles.of(rows())
+    assert planned.checkpoint_name == "files-1/3-d"
+    assert planned.files[1] == FileSplit(path="/in/b", length=7, modified_us=1767225600000000, etag="e")
+
+
+def test_ranges_doubled_files_and_other_rows_are_refused() -> None:
+    with pytest.raises(ContractError, match="a row is bytes 0 to 5 of /in/a, which has 6"):
+        PlannedFiles.of(rows(fileLength=[6, 7]))
+    with pytest.raises(ContractError, match="a file is in the batch twice"):
+        PlannedFiles.of(rows(path=["/in/a", "/in/a"]))
+    with pytest.raises(SchemaError, match="the rows have no column etag"):
+        PlannedFiles.of(rows().drop_columns(["etag"]))
+
+
+def test_options_are_told_apart() -> None:
+    found = NativeOptions.parse(
+        {
+            "mergeSchema": True,
+            "storage.key": "k",
+            "PathRewrites": {"s3://": "s3://"},
+            "sep": ";",
+            "escape": None,
+        }
+    )
+    assert found.spark == {"mergeSchema": "true", "sep": ";"}
+    assert found.own[PATH_REWRITES] == {"s3://": "s3://"}
+    assert found.own.with_prefix("storage.") == {"key": "k"}
+
+
+@pytest.mark.parametrize(
+    "name", ["pathGlobFilter", "ignoreMissingFiles", "basePath", "modifiedAfter", "path"]
+)
+def test_options_that_choose_files_belong_to_the_stream(name: str) -> None:
+    with pytest.raises(OptionError, match=f"option {name} cannot be an option of native_batches"):
+        NativeOptions.parse({name: "x"})
+
+
+def test_a_comment_describes_the_source() -> None:
+    source = SourceOfSplits(
+        base_depth=2, on_error="quarantine", ignored_by=("a",), state_location="/s", uid="u"
+    )
+    assert source_in(splits_comment(source)) == source
+    assert source_in(splits_comment(SourceOfSplits())) == SourceOfSplits()
+    assert source_in("flip27 splits nonsense") is None
+    assert source_in("a comment of a person") is None

@@ -1,0 +1,173 @@
+"""Native reads: flip27 plans the files, Spark's own readers read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from flip27_source.native import native_batches
+
+from .streams import Folders, file_stream, forget_commit, run_to_end
+
+ODD_NAMES = (
+    "a b.parquet", "100%25.parquet", "glob*[1]{x,y}?.parquet", "back\\slash.parquet", "d*.parquet",
+    "käse#1.parquet", "line\nfeed.parquet",
+)  # fmt: skip
+
+
+def land(folders: Folders, file: str, **columns: Any) -> Path:
+    """A Parquet file in the landing folder, moved there when it is complete."""
+    target = folders.landing / file
+    target.parent.mkdir(parents=True, exist_ok=True)
+    hidden = folders.root / "being-written"
+    pq.write_table(pa.table(columns), hidden)
+    return hidden.rename(target)
+
+
+def damage(path: Path) -> None:
+    """Keep the length of a file, and make its content unreadable."""
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+class Delivered:
+    """Rows by batch, written as an idempotent sink would."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[Any]] = {}
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        self.batches[batch_id] = sorted(tuple(row) for row in frame.collect())
+
+    @property
+    def rows(self) -> list[Any]:
+        return sorted(row for rows in self.batches.values() for row in rows)
+
+
+def run(
+    spark: SparkSession, folders: Folders, function: Callable[[DataFrame, int], Any], **options: Any
+) -> None:
+    """Read what has landed, in batches of the given options, to the end."""
+    stream = file_stream(spark, folders, reader="splits", **options)
+    query = (
+        stream.writeStream.foreachBatch(function)
+        .option("checkpointLocation", str(folders.checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    run_to_end(query)
+
+
+def state(spark: SparkSession, folders: Folders, view: str) -> list[Any]:
+    """A view of the state."""
+    return spark.read.format("flip27_state").option("view", view).load(str(folders.state)).collect()
+
+
+def test_spark_reads_every_file_once_whatever_its_name_is_and_prunes_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    for number, name in enumerate(ODD_NAMES):
+        land(folders, name, id=[number], wide=["w" * 100])
+    land(folders, "globX1x.parquet", id=[99], wide=["matches the glob of another name"])
+    delivered = Delivered()
+    plans: list[str] = []
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        chosen = frame.where("id >= 0").select("id", "_metadata.file_size")
+        plans.append(chosen._jdf.queryExecution().executedPlan().toString())  # type: ignore[operator]
+        delivered(chosen.select("id"), batch_id)
+
+    run(
+        spark,
+        folders,
+        native_batches(write, format="parquet", schema="id long, wide string"),
+        maxFilesPerTrigger=5,
+    )
+    assert delivered.rows == [(0,), (1,), (2,), (3,), (4,), (5,), (6,), (99,)]
+    assert sorted(delivered.batches) == [0, 1]
+    assert "ReadSchema: struct<id:bigint>" in plans[0]
+    assert "PushedFilters: [IsNotNull(id), GreaterThanOrEqual(id,0)]" in plans[0]
+
+
+def test_partition_columns_and_new_columns_arrive_without_a_restart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    land(folders, "year=2025/part=a b/1.parquet", id=[1])
+    land(folders, "year=2026/part=__HIVE_DEFAULT_PARTITION__/2.parquet", id=[2], name=["two"])
+    found: list[tuple[list[str], list[Any]]] = []
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        found.append((frame.columns, sorted(tuple(row) for row in frame.collect())))
+
+    run(
+        spark, folders, native_batches(write, format="parquet"),
+        maxFilesPerTrigger=1, fileOrder="name",
+    )  # fmt: skip
+    assert found == [
+        (["id", "year", "part"], [(1, 2025, "a b")]),
+        (["id", "name", "year", "part"], [(2, "two", 2026, None)]),
+    ]
+
+
+def test_a_corrupt_file_is_set_aside_and_the_others_are_delivered_also_when_the_batch_is_repeated(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    for number in range(6):
+        land(folders, f"{number}.parquet", id=[number])
+    damage(folders.landing / "3.parquet")
+    delivered = Delivered()
+    write = native_batches(delivered, format="parquet", schema="id long")
+    run(spark, folders, write, onSplitError="quarantine")
+    assert delivered.rows == [(0,), (1,), (2,), (4,), (5,)]
+
+    forget_commit(folders, 0)
+    pq.write_table(pa.table({"id": [3]}), folders.landing / "another")
+    delivered.batches.clear()
+    run(spark, folders, write, onSplitError="quarantine")
+    assert delivered.batches[0] == [(0,), (1,), (2,), (4,), (5,)]
+    (quarantined,) = state(spark, folders, "quarantine")
+    assert quarantined.split_id.endswith("3.parquet")
+    assert "cannot be read by Spark as parquet" in quarantined.error
+
+
+def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    land(folders, "a.parquet", id=[1])
+
+    def change(frame: DataFrame, _batch_id: int) -> None:
+        frame.collect()
+        land(folders, "a.parquet", id=[1, 2, 3])
+
+    with pytest.raises(StreamingQueryException, match=r"a\.parquet changed while its batch was read"):
+        run(spark, folders, native_batches(change, format="parquet", schema="id long"))
+    with pytest.raises(StreamingQueryException, match=r"a\.parquet had \d+ bytes when it was discovered"):
+        run(spark, folders, native_batches(change, format="parquet", schema="id long"))
+
+
+def test_an_error_of_the_function_is_not_taken_for_that_of_a_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    land(folders, "a.parquet", id=[1])
+
+    def fail(_frame: DataFrame, _batch_id: int) -> None:
+        raise ValueError("the sink is full")
+
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        run(
+            spark,
+            folders,
+            native_batches(fail, format="parquet", schema="id long"),
+            onSplitError="quarantine",
+        )
