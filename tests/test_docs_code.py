@@ -73,6 +73,13 @@ def files(page: PageRun) -> None:
     assert ids(page.names["df"], "files") == [1, 2]
 
 
+def native(page: PageRun) -> None:
+    land(page.place("/landing/orders/1.json"), order(1) + order(4))
+    page.run()
+    lake = page.names["spark"].read.parquet(str(page.place("/lake/amounts")))
+    assert [tuple(row) for row in lake.collect()] == [(4, 2.0)]
+
+
 def readers(page: PageRun) -> None:
     lines = ["id;customer;amount;ordered_at\n", "1;Ada;2.345,50;29. März 2026 12:30 MESZ\n"]
     land(page.place("/landing/orders/1.csv"), "".join(lines))
@@ -245,6 +252,7 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/deployment.md": deployment,
     "docs/edits.md": edits_page,
     "docs/files.md": files,
+    "docs/native.md": native,
     "docs/http.md": http,
     "docs/monitoring.md": monitoring,
     "docs/postgres.md": changes_are_those_of_the_page,

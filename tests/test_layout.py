@@ -133,8 +133,8 @@ DECIDING_MODULES = {f"{PACKAGE}.coordination.{name}" for name in ("coordinator",
 """What decides; ``snapshots`` stores the values of ``coordination`` and has no use for these."""
 
 PYSPARK_ALLOWED = {"spark", "native", "metrics", "cli", "pytest_plugin"}
-"""``native`` reads in a query, ``metrics`` listens to queries; the last two start sessions: for the demo and for
-the tests of users."""
+"""``native`` reads in a query, ``metrics`` listens to queries; the last two start sessions: for the demo and
+for the tests of users."""
 
 NOT_PURE = {
     "asyncio", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow", "fsspec", "io",

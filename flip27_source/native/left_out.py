@@ -1,6 +1,7 @@
 """LeftOutFiles: files of a batch that cannot be read, by the policies of the source.
 
-They are recorded before the other files are delivered. A batch that runs again after a crash leaves out the same files.
+They are recorded before the other files are delivered. A batch that runs again after a crash leaves
+out the same files.
 """
 
 from __future__ import annotations
