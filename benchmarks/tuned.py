@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import compileall
-import re
 import shutil
-import tempfile
 from pathlib import Path
-from py_compile import PycInvalidationMode
 
 import pyspark
+
+from flip27_source.cli.tune.bytecode import add_bytecode, archives_of
 
 from .cases import UNIX_SOCKETS
 
@@ -21,24 +19,12 @@ CONF = {
 
 
 def spark_home(folder: Path) -> Path:
-    """A SPARK_HOME below ``folder``: the installed one, but for a pyspark.zip that holds bytecode."""
+    """A SPARK_HOME below ``folder``: the installed one, after ``flip27 tune``."""
     installed, home = Path(pyspark.__file__).parent, folder / "spark"
-    libraries = home / "python" / "lib"
-    libraries.mkdir(parents=True)
-    for entry in installed.iterdir():
-        if entry.name in {"bin", "jars", "sbin"}:
-            (home / entry.name).symlink_to(entry)
-    for entry in (installed / "python" / "lib").iterdir():
-        if entry.name != "pyspark.zip":
-            (libraries / entry.name).symlink_to(entry)
-    with tempfile.TemporaryDirectory(dir=folder) as unpacked:
-        shutil.unpack_archive(installed / "python" / "lib" / "pyspark.zip", unpacked)
-        compileall.compile_dir(
-            unpacked,
-            rx=re.compile(r"/tests/"),
-            quiet=2,
-            legacy=True,
-            invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
-        )
-        shutil.make_archive(str(libraries / "pyspark"), "zip", unpacked)
+    home.mkdir()
+    for entry in ("bin", "jars", "sbin"):
+        (home / entry).symlink_to(installed / entry)
+    shutil.copytree(installed / "python" / "lib", home / "python" / "lib")
+    for archive in archives_of(home):
+        add_bytecode(archive)
     return home

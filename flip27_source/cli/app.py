@@ -26,6 +26,8 @@ COMMANDS = {
     "needs pyspark and Java.",
     "new": "Create a project with an enumerator, a reader and tests of the contract, which pass at once.",
     "check": "Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.",
+    "tune": "Put bytecode into pyspark.zip and py4j.zip, so that Spark's Python processes do not compile "
+    "them.",
     "watch": "Show backlog, rows per second, lag, batches and subtasks of a source live; Ctrl-C ends it.",
 }
 """The commands, each in ``<name>/command.py``, and what the list of commands says of them."""

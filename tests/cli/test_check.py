@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import venv
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -356,3 +357,17 @@ def test_a_umask_that_opens_new_directories_to_everybody_is_a_warning(
     umask(0o002)
     assert permissions(flip27, tmp_path / "newer")["status"] == "ok"
     assert not (tmp_path / "new").exists()
+
+
+def test_archives_of_spark_without_bytecode_are_a_warning(
+    flip27: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert statuses(flip27("check", "--json"))["pyspark.zip"] == "ok"
+    library = tmp_path / "python" / "lib"
+    library.mkdir(parents=True)
+    with zipfile.ZipFile(library / "pyspark.zip", "w") as archive:
+        archive.writestr("pyspark/__init__.py", "")
+    assert statuses(flip27("check", "--json"))["pyspark.zip"] == "warning"
+    flip27("tune", "--spark-home", tmp_path)
+    assert statuses(flip27("check", "--json"))["pyspark.zip"] == "ok"

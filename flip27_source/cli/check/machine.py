@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from .findings import Finding, failed, ok, warning
+from ..tune.bytecode import archives_of, spark_home
+from .findings import Finding, failed, finding_of, ok, warning
 from .spark_python import spark_python
 
 OLDEST_PYTHON = (3, 11)
@@ -31,6 +32,22 @@ def machine(*, java: bool) -> Iterator[Finding]:
     if java:
         yield java_version(_java_output())
         yield spark_python()
+        yield finding_of("pyspark.zip", bytecode)
+
+
+def bytecode() -> Finding:
+    """Whether the archives from which Spark's Python processes import have bytecode of this Python."""
+    home = spark_home()
+    archives = archives_of(home)
+    without = [archive.path.name for archive in archives if not archive.is_complete]
+    if not without:
+        return ok("pyspark.zip", f"has bytecode ({home})" if archives else f"not used ({home})")
+    return warning(
+        "pyspark.zip",
+        f"{' and '.join(without)} in {home / 'python' / 'lib'}: modules have no bytecode of this Python; "
+        "each Python process of Spark compiles them, and queries start seconds later",
+        "run flip27 tune as the owner of the folder",
+    )
 
 
 def python_version(check: str, version: tuple[int, ...]) -> Finding:

@@ -1,0 +1,1 @@
+"""`flip27 tune`: makes Spark start its Python processes sooner. Open `command` first."""
