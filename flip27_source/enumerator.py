@@ -84,6 +84,19 @@ class BoundedRange(Generic[SplitT]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Division(Generic[SplitT]):
+    """Ranges of unbounded splits, cut into parts.
+
+    Attributes:
+        parts: the parts of all ranges.
+        subtasks: how many subtasks read them, at least, if there are as many parts.
+    """
+
+    parts: Sequence[SplitT]
+    subtasks: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
     """The known data that is not in a batch yet.
 
@@ -369,6 +382,23 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """
         return BoundedRange(read=split, rest=None)
 
+    def readable(self, live: Sequence[SplitT]) -> Sequence[SplitT]:
+        """Those live splits that ``bound_split`` is to be called for, in the same order.
+
+        Called at every checkpoint, before ``bound_split``, with all live splits; on an idle stream that is
+        many times a second. A source with thousands of splits leaves out those with nothing to read. The
+        default is all of them.
+        """
+        return live
+
+    def divide_ranges(self, ranges: Sequence[SplitT]) -> Division[SplitT]:
+        """Cut ranges that ``bound_split`` returned into parts that different subtasks may read.
+
+        Called once for each batch with the ranges of splits that any subtask may read. The parts of a range
+        have its id, are its rows without overlap, and come in its place. The default cuts nothing.
+        """
+        return Division(parts=ranges)
+
     def backlog(self, live: Sequence[SplitT]) -> Backlog:
         """The data that waits to be read, as far as known without I/O; for monitoring and alerts.
 
@@ -390,6 +420,17 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
     def close(self) -> None:
         """End the run; not called if the process is killed."""
+
+    @classmethod
+    def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
+        """Values of options of every source that follow from those of this one, such as other names of limits.
+
+        Runs in planning processes: no I/O.
+
+        Raises:
+            OptionError: options contradict each other.
+        """
+        return {}
 
     @classmethod
     def upgrade_state(cls, version: int, raw: Any) -> Any:

@@ -40,7 +40,8 @@ class Option(Generic[T]):
     """One option.
 
     Attributes:
-        name: camelCase name; case-insensitive.
+        name: camelCase name; case-insensitive. ``kafka.*`` stands for every name that begins with ``kafka.``;
+            :meth:`Options.texts_under` has their values.
         parse: turns the string into a value; raises a ValueError that says what is expected.
         default: value when the option is absent.
         doc: one or two sentences for docs and ``--help``.
@@ -79,12 +80,13 @@ class Options:
             OptionError: an option is unknown (the message suggests known names) or malformed.
         """
         table = {option.name.lower(): option for option in declared}
+        prefixes = tuple(name.removesuffix("*") for name in table if name.endswith(".*"))
         lowered = {key.lower(): value for key, value in raw.items()}
         values: dict[str, Any] = {}
         for key, text in lowered.items():
             option = table.get(key)
             if option is None:
-                if not key.startswith(PASS_THROUGH_PREFIXES):
+                if not key.startswith((*PASS_THROUGH_PREFIXES, *prefixes)):
                     raise _unknown(key, table)
                 continue
             try:
@@ -145,6 +147,16 @@ class Options:
                 name = key[len(prefix) :]
                 found[name] = text if name.endswith(_TEXT_ENDINGS) else _maybe_json(text)
         return found
+
+    def with_values(self, implied: Mapping[Option[Any], Any]) -> Options:
+        """These options, with the values of some of them replaced."""
+        values = {option.name.lower(): value for option, value in implied.items()}
+        return Options(self._raw, self._declared, {**self._values, **values}) if values else self
+
+    def texts_under(self, option: Option[Any]) -> dict[str, str]:
+        """The values of an option such as ``kafka.*``, by the rest of the name, in lower case."""
+        prefix = option.name.lower().removesuffix("*")
+        return {key[len(prefix) :]: text for key, text in self._raw.items() if key.startswith(prefix)}
 
     def first_start_values(self) -> dict[str, str]:
         """The raw values of the options that are used only at the first start, without secrets."""

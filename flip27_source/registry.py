@@ -21,6 +21,7 @@ _BUILT_IN = {
     ENUMERATOR_GROUP: {
         "files": "flip27_source.enumerators.files.enumerator:FilesEnumerator",
         "http": "flip27_source.enumerators.http_api.enumerator:HttpEnumerator",
+        "kafka": "flip27_source.enumerators.kafka.enumerator:KafkaEnumerator",
         "postgres": "flip27_source.enumerators.postgres.enumerator:PostgresEnumerator",
         "sequence": "flip27_source.enumerators.sequence:SequenceEnumerator",
         "sql": "flip27_source.enumerators.sql.enumerator:SqlEnumerator",
@@ -33,6 +34,7 @@ _BUILT_IN = {
         "feather": "flip27_source.readers.columnar.arrow_files:ArrowReader",
         "http": "flip27_source.readers.http_api.reader:HttpReader",
         "json": "flip27_source.readers.json_lines.reader:JsonLinesReader",
+        "kafka": "flip27_source.readers.kafka.reader:KafkaReader",
         "orc": "flip27_source.readers.columnar.orc:OrcReader",
         "parquet": "flip27_source.readers.columnar.parquet:ParquetReader",
         "postgres": "flip27_source.readers.postgres.reader:PostgresReader",

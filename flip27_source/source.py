@@ -95,6 +95,7 @@ class Source:
                 )
             reader = find_reader(reader_name)
         options = Options.parse(raw_options, declared_options(enumerator, reader))
+        options = options.with_values(enumerator.implied_options(options))
         name = canonical_name(ENUMERATOR_GROUP, enumerator_name) or enumerator.__name__
         return cls(
             enumerator_type=enumerator,

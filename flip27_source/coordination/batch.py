@@ -14,7 +14,7 @@ from .subtask_reports import ReportDemand
 class Batch(Generic[SplitT]):
     """Splits, free or pinned to a subtask, and events; ``owners`` are the ids of the splits."""
 
-    __slots__ = ("_events", "_free", "_pinned", "budget", "owners")
+    __slots__ = ("_events", "_free", "_pinned", "_subtasks", "budget", "owners")
 
     def __init__(self, budget: BatchBudget) -> None:
         self.budget = budget
@@ -22,6 +22,7 @@ class Batch(Generic[SplitT]):
         self._free: list[SplitT] = []
         self._pinned: list[tuple[int, SplitT]] = []
         self._events: dict[int, list[SourceEvent]] = {}
+        self._subtasks = 1
 
     def add(self, split: SplitT, size: SplitSize, subtask_id: int | None, owner: str) -> None:
         """Add a split; ``subtask_id`` is None if any subtask may read it.
@@ -47,6 +48,10 @@ class Batch(Generic[SplitT]):
         if events:
             self._events.setdefault(subtask_id, []).extend(events)
 
+    def wants_subtasks(self, least: int) -> None:
+        """Plan at least this number of subtasks, if there are as many splits."""
+        self._subtasks = max(self._subtasks, least)
+
     def plan(
         self,
         *,
@@ -59,7 +64,7 @@ class Batch(Generic[SplitT]):
         packed = pack(
             self._free,
             self._pinned,
-            parallelism=parallelism,
+            parallelism=max(parallelism, min(self._subtasks, len(self._free))),
             max_partition_bytes=max_partition_bytes,
             min_partition_cost=1 if each_apart else MIN_PARTITION_COST_BYTES,
         )

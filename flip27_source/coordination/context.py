@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ..enumerator import (
     Boundedness,
     BoundedRange,
+    Division,
     MetricGroup,
     ReaderInfo,
     RetryPolicy,
@@ -191,6 +192,28 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
             raise ContractError(
                 f"bound_split of split {split.split_id!r} returned a rest with the id {cut.rest.split_id!r}",
                 remedy="keep split_id; only the position may change",
+            )
+
+    def check_division(self, ranges: Sequence[SplitT], division: Division[SplitT]) -> None:
+        """Refuse a result of ``divide_ranges`` that cannot be stored, or that is not these ranges.
+
+        Raises:
+            ContractError: the result is invalid.
+        """
+        if not isinstance(division, Division):
+            raise ContractError(
+                f"divide_ranges of {self._enumerator_type.__qualname__} returned a {type(division).__name__}",
+                remedy="return Division(parts=...)",
+            )
+        for part in division.parts:
+            self._splits.check_split(part)
+        given = {split.split_id for split in ranges}
+        got = {part.split_id for part in division.parts}
+        if given != got:
+            odd = sorted(given ^ got)[:3]
+            raise ContractError(
+                f"divide_ranges of {self._enumerator_type.__qualname__} left out or added splits: {odd}",
+                remedy="return every range, whole or in parts that keep split_id",
             )
 
     def _check_registered(self, subtask_id: int) -> None:

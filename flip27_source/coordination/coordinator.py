@@ -76,6 +76,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._resting: dict[str, int | None] = {}
         self._context = CoordinatorContext(self, runner, enumerator_type)
         self._cuts_splits = enumerator_type.bound_split is not SplitEnumerator.bound_split
+        self._divides_ranges = enumerator_type.divide_ranges is not SplitEnumerator.divide_ranges
         if self._cuts_splits and settings.reader_bounds_splits:
             raise ContractError(
                 f"{enumerator_type.__qualname__} bounds splits with bound_split, and "
@@ -372,11 +373,25 @@ class SourceCoordinator(Generic[SplitT]):
             for split in live:
                 self._read_pages(split, batch, now_ms)
             return
-        for split, cut in fair_ranges(live, batch.budget.left(), self._bounded):
+        free: list[SplitT] = []
+        for split, cut in fair_ranges(self.enumerator.readable(live), batch.budget.left(), self._bounded):
             pinned_to = self._ledger.pin_of(split.split_id)
             for part in self._to_its_end(cut) if self.settings.one_batch else (cut,):
-                batch.add(part.read, size_of(part.read), pinned_to, split.split_id)
+                if pinned_to is None and self._divides_ranges:
+                    free.append(part.read)
+                else:
+                    batch.add(part.read, size_of(part.read), pinned_to, split.split_id)
                 self._ledger.moved(split.split_id, part.rest)
+        if free:
+            self._add_divided(free, batch)
+
+    def _add_divided(self, ranges: list[SplitT], batch: Batch[SplitT]) -> None:
+        """Add ranges in the parts that the enumerator cuts them into."""
+        division = self.enumerator.divide_ranges(ranges)
+        self._context.check_division(ranges, division)
+        for part in division.parts:
+            batch.add(part, size_of(part), None, part.split_id)
+        batch.wants_subtasks(division.subtasks)
 
     def _read_pages(self, split: SplitT, batch: Batch[SplitT], now_ms: int) -> None:
         """Add a split that the reader bounds to the batch, unless it rests."""

@@ -1,0 +1,217 @@
+"""The assigner: decides which offsets of which partition are read next. Pure: looks in, ranges out.
+
+Three rules:
+1. A partition that was never seen starts where the options say at the first look of the first start, and at
+   its beginning ever after. Its start is an offset in the state before anything is read.
+2. A range ends at an end that the cluster told. A position is never moved back, and never forward, except by
+   a loss that was reported.
+3. What the cluster no longer tells of stays where it is. Only a topic that is missing in several
+   descriptions in a row is gone; brokers that restart forget topics for a moment.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from flip27_source.enumerators.kafka.cluster import Topic
+from flip27_source.enumerators.kafka.looks import Look
+from flip27_source.enumerators.kafka.positions import Position, TopicPartition
+from flip27_source.enumerators.kafka.split import KafkaSplit, split_id_of
+from flip27_source.enumerators.kafka.state import KafkaState, KnownTopic, as_ranges, of_ranges
+
+DESCRIPTIONS_UNTIL_GONE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Records that are gone.
+
+    Attributes:
+        what: what is gone, the same text each time.
+        begins: the offset at which reading can go on; None if there is none.
+    """
+
+    split_id: str
+    what: str
+    begins: int | None
+
+
+@dataclass(slots=True)
+class _Topic:
+    topic_id: str | None
+    partitions: set[int]
+    missing: int = 0
+    """How many descriptions in a row did not have it."""
+    lacking: dict[int, int] = field(default_factory=dict)
+    """How many descriptions of it in a row did not have a partition."""
+
+
+class Assigner:
+    """The partitions of one query.
+
+    Args:
+        chosen: whether the options choose a partition.
+    """
+
+    def __init__(self, state: KafkaState | None, chosen: Callable[[TopicPartition], bool]) -> None:
+        self._chosen = chosen
+        self._topics: dict[str, _Topic] | None = None
+        self._held: deque[KafkaSplit] = deque()
+        if state is not None:
+            self._topics = {
+                name: _Topic(topic.topic_id, set(of_ranges(topic.partitions)))
+                for name, topic in state.topics.items()
+            }
+            self._held.extend(state.held)
+        self._ends: dict[str, int] = {}
+        self._starts: dict[str, int] = {}
+        self._stops: dict[str, int] = {}
+        self._resolved: dict[tuple[str, Position], int] = {}
+        self._wanted: dict[str, Position] = {}
+        self._changed: set[str] = set()
+
+    @property
+    def known(self) -> dict[str, tuple[str | None, frozenset[int]]] | None:
+        """The partitions that were found, by topic, with its id; None before the first look."""
+        if self._topics is None:
+            return None
+        return {name: (topic.topic_id, frozenset(topic.partitions)) for name, topic in self._topics.items()}
+
+    @property
+    def held(self) -> tuple[KafkaSplit, ...]:
+        """Partitions that are not assigned."""
+        return tuple(self._held)
+
+    @property
+    def ends(self) -> Mapping[str, int]:
+        """Where partitions end, by split, as far as this query reads them."""
+        return self._ends
+
+    @property
+    def suspects(self) -> set[str]:
+        """Topics that are not what they were, or not all there."""
+        topics = self._topics or {}
+        return self._changed.union(name for name, topic in topics.items() if topic.missing or topic.lacking)
+
+    def state(self) -> KafkaState | None:
+        """The state; None before the first look."""
+        if self._topics is None:
+            return None
+        topics = {
+            name: KnownTopic(topic_id=topic.topic_id, partitions=as_ranges(topic.partitions))
+            for name, topic in self._topics.items()
+        }
+        return KafkaState(topics=topics, held=tuple(self._held))
+
+    def take(self, look: Look) -> None:
+        """Learn from a look."""
+        is_first = self._topics is None
+        topics = self._topics = self._topics or {}
+        if look.topics is not None:
+            self._describe(topics, look.topics)
+        for (name, number), end in look.ends.items():
+            split_id = split_id_of(name, number)
+            self._ends[split_id] = min(end, look.stops.get((name, number), end))
+        for (name, number), start in look.starts.items():
+            self._starts[split_id_of(name, number)] = start
+        for (name, number), offset in look.resolved.items():
+            split_id = split_id_of(name, number)
+            topic = topics.get(name)
+            if topic is not None and number not in topic.partitions:
+                topic.partitions.add(number)
+                self._held.append(KafkaSplit(split_id=split_id, next=offset, topic_id=topic.topic_id))
+            elif (wanted := self._wanted.pop(split_id, None)) is not None:
+                self._resolved[split_id, wanted] = offset
+        if is_first:
+            self._held = deque(sorted(self._held, key=lambda split: (split.topic, split.partition)))
+
+    def _describe(self, topics: dict[str, _Topic], found: Mapping[str, Topic]) -> None:
+        for name, described in found.items():
+            known = topics.setdefault(name, _Topic(described.topic_id, set()))
+            if known.topic_id != described.topic_id:
+                self._changed.add(name)
+                for number in known.partitions:
+                    self._starts.pop(split_id_of(name, number), None)
+            lacking = known.partitions.difference(described.partitions)
+            known.lacking = {number: known.lacking.get(number, 0) + 1 for number in lacking}
+            known.topic_id, known.missing = described.topic_id, 0
+        for name, known in topics.items():
+            if name not in found:
+                known.missing += 1
+                for number in known.partitions:
+                    self._ends.pop(split_id_of(name, number), None)
+
+    def next_split(self) -> KafkaSplit | None:
+        """The next partition to assign, with its start."""
+        return self._held.popleft() if self._held else None
+
+    def returned(self, splits: Iterable[KafkaSplit]) -> None:
+        """Take assigned partitions back."""
+        self._held.extendleft(reversed(list(splits)))
+
+    @property
+    def unresolved(self) -> dict[TopicPartition, Position]:
+        """Positions that the next look is to replace by offsets."""
+        return {
+            (split_id.rpartition("/")[0], int(split_id.rpartition("/")[2])): position
+            for split_id, position in self._wanted.items()
+        }
+
+    def found(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
+        """Where a split is read next, at an offset; None as long as that is not known."""
+        split_id = split.split_id
+        end = self._ends.get(split_id)
+        topic = (self._topics or {}).get(split.topic)
+        if topic is None or not self._chosen((split.topic, split.partition)):
+            return None
+        if split.next < 0:
+            position = Position(offset=split.next, timestamp_ms=split.at_timestamp_ms)
+            offset = self._resolved.get((split_id, position))
+            if offset is None:
+                self._wanted[split_id] = position
+                return None
+            return replace(split, next=offset, at_timestamp_ms=None, topic_id=topic.topic_id)
+        missing = topic.missing or topic.lacking.get(split.partition, 0)
+        if missing >= DESCRIPTIONS_UNTIL_GONE:
+            gone = f"topic {split.topic}" if topic.missing else f"the partition, of {split.topic},"
+            return Loss(
+                split_id=split_id,
+                what=f"{gone} is gone, and with it what it had from offset {split.next} on",
+                begins=None,
+            )
+        if end is None or missing:
+            return None
+        return self._checked(split, end, topic.topic_id)
+
+    def after_loss(self, split: KafkaSplit, loss: Loss) -> KafkaSplit | None:
+        """Where a split goes on behind a loss; None if nothing is left of it.
+
+        A partition that is gone is forgotten: if it comes back, it is new, and starts at its beginning.
+        """
+        topic = (self._topics or {}).get(split.topic)
+        if loss.begins is None or topic is None:
+            if topic is not None:
+                topic.partitions.discard(split.partition)
+            return None
+        return replace(split, next=loss.begins, topic_id=topic.topic_id)
+
+    def _checked(self, split: KafkaSplit, end: int, topic_id: str | None) -> KafkaSplit | Loss | None:
+        start = self._starts.get(split.split_id)
+        if split.topic_id is not None and topic_id is not None and split.topic_id != topic_id:
+            what = (
+                f"topic {split.topic} was deleted and made anew (its id was {split.topic_id} and is {topic_id}); "
+                f"what the old one had from offset {split.next} on is gone"
+            )
+            return None if start is None else Loss(split_id=split.split_id, what=what, begins=start)
+        if end < split.next and split.split_id not in self._stops:
+            what = (
+                f"the partition ends at offset {end}, and offset {split.next} was to be read next: the topic was "
+                "made anew, or lost its last records"
+            )
+            return None if start is None or start > end else Loss(split_id=split.split_id, what=what, begins=start)
+        if start is not None and split.next < start:
+            what = f"offsets {split.next} to {start - 1} have expired or were deleted"
+            return Loss(split_id=split.split_id, what=what, begins=start)
+        return split if split.topic_id == topic_id else replace(split, topic_id=topic_id)

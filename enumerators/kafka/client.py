@@ -1,0 +1,130 @@
+"""Clients of Kafka: made from the properties, with errors and log that show no secret.
+
+confluent-kafka is imported here, when a client is made; what else needs it imports this module first.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.errors import Flip27Error, OptionError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+    from confluent_kafka.admin import AdminClient
+
+_LOGGER = "flip27_source.kafka"
+
+
+class KafkaError(Flip27Error):
+    """The brokers cannot be reached, or refused a request.
+
+    Attributes:
+        code: the code of the error as librdkafka has it; None if there is none.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None, code: int | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+        self.code = code
+
+
+def imported() -> Any:
+    """The module confluent_kafka.
+
+    Raises:
+        OptionError: it is not installed.
+    """
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise OptionError(
+            f"the kafka source needs confluent-kafka, which cannot be imported: {error}",
+            remedy="pip install 'flip27-source[kafka]' on the driver and on every executor node",
+        ) from None
+    return confluent_kafka
+
+
+def new_consumer(properties: ClientProperties) -> Consumer:
+    """A consumer that is a member of no group.
+
+    Raises:
+        OptionError: librdkafka does not take a property.
+    """
+    kafka = imported()
+    consumer: Consumer = _made(kafka.Consumer, properties, properties.values)
+    return consumer
+
+
+def new_admin(properties: ClientProperties) -> AdminClient:
+    """A client for questions about topics and groups."""
+    imported()
+    from confluent_kafka.admin import AdminClient
+
+    own = {"isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof"}
+    own |= {"enable.auto.commit", "enable.auto.offset.store"}
+    values = {name: value for name, value in properties.values.items() if name not in own}
+    admin: AdminClient = _made(AdminClient, properties, values)
+    return admin
+
+
+def failed(properties: ClientProperties, doing: str, error: Any) -> KafkaError:
+    """The error for a request that failed while ``doing`` something.
+
+    Args:
+        error: a KafkaException, or the KafkaError in it or in a partition.
+    """
+    if isinstance(error, BaseException) and error.args:
+        error = error.args[0]
+    code = error.code() if hasattr(error, "code") else None
+    name = error.name() if hasattr(error, "name") else type(error).__name__
+    said = error.str() if hasattr(error, "str") else str(error)
+    return KafkaError(
+        properties.hidden.in_text(f"{doing} failed at {properties.place}: {said} [{name}]"),
+        remedy=_REMEDIES.get(name, _DEFAULT_REMEDY),
+        code=code,
+    )
+
+
+def _made(kind: Any, properties: ClientProperties, values: Any) -> Any:
+    kafka = imported()
+    try:
+        return kind(dict(values), logger=_logger(properties))
+    except (kafka.KafkaException, ValueError, TypeError) as error:
+        said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
+        raise OptionError(
+            properties.hidden.in_text(f"the options kafka.* make no client of Kafka: {said}"),
+            remedy="use the names and values of librdkafka's properties, with kafka. in front",
+        ) from None
+
+
+class _MaskedLogger(logging.Logger):
+    """librdkafka's log, without secrets: each client has its own."""
+
+    def __init__(self, properties: ClientProperties) -> None:
+        super().__init__(_LOGGER)
+        self.parent = logging.getLogger(_LOGGER)
+        self._properties = properties
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Pass the record on with its text masked."""
+        record.msg = self._properties.hidden.in_text(record.getMessage())
+        record.args = ()
+        super().handle(record)
+
+
+def _logger(properties: ClientProperties) -> logging.Logger:
+    return _MaskedLogger(properties)
+
+
+_DEFAULT_REMEDY = "check kafka.bootstrap.servers and that this machine reaches the brokers"
+_REMEDIES = {
+    "_AUTHENTICATION": "check kafka.security.protocol, kafka.sasl.mechanism and the user and password",
+    "_SSL": "check kafka.security.protocol and kafka.ssl.ca.location",
+    "TOPIC_AUTHORIZATION_FAILED": "grant the user READ and DESCRIBE on the topic",
+    "GROUP_AUTHORIZATION_FAILED": "grant the user READ on the group, or set groupIdPrefix or kafka.group.id",
+    "CLUSTER_AUTHORIZATION_FAILED": "grant the user DESCRIBE on the topics",
+    "UNKNOWN_TOPIC_OR_PART": "check the name of the topic, and that the user may DESCRIBE it",
+    "_UNKNOWN_TOPIC": "check the name of the topic, and that the user may DESCRIBE it",
+}

@@ -1,0 +1,203 @@
+"""The properties of Kafka's client, from the options ``kafka.*``: names, secrets, and what is refused.
+
+What must not live here: connections, which are in ``cluster`` and in ``readers.kafka.consumers``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flip27_source.enumerators.kafka.options import GROUP_ID_PREFIX, KAFKA
+from flip27_source.errors import OptionError
+from flip27_source.file_systems.secrets_in_texts import Hidden
+from flip27_source.options import Options
+
+_OF_JAVA = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "request.timeout.ms": "socket.timeout.ms",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+}
+"""Properties of Kafka's Java client that librdkafka has by another name."""
+
+_WITHOUT_EFFECT = frozenset({"default.api.timeout.ms", "max.poll.records", "ssl.truststore.password"})
+"""Properties of Kafka's Java client that change nothing here."""
+
+_REFUSED = {
+    "auto.offset.reset": "use startingOffsets",
+    "enable.auto.commit": "offsets are stored with the query's checkpoints",
+    "enable.auto.offset.store": "offsets are stored with the query's checkpoints",
+    "enable.partition.eof": "it is always set",
+    "interceptor.classes": "there are no interceptors here",
+    "key.deserializer": "keys are bytes; convert them with functions of Spark",
+    "value.deserializer": "values are bytes; convert them with functions of Spark",
+    "key.serializer": "this is a source",
+    "value.serializer": "this is a source",
+    "transactional.id": "this is a source",
+    "plugin.library.paths": "it would load code",
+}
+_SECRET = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config|private|keytab")
+_INDIRECT = {"env": "the environment variable", "file": "the file"}
+_JAAS_VALUE = r'\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientProperties:
+    """What librdkafka takes.
+
+    Attributes:
+        values: properties by name; secrets are among them.
+        hidden: masks the secrets in texts.
+    """
+
+    values: Mapping[str, str] = field(repr=False)
+    hidden: Hidden = field(repr=False, compare=False)
+
+    @property
+    def place(self) -> str:
+        """The brokers, for messages."""
+        return f"Kafka at {self.values['bootstrap.servers']}"
+
+    @property
+    def reads_committed(self) -> bool:
+        """Whether records of open and aborted transactions are hidden."""
+        return self.values["isolation.level"] == "read_committed"
+
+
+def client_properties(options: Options, *, environment: Mapping[str, str] = os.environ) -> ClientProperties:
+    """The properties that the options set, and those that this source needs.
+
+    Raises:
+        OptionError: a property is refused or missing, or a secret cannot be found.
+    """
+    given: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    for name, text in options.texts_under(KAFKA).items():
+        prop, value, is_indirect = _resolved(name, text, environment)
+        if prop in given:
+            raise OptionError(f"kafka.{prop} is set twice", remedy="set it once, by one of its names")
+        if is_indirect or _SECRET.search(prop):
+            secrets[f"{prop} password"] = value
+        given[prop] = value
+    found = _translated(given, secrets)
+    if not found.get("bootstrap.servers", "").strip():
+        raise OptionError(
+            "option kafka.bootstrap.servers is not set",
+            remedy='add .option("kafka.bootstrap.servers", "host1:9092,host2:9092")',
+        )
+    own = {
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "enable.partition.eof": "true",
+        "auto.offset.reset": "error",
+    }
+    defaults = {
+        "client.id": "flip27",
+        "group.id": f"{options[GROUP_ID_PREFIX] or 'flip27'}-reader",
+        "isolation.level": "read_committed",
+    }
+    return ClientProperties(values={**defaults, **found, **own}, hidden=Hidden(secrets))
+
+
+def _resolved(name: str, text: str, environment: Mapping[str, str]) -> tuple[str, str, bool]:
+    """A property and its value; whether the value comes from a variable or a file."""
+    for ending, read in (("env", _from_environment), ("file", _from_file)):
+        prop = name.removesuffix(ending)
+        if prop != name and prop and not prop.endswith((".", "-", "_")):
+            return prop, read(f"kafka.{prop}{ending.capitalize()}", text, environment), True
+    return name, text, False
+
+
+def _from_environment(option: str, variable: str, environment: Mapping[str, str]) -> str:
+    value = environment.get(variable)
+    if value is None:
+        raise OptionError(
+            f"the environment variable {variable}, which option {option} names, is not set in this process",
+            remedy=f"set {variable} on the driver and on every executor (spark.executorEnv.{variable})",
+        )
+    return value
+
+
+def _from_file(option: str, path: str, environment: Mapping[str, str]) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise OptionError(
+            f"the file {path}, which option {option} names, cannot be read: {said}",
+            remedy="put the file on the driver and on every executor node, readable for Spark's user",
+        ) from None
+
+
+def _translated(given: Mapping[str, str], secrets: dict[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        if name in _REFUSED:
+            raise OptionError(
+                f"option kafka.{name} cannot be set: {_REFUSED[name]}", remedy=f"leave kafka.{name} out"
+            )
+        translate = _CONVERTED.get(name)
+        if translate is not None:
+            converted = translate(value, given)
+        elif name in _WITHOUT_EFFECT:
+            converted = {}
+        else:
+            converted = {_OF_JAVA.get(name, name): value}
+        for prop, text in converted.items():
+            if _SECRET.search(prop):
+                secrets[f"{prop} password"] = text
+        found |= converted
+    return found
+
+
+def _login(value: str, given: Mapping[str, str]) -> dict[str, str]:
+    """User and password of a JAAS configuration, which Kafka's Java client takes."""
+    is_known = re.search(r"\b(?:Plain|Scram)LoginModule\b", value) is not None
+    user, password = (re.search(rf"\b{word}{_JAAS_VALUE}", value) for word in ("username", "password"))
+    if not is_known or user is None or password is None:
+        raise OptionError(
+            "option kafka.sasl.jaas.config (not shown) is not a PlainLoginModule or ScramLoginModule with "
+            "username and password",
+            remedy="set kafka.sasl.mechanism, kafka.sasl.username and kafka.sasl.passwordEnv; for Kerberos "
+            "and OAuth the properties sasl.kerberos.* and sasl.oauthbearer.* of librdkafka",
+        )
+    return {"sasl.username": _jaas_text(user), "sasl.password": _jaas_text(password)}
+
+
+def _jaas_text(match: re.Match[str]) -> str:
+    return match[2] if match[1] is None else re.sub(r"\\(.)", r"\1", match[1])
+
+
+def _truststore(value: str, given: Mapping[str, str]) -> dict[str, str]:
+    if given.get("ssl.truststore.type", "").upper() == "PEM":
+        return {"ssl.ca.location": value}
+    raise OptionError(
+        f"option kafka.ssl.truststore.location has {value!r}: a keystore of Java cannot be read here",
+        remedy="export the certificates as PEM (keytool -exportcert -rfc) and set kafka.ssl.ca.location",
+    )
+
+
+def _keystore_type(value: str, given: Mapping[str, str]) -> dict[str, str]:
+    if value.upper() == "PKCS12":
+        return {}
+    raise OptionError(
+        f"option kafka.ssl.keystore.type has {value!r}: a keystore has to be PKCS12 here",
+        remedy="convert it (keytool -importkeystore -deststoretype PKCS12), or set "
+        "kafka.ssl.certificate.location and kafka.ssl.key.location",
+    )
+
+
+_CONVERTED: Mapping[str, Callable[[str, Mapping[str, str]], dict[str, str]]] = {
+    "sasl.jaas.config": _login,
+    "ssl.truststore.location": _truststore,
+    "ssl.truststore.type": lambda value, given: {},
+    "ssl.keystore.type": _keystore_type,
+    "ssl.endpoint.identification.algorithm": lambda value, given: {
+        "ssl.endpoint.identification.algorithm": value or "none"
+    },
+}

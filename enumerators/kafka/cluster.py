@@ -1,0 +1,146 @@
+"""Questions to the cluster: topics with their partitions and ids, and offsets. Used on one thread.
+
+What must not live here: decisions, which are the assigner's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.enumerators.kafka.client import failed, imported, new_admin, new_consumer
+from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.positions import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+    from confluent_kafka.admin import AdminClient
+
+REQUEST_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic as the brokers describe it.
+
+    Attributes:
+        topic_id: changes if the topic is deleted and made anew; None if the brokers tell none.
+        partitions: the numbers of its partitions, ascending.
+    """
+
+    topic_id: str | None
+    partitions: tuple[int, ...]
+
+
+class Cluster:
+    """A cluster of brokers; its clients are made at the first question."""
+
+    def __init__(self, properties: ClientProperties) -> None:
+        self._properties = properties
+        self._consumer: Consumer | None = None
+        self._admin: AdminClient | None = None
+
+    def close(self) -> None:
+        """End the connections."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+        self._admin = None
+
+    def names(self, pattern: re.Pattern[str]) -> list[str]:
+        """The names of the topics that match; topics of Kafka itself only if the pattern names them.
+
+        Raises:
+            KafkaError: the brokers do not answer.
+        """
+        kafka = imported()
+        try:
+            found = self._connected().list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        except kafka.KafkaException as error:
+            raise failed(self._properties, "listing the topics", error) from None
+        return sorted(
+            name
+            for name in found
+            if pattern.fullmatch(name) and (not name.startswith("__") or pattern.pattern.startswith("__"))
+        )
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        """These topics, without those that do not exist: one request.
+
+        Raises:
+            KafkaError: the brokers do not answer, or refuse a topic.
+        """
+        kafka = imported()
+        wanted = list(names)
+        if not wanted:
+            return {}
+        self._connected()
+        assert self._admin is not None
+        found: dict[str, Topic] = {}
+        try:
+            answers = self._admin.describe_topics(
+                kafka.TopicCollection(wanted), request_timeout=REQUEST_TIMEOUT_S
+            )
+        except kafka.KafkaException as error:
+            raise failed(self._properties, "describing the topics", error) from None
+        for name, answer in answers.items():
+            try:
+                described = answer.result()
+            except kafka.KafkaException as error:
+                if error.args[0].code() in (
+                    kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
+                    kafka.KafkaError._UNKNOWN_TOPIC,
+                ):
+                    continue
+                raise failed(self._properties, f"describing the topic {name}", error) from None
+            found[name] = Topic(
+                topic_id=_known_id(described.topic_id),
+                partitions=tuple(sorted(partition.id for partition in described.partitions)),
+            )
+        return found
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Offsets of partitions: one request to each broker that leads some of them.
+
+        Args:
+            wanted: for each partition EARLIEST, LATEST, or a time in milliseconds since 1970.
+
+        Returns:
+            The offsets: with ``isolation.level=read_committed``, LATEST is where the first open transaction
+            begins. LATEST (-1) for a time that no record has reached. Partitions without a leader are missing.
+
+        Raises:
+            KafkaError: the brokers do not answer, or no partition has a leader.
+        """
+        kafka = imported()
+        if not wanted:
+            return {}
+        asked = [kafka.TopicPartition(topic, number, at) for (topic, number), at in wanted.items()]
+        try:
+            answers = self._connected().offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
+        except kafka.KafkaException as error:
+            raise failed(self._properties, "asking for offsets", error) from None
+        found = {
+            (answer.topic, answer.partition): answer.offset for answer in answers if answer.error is None
+        }
+        if not found:
+            first = answers[0]
+            raise failed(
+                self._properties, f"asking for offsets of {first.topic}/{first.partition}", first.error
+            )
+        return found
+
+    def _connected(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = new_consumer(self._properties)
+            self._admin = new_admin(self._properties)
+        # Serves librdkafka's log, which is kept until then.
+        self._consumer.poll(0)
+        return self._consumer
+
+
+def _known_id(told: Any) -> str | None:
+    text = "" if told is None else str(told)
+    return None if not text.strip("A=") else text

@@ -1,0 +1,223 @@
+"""The kafka enumerator: one split for each partition of the topics, which is read batch by batch.
+
+What lives here: what runs on the coordinator's thread. :mod:`.looks` asks the brokers on another one;
+:mod:`.assigner` decides.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from flip27_source.enumerator import (
+    UNKNOWN_BACKLOG,
+    Backlog,
+    Boundedness,
+    BoundedRange,
+    Budget,
+    Division,
+    RetryPolicy,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flip27_source.enumerators.kafka import options as opts
+from flip27_source.enumerators.kafka.assigner import Assigner, Loss
+from flip27_source.enumerators.kafka.division import divided
+from flip27_source.enumerators.kafka.looks import ClusterLooks, Look, Wanted
+from flip27_source.enumerators.kafka.remedies import remedy_of
+from flip27_source.enumerators.kafka.split import KafkaSplit
+from flip27_source.enumerators.kafka.start_and_end import ending, implied, starting
+from flip27_source.enumerators.kafka.state import KafkaState
+from flip27_source.enumerators.kafka.topic_choice import TopicChoice
+from flip27_source.options import Option, Options
+
+
+class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
+    """Assigns each partition once, and bounds it at every checkpoint."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
+    default_reader: ClassVar[str | None] = "kafka"
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[KafkaSplit],
+        options: Options,
+        state: KafkaState | None = None,
+    ) -> None:
+        super().__init__(context, options, state)
+        choice = TopicChoice.of(options)
+        self._is_bounded = context.boundedness is Boundedness.BOUNDED
+        self._assigner = Assigner(state, choice.has)
+        self._is_stored = state is not None
+        self._looks = ClusterLooks(
+            options,
+            choice,
+            first=starting(options, is_batch=context.reads_once),
+            last=ending(options, is_batch=context.reads_once),
+        )
+        self._planned: dict[str, int] = {}
+        self._reported: set[str] = set()
+        self._wanted = Wanted(known=self._assigner.known)
+        self._last_batch_s = -math.inf
+        # The number of looks; and at which of them, with how many live splits, there was nothing to read.
+        self._looked_at = 0
+        self._idle_at: tuple[int, int] | None = None
+
+    @classmethod
+    def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
+        """Spark's names of options that every source has."""
+        return implied(options)
+
+    def start(self) -> None:
+        """Look at the cluster at once, and then again and again."""
+        given = self.options_given
+        retries = given[opts.FETCH_RETRIES]
+        self.context.call_async(
+            lambda: self._looks.look(self._wanted),
+            self._looked,
+            period_s=None if self._is_bounded else given[opts.DISCOVERY_INTERVAL],
+            retry=RetryPolicy(
+                retries=given[opts.DISCOVERY_RETRIES] if retries is None else retries,
+                first_pause_s=given[opts.FETCH_RETRY_INTERVAL] / 1000,
+                longest_pause_s=15.0,
+            ),
+        )
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        """Assign the next partition."""
+        split = self._assigner.next_split()
+        if split is not None:
+            self.context.assign_split(split)
+
+    def add_splits_back(self, splits: Sequence[KafkaSplit], subtask_id: int) -> None:
+        """Keep the partitions for the next request."""
+        self._assigner.returned(splits)
+
+    def wants_checkpoint(self) -> bool:
+        """Where the partitions start must be stored before anything is read."""
+        return not self._is_stored and self._assigner.known is not None
+
+    def snapshot_state(self, checkpoint_id: int) -> KafkaState | None:
+        """The partitions that were found, and those that are not assigned."""
+        state = self._assigner.state()
+        self._is_stored = self._is_stored or state is not None
+        return state
+
+    def readable(self, live: Sequence[KafkaSplit]) -> Sequence[KafkaSplit]:
+        """Partitions with records, unless the batch waits until there are more."""
+        # On an idle stream this is called many times between two looks.
+        if self._idle_at == (self._looked_at, len(live)):
+            return ()
+        ends, suspects = self._assigner.ends, self._assigner.suspects
+        found = [
+            split
+            for split in live
+            if split.next != ends.get(split.split_id) or (suspects and split.topic in suspects)
+        ]
+        if not found:
+            self._idle_at = (self._looked_at, len(live))
+            return ()
+        return () if self._waits_for_more(found) else found
+
+    def bound_split(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
+        """The next offsets of the partition."""
+        at = self._position(split)
+        if at is None:
+            if split.next < 0:
+                self._wanted = self._next_wanted()
+            return None
+        if isinstance(at, Loss):
+            # Nothing is left of it: the split ends.
+            return BoundedRange(read=replace(split, next=0, end=0), rest=None)
+        end = max(at.next, self._assigner.ends.get(split.split_id, at.next))
+        for limit in (budget.rows, self.options_given[opts.MAX_OFFSETS_PER_PARTITION]):
+            if limit is not None:
+                end = min(end, at.next + limit)
+        if end == at.next == split.next:
+            return None
+        rest = replace(at, next=end)
+        self._planned[split.split_id] = end
+        return BoundedRange(read=replace(at, end=end), rest=rest)
+
+    def divide_ranges(self, ranges: Sequence[KafkaSplit]) -> Division[KafkaSplit]:
+        """Cut large ranges for ``minPartitions`` and ``maxRecordsPerPartition``."""
+        given = self.options_given
+        return divided(
+            ranges,
+            min_partitions=given[opts.MIN_PARTITIONS],
+            max_records=given[opts.MAX_RECORDS_PER_PARTITION],
+        )
+
+    def backlog(self, live: Sequence[KafkaSplit]) -> Backlog:
+        """The offsets that are in no batch."""
+        if self._assigner.known is None:
+            return UNKNOWN_BACKLOG
+        ends = self._assigner.ends
+        rows = [
+            end - split.next
+            for split in (*self._assigner.held, *live)
+            if (end := ends.get(split.split_id, 0)) > split.next >= 0
+        ]
+        return Backlog(splits=len(rows), rows=sum(rows), bytes=None)
+
+    def close(self) -> None:
+        """End the connections."""
+        self._looks.close()
+
+    def _looked(self, look: Look | None, error: BaseException | None) -> None:
+        if error is not None or look is None:
+            assert error is not None
+            raise error
+        if look.problem is not None:
+            raise look.problem
+        self._assigner.take(look)
+        self._looked_at += 1
+        self._wanted = self._next_wanted()
+
+    def _waits_for_more(self, found: Sequence[KafkaSplit]) -> bool:
+        """Whether the batch waits, as minOffsetsPerTrigger says."""
+        least = self.options_given[opts.MIN_OFFSETS_PER_TRIGGER]
+        if least is None or self._is_bounded:
+            return False
+        now, ends = time.monotonic(), self._assigner.ends
+        waiting = sum(max(0, ends.get(split.split_id, 0) - max(0, split.next)) for split in found)
+        if waiting < least and now - self._last_batch_s < self.options_given[opts.MAX_TRIGGER_DELAY]:
+            return True
+        self._last_batch_s = now
+        return False
+
+    def _position(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
+        """Where the split is read next, behind what is lost; a Loss if nothing is left."""
+        at = self._assigner.found(split)
+        while isinstance(at, Loss):
+            self._report(at)
+            behind = self._assigner.after_loss(split, at)
+            if behind is None:
+                return at
+            split = behind
+            at = self._assigner.found(split)
+        return at
+
+    def _report(self, loss: Loss) -> None:
+        """Report a loss, once in this run."""
+        key = f"{loss.split_id} {loss.what}"
+        if key in self._reported:
+            return
+        self.context.report_data_loss(
+            loss.what, split_id=loss.split_id, remedy=remedy_of(loss, self.options_given)
+        )
+        self._reported.add(key)
+
+    def _next_wanted(self) -> Wanted:
+        split_ids = self._planned
+        return Wanted(
+            known=self._assigner.known,
+            planned={
+                (split_id.rpartition("/")[0], int(split_id.rpartition("/")[2])): offset
+                for split_id, offset in split_ids.items()
+            },
+            unresolved=self._assigner.unresolved,
+        )

@@ -1,0 +1,287 @@
+"""Looks at the cluster, on a thread: what the enumerator asks it again and again.
+
+What must not live here: decisions, which are the assigner's, and values that the coordinator's thread uses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flip27_source.enumerators.kafka import options as opts
+from flip27_source.enumerators.kafka.client_properties import client_properties
+from flip27_source.enumerators.kafka.cluster import Cluster, Topic
+from flip27_source.enumerators.kafka.positions import (
+    AT_EARLIEST,
+    Position,
+    Positions,
+    TopicPartition,
+)
+from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST
+from flip27_source.enumerators.kafka.topic_choice import TopicChoice
+from flip27_source.errors import DiscoveryError, Flip27Error
+from flip27_source.options import Options
+
+PAUSE_PER_DESCRIPTION = 20.0
+"""Pause between two questions for the partitions of the topics, as a multiple of what the first took."""
+
+LEAST_DESCRIPTION_PAUSE_S = 0.5
+LISTING_S = 5.0
+"""Pause between two listings of all topics, for a pattern."""
+
+STARTS_S = 30.0
+"""Pause between two questions where partitions begin: tasks notice what retention has removed by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the next look is to find out; a value, because another thread reads it.
+
+    Attributes:
+        known: partitions that were found before, by topic, with the topic's id; None before the first start.
+        planned: where partitions are planned up to.
+        unresolved: positions that are to become offsets.
+    """
+
+    known: Mapping[str, tuple[str | None, frozenset[int]]] | None = None
+    planned: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unresolved: Mapping[TopicPartition, Position] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look found out.
+
+    Attributes:
+        topics: the topics, if this look asked for them.
+        ends: where partitions end.
+        starts: where partitions begin, of those that were asked.
+        resolved: offsets of new partitions, and of the positions that were wanted.
+        stops: where partitions end for this query, in a batch read.
+        problem: an error that a retry does not mend.
+        at_s: the time of the look, in seconds since 1970.
+    """
+
+    topics: Mapping[str, Topic] | None = None
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
+    stops: Mapping[TopicPartition, int] = field(default_factory=dict)
+    problem: Flip27Error | None = None
+    at_s: float = 0.0
+
+
+class ClusterLooks:
+    """Looks at the cluster.
+
+    Args:
+        first, last: where partitions start and end; ``last`` is None for a stream.
+    """
+
+    def __init__(
+        self, options: Options, choice: TopicChoice, *, first: Positions, last: Positions | None
+    ) -> None:
+        self._options = options
+        self._choice = choice
+        self._first = first
+        self._last = last
+        self._cluster: Cluster | None = None
+        self._topics: dict[str, Topic] | None = None
+        self._is_told = False
+        self._names: tuple[str, ...] = ()
+        self._describe_after = 0.0
+        self._list_after = 0.0
+        self._starts_after = 0.0
+
+    def close(self) -> None:
+        """End the connections."""
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    def look(self, wanted: Wanted) -> Look:
+        """Ask the cluster."""
+        try:
+            return self._asked(wanted)
+        except _Unmendable as error:
+            return Look(problem=error.problem)
+
+    def _asked(self, wanted: Wanted) -> Look:
+        cluster = self._cluster
+        if cluster is None:
+            cluster = self._cluster = Cluster(client_properties(self._options))
+        topics = self._described(cluster, wanted)
+        present = self._choice.partitions(topics)
+        ends = cluster.offsets(dict.fromkeys(present, LATEST))
+        resolved = self._resolved(cluster, wanted, present, ends)
+        starts = self._starts(cluster, wanted, topics, ends)
+        is_told, self._is_told = self._is_told, True
+        return Look(
+            topics=None if is_told else topics,
+            ends=ends,
+            starts=starts,
+            resolved=resolved,
+            stops={} if self._last is None else self._stops(cluster, self._last, present, ends),
+            at_s=time.time(),
+        )
+
+    def _described(self, cluster: Cluster, wanted: Wanted) -> dict[str, Topic]:
+        """The topics, which are asked for unless that was a moment ago."""
+        now = time.monotonic()
+        if self._topics is not None and now < self._describe_after:
+            return self._topics
+        if self._choice.pattern is None:
+            self._names = self._choice.names
+        elif now >= self._list_after:
+            self._names = tuple(cluster.names(self._choice.pattern))
+            self._list_after = now + LISTING_S
+        topics = cluster.topics(self._names)
+        self._describe_after = time.monotonic() + max(
+            LEAST_DESCRIPTION_PAUSE_S, PAUSE_PER_DESCRIPTION * (time.monotonic() - now)
+        )
+        if not self._choice.partitions(topics):
+            self._list_after = 0.0
+            raise DiscoveryError(
+                f"the cluster has no partition of {self._choice}",
+                remedy="check the names, and that the user may DESCRIBE the topics",
+            )
+        missing = [] if wanted.known is not None else self._choice.missing(topics)
+        if missing:
+            raise _Unmendable(
+                DiscoveryError(
+                    f"{self._choice} names {', '.join(missing[:10])}, which the cluster does not have",
+                    remedy="correct the name or make the topic; subscribePattern finds topics that are made later",
+                )
+            )
+        self._topics = topics
+        self._is_told = False
+        return topics
+
+    def _resolved(
+        self,
+        cluster: Cluster,
+        wanted: Wanted,
+        present: list[TopicPartition],
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, int]:
+        """Where new partitions start, and the positions that are wanted."""
+        if wanted.known is None:
+            positions = self._given(self._first, present)
+            is_complete = True
+        else:
+            known = wanted.known
+            new = [key for key in present if key[0] not in known or key[1] not in known[key[0]][1]]
+            positions = dict.fromkeys(new, AT_EARLIEST) | dict(wanted.unresolved)
+            is_complete = False
+        found = self._offsets(cluster, positions, ends, is_start=True)
+        if is_complete and len(found) < len(positions):
+            lacking = sorted(set(positions) - set(found))
+            raise DiscoveryError(
+                f"partition {lacking[0][0]}/{lacking[0][1]} has no leader, so where it starts is not known",
+                remedy="wait for the brokers",
+            )
+        return found
+
+    def _given(self, positions: Positions, present: list[TopicPartition]) -> dict[TopicPartition, Position]:
+        try:
+            return positions.of(present)
+        except ValueError as error:
+            raise _Unmendable(
+                DiscoveryError(
+                    f"option {positions.option} does not have the partitions of {self._choice}: {error}",
+                    remedy="name every partition once; -2 is earliest and -1 latest where offsets are given",
+                )
+            ) from None
+
+    def _offsets(
+        self,
+        cluster: Cluster,
+        positions: Mapping[TopicPartition, Position],
+        ends: Mapping[TopicPartition, int],
+        *,
+        is_start: bool,
+    ) -> dict[TopicPartition, int]:
+        """The offsets of positions, where the partition has a leader."""
+        asked = {
+            key: position.offset if position.timestamp_ms is None else position.timestamp_ms
+            for key, position in positions.items()
+            if position.offset in (EARLIEST, AT_TIMESTAMP)
+        }
+        answers = cluster.offsets(asked)
+        found: dict[TopicPartition, int] = {}
+        for key, position in positions.items():
+            if key not in ends or (key in asked and key not in answers):
+                continue
+            if position.offset == LATEST:
+                found[key] = ends[key]
+            elif key not in asked:
+                found[key] = self._checked(key, position.offset, ends[key], is_start=is_start)
+            elif answers[key] >= 0:
+                found[key] = min(answers[key], ends[key])
+            else:
+                found[key] = self._at_end(key, position, ends[key], is_start=is_start)
+        return found
+
+    def _checked(self, key: TopicPartition, offset: int, end: int, *, is_start: bool) -> int:
+        if offset > end:
+            option = self._first.option if is_start or self._last is None else self._last.option
+            raise _Unmendable(
+                DiscoveryError(
+                    f"offset {offset} is wanted in {key[0]}/{key[1]} ({option}), which ends at {end}",
+                    remedy="choose an offset that the partition has, or latest",
+                )
+            )
+        return offset
+
+    def _at_end(self, key: TopicPartition, position: Position, end: int, *, is_start: bool) -> int:
+        """No record is as young as the position."""
+        if is_start and self._options[opts.STARTING_STRATEGY] == "error":
+            raise _Unmendable(
+                DiscoveryError(
+                    f"{key[0]}/{key[1]} has no record at {position} or later ({self._first.option})",
+                    remedy="choose an earlier time, or set startingOffsetsByTimestampStrategy=latest to start "
+                    "at the end",
+                )
+            )
+        return end
+
+    def _stops(
+        self,
+        cluster: Cluster,
+        last: Positions,
+        present: list[TopicPartition],
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, int]:
+        return self._offsets(cluster, self._given(last, present), ends, is_start=False)
+
+    def _starts(
+        self,
+        cluster: Cluster,
+        wanted: Wanted,
+        topics: Mapping[str, Topic],
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, int]:
+        """Where partitions begin: all of them now and then, else those that are not what they were."""
+        now = time.monotonic()
+        if now >= self._starts_after:
+            found = cluster.offsets(dict.fromkeys(ends, EARLIEST))
+            self._starts_after = time.monotonic() + STARTS_S
+            return found
+        changed = {
+            name
+            for name, (topic_id, _) in (wanted.known or {}).items()
+            if name in topics and topic_id is not None and topics[name].topic_id != topic_id
+        }
+        odd = [
+            key for key, end in ends.items() if end < wanted.planned.get(key, 0) or key[0] in changed
+        ]
+        return cluster.offsets(dict.fromkeys(odd, EARLIEST))
+
+
+class _Unmendable(Exception):
+    """Carries an error that a retry does not mend to the coordinator's thread."""
+
+    def __init__(self, problem: Flip27Error) -> None:
+        super().__init__(problem.what)
+        self.problem = problem

@@ -1,0 +1,245 @@
+"""The options of the kafka source: those of Spark's Kafka source, and our own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flip27_source.enumerators.kafka.positions import (
+    Positions,
+    TopicPartition,
+    offsets,
+    partition_lists,
+    timestamp,
+    timestamps,
+)
+from flip27_source.options import Option, boolean, duration_s, integer, one_of, optional, text
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def _topics(value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    for name in names:
+        if _TOPIC.fullmatch(name) is None:
+            raise ValueError(f"{name[:60]!r} is not the name of a topic")
+    if not names:
+        raise ValueError("at least one topic is expected")
+    return names
+
+
+def _pattern(value: str) -> re.Pattern[str]:
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise ValueError(f"a regular expression is expected: {error}") from None
+
+
+def _spark_duration_s(value: str) -> float:
+    """A duration as Spark writes it: ``15m``, ``500ms``; a bare number is milliseconds."""
+    return int(value) / 1000 if value.strip().isdigit() else duration_s(value)
+
+
+KAFKA: Option[str | None] = Option(
+    name="kafka.*",
+    parse=optional(text),
+    default=None,
+    secret=True,
+    doc="Properties of the client, as librdkafka names them, or Kafka's own client where both have the same "
+    "meaning: kafka.bootstrap.servers, kafka.security.protocol, kafka.sasl.mechanism. A secret is better "
+    "given by an environment variable or a file: kafka.sasl.passwordEnv has the name of the variable, "
+    "kafka.sasl.passwordFile the path, and so on for every property.",
+)
+SUBSCRIBE: Option[tuple[str, ...] | None] = Option(
+    name="subscribe",
+    parse=optional(_topics),
+    default=None,
+    doc="Topics, separated by commas. One of subscribe, subscribePattern and assign is set.",
+)
+SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = Option(
+    name="subscribePattern",
+    parse=optional(_pattern),
+    default=None,
+    doc="A regular expression that matches whole names of topics; new topics are found while the query runs.",
+)
+ASSIGN: Option[tuple[TopicPartition, ...] | None] = Option(
+    name="assign",
+    parse=optional(partition_lists),
+    default=None,
+    doc='Partitions, as JSON: {"orders": [0, 1], "customers": [2]}.',
+)
+STARTING_OFFSETS: Option[Positions | None] = Option(
+    name="startingOffsets",
+    parse=optional(offsets("earliest", "latest")),
+    default=None,
+    default_text="latest for a stream, earliest for a batch read",
+    doc='Where partitions start: earliest, latest, or JSON: {"orders": {"0": 23, "1": -2}}, where -2 is '
+    "earliest and -1 latest. Partitions that appear later start at earliest.",
+    first_start_only=True,
+)
+STARTING_TIMESTAMP: Option[Positions | None] = Option(
+    name="startingTimestamp",
+    parse=optional(timestamp),
+    default=None,
+    doc="Partitions start at the first record at this time or later, in milliseconds since 1970 UTC. Takes "
+    "precedence over startingOffsetsByTimestamp, and that over startingOffsets.",
+    first_start_only=True,
+)
+STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
+    name="startingOffsetsByTimestamp",
+    parse=optional(timestamps),
+    default=None,
+    doc='A time for each partition, as JSON: {"orders": {"0": 1767225600000}}.',
+    first_start_only=True,
+)
+STARTING_STRATEGY: Option[str] = Option(
+    name="startingOffsetsByTimestampStrategy",
+    parse=one_of("error", "latest"),
+    default="error",
+    doc="What to do with a partition that has no record at the starting time or later: error fails, latest "
+    "starts at its end.",
+    first_start_only=True,
+)
+ENDING_OFFSETS: Option[Positions | None] = Option(
+    name="endingOffsets",
+    parse=optional(offsets("latest")),
+    default=None,
+    default_text="latest",
+    doc="For a batch read, where partitions end: latest, or JSON with offsets that are not read any more, "
+    "where -1 is latest.",
+)
+ENDING_TIMESTAMP: Option[Positions | None] = Option(
+    name="endingTimestamp",
+    parse=optional(timestamp),
+    default=None,
+    doc="For a batch read, partitions end before the first record at this time or later. Takes precedence "
+    "over endingOffsetsByTimestamp, and that over endingOffsets.",
+)
+ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
+    name="endingOffsetsByTimestamp",
+    parse=optional(timestamps),
+    default=None,
+    doc="For a batch read, a time for each partition, as JSON.",
+)
+FAIL_ON_DATA_LOSS: Option[bool | None] = Option(
+    name="failOnDataLoss",
+    parse=optional(boolean),
+    default=None,
+    default_text="true",
+    doc="Spark's name: false is onDataLoss=report, true is onDataLoss=fail.",
+)
+MAX_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
+    name="maxOffsetsPerTrigger",
+    parse=optional(integer(minimum=1)),
+    default=None,
+    doc="Maximum number of offsets in one batch, in fair shares of the partitions. Spark's name of "
+    "maxRowsPerTrigger.",
+)
+MIN_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
+    name="minOffsetsPerTrigger",
+    parse=optional(integer(minimum=1)),
+    default=None,
+    doc="A batch waits until this number of offsets can be read, but no longer than maxTriggerDelay.",
+)
+MAX_TRIGGER_DELAY: Option[float] = Option(
+    name="maxTriggerDelay",
+    parse=_spark_duration_s,
+    default=900.0,
+    default_text="15m",
+    doc="With minOffsetsPerTrigger, the longest pause between two batches if there is anything to read.",
+)
+MAX_OFFSETS_PER_PARTITION: Option[int | None] = Option(
+    name="maxOffsetsPerPartition",
+    parse=optional(integer(minimum=1)),
+    default=None,
+    doc="Maximum number of offsets of each partition in one batch.",
+)
+MIN_PARTITIONS: Option[int | None] = Option(
+    name="minPartitions",
+    parse=optional(integer(minimum=1)),
+    default=None,
+    doc="Minimum number of Spark tasks that a batch with enough records is read by: large partitions are "
+    "cut into parts.",
+)
+MAX_RECORDS_PER_PARTITION: Option[int | None] = Option(
+    name="maxRecordsPerPartition",
+    parse=optional(integer(minimum=1)),
+    default=None,
+    doc="Maximum number of offsets that a Spark task reads of one partition; larger ranges are cut into parts "
+    "with tasks of their own.",
+)
+INCLUDE_HEADERS: Option[bool] = Option(
+    name="includeHeaders",
+    parse=boolean,
+    default=False,
+    doc="Whether rows have the column headers.",
+)
+POLL_TIMEOUT: Option[int] = Option(
+    name="kafkaConsumer.pollTimeoutMs",
+    parse=integer(minimum=1),
+    default=120_000,
+    doc="How long a task waits for records that the partition is known to have, in milliseconds.",
+)
+FETCH_RETRIES: Option[int | None] = Option(
+    name="fetchOffset.numRetries",
+    parse=optional(integer(minimum=0)),
+    default=None,
+    default_text="discoveryRetries",
+    doc="Spark's name of discoveryRetries.",
+)
+FETCH_RETRY_INTERVAL: Option[int] = Option(
+    name="fetchOffset.retryIntervalMs",
+    parse=integer(minimum=0),
+    default=1000,
+    doc="Pause before the first retry of a failed look at the cluster, in milliseconds; it doubles each time.",
+)
+GROUP_ID_PREFIX: Option[str | None] = Option(
+    name="groupIdPrefix",
+    parse=optional(text),
+    default=None,
+    default_text="flip27",
+    doc="How the group id of the clients begins. The clients do not join the group; brokers with access "
+    "rules check its name.",
+)
+DISCOVERY_INTERVAL: Option[float] = Option(
+    name="discoveryInterval",
+    parse=duration_s,
+    default=0.1,
+    default_text="100 milliseconds",
+    doc="Pause between two looks at the ends of the partitions.",
+)
+DISCOVERY_RETRIES: Option[int] = Option(
+    name="discoveryRetries",
+    parse=integer(minimum=0),
+    default=10,
+    doc="How many times in a row a look may fail, with growing pauses, before the query fails: brokers that "
+    "restart are away for a while.",
+)
+
+KAFKA_OPTIONS: tuple[Option[Any], ...] = (
+    KAFKA,
+    SUBSCRIBE,
+    SUBSCRIBE_PATTERN,
+    ASSIGN,
+    STARTING_OFFSETS,
+    STARTING_TIMESTAMP,
+    STARTING_OFFSETS_BY_TIMESTAMP,
+    STARTING_STRATEGY,
+    ENDING_OFFSETS,
+    ENDING_TIMESTAMP,
+    ENDING_OFFSETS_BY_TIMESTAMP,
+    FAIL_ON_DATA_LOSS,
+    MAX_OFFSETS_PER_TRIGGER,
+    MIN_OFFSETS_PER_TRIGGER,
+    MAX_TRIGGER_DELAY,
+    MAX_OFFSETS_PER_PARTITION,
+    MIN_PARTITIONS,
+    MAX_RECORDS_PER_PARTITION,
+    INCLUDE_HEADERS,
+    POLL_TIMEOUT,
+    FETCH_RETRIES,
+    FETCH_RETRY_INTERVAL,
+    GROUP_ID_PREFIX,
+    DISCOVERY_INTERVAL,
+    DISCOVERY_RETRIES,
+)

@@ -1,0 +1,51 @@
+"""KafkaSplit: a partition of a topic, and where it is read next. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flip27_source.split import SplitSize
+
+LATEST = -1
+EARLIEST = -2
+AT_TIMESTAMP = -3
+"""Values of ``next`` that the next look at the cluster replaces by an offset. The first two are Kafka's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSplit:
+    """A partition of a topic.
+
+    Attributes:
+        split_id: ``orders/3``: topic and partition.
+        next: offset of the next record to read; or EARLIEST, LATEST or AT_TIMESTAMP.
+        end: where this batch ends: the first offset that it does not read. None for the whole partition.
+        topic_id: id of the topic, which a topic that is made anew does not share; None if brokers tell none.
+        at_timestamp_ms: with AT_TIMESTAMP, the time, in milliseconds since 1970 UTC.
+    """
+
+    split_id: str
+    next: int
+    end: int | None = None
+    topic_id: str | None = None
+    at_timestamp_ms: int | None = None
+
+    @property
+    def topic(self) -> str:
+        """The name of the topic; it contains no slash."""
+        return self.split_id.rpartition("/")[0]
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+        return int(self.split_id.rpartition("/")[2])
+
+    @property
+    def size(self) -> SplitSize:
+        """The number of offsets; there may be fewer records."""
+        return SplitSize(files=0, rows=None if self.end is None else self.end - self.next)
+
+
+def split_id_of(topic: str, partition: int) -> str:
+    """The id of a partition's split."""
+    return f"{topic}/{partition}"

@@ -1,0 +1,94 @@
+"""Where a query starts and ends, and what Spark's names of options imply. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from flip27_source.enumerators.kafka import options as opts
+from flip27_source.enumerators.kafka.positions import AT_EARLIEST, AT_LATEST, Positions
+from flip27_source.enumerators.kafka.split import LATEST
+from flip27_source.errors import OptionError
+from flip27_source.options import Option, Options
+from flip27_source.source_options import MAX_ROWS_PER_TRIGGER, ON_DATA_LOSS
+
+
+def starting(options: Options, *, is_batch: bool) -> Positions:
+    """Where partitions start at the first look of the first start.
+
+    Raises:
+        OptionError: a batch read is to start at the end.
+    """
+    given = _first_of(
+        options, opts.STARTING_TIMESTAMP, opts.STARTING_OFFSETS_BY_TIMESTAMP, opts.STARTING_OFFSETS
+    )
+    if given is None:
+        default = AT_EARLIEST if is_batch else AT_LATEST
+        return Positions(everywhere=default, option=opts.STARTING_OFFSETS.name)
+    if is_batch and (
+        given.everywhere == AT_LATEST
+        or any(position.offset == LATEST for position in (given.each or {}).values())
+    ):
+        raise OptionError(
+            "option startingOffsets has latest, and a batch read ends there",
+            remedy="set earliest, an offset or a time",
+        )
+    return given
+
+
+def ending(options: Options, *, is_batch: bool) -> Positions | None:
+    """Where partitions end in a batch read; None in a stream.
+
+    Raises:
+        OptionError: an end is set for a stream.
+    """
+    given = _first_of(options, opts.ENDING_TIMESTAMP, opts.ENDING_OFFSETS_BY_TIMESTAMP, opts.ENDING_OFFSETS)
+    if is_batch:
+        return given or Positions(everywhere=AT_LATEST, option=opts.ENDING_OFFSETS.name)
+    if given is not None:
+        raise OptionError(
+            f"option {given.option} is set, and a stream has no end",
+            remedy="leave it out, or use spark.read; Trigger.AvailableNow ends at what is there now",
+        )
+    return None
+
+
+def implied(options: Options) -> Mapping[Option[Any], Any]:
+    """Values of options of every source that Spark's names set.
+
+    Raises:
+        OptionError: the same is set by both names, and differs.
+    """
+    found: dict[Option[Any], Any] = {}
+    fails = options[opts.FAIL_ON_DATA_LOSS]
+    if fails is not None:
+        found[ON_DATA_LOSS] = "fail" if fails else "report"
+    limit = options[opts.MAX_OFFSETS_PER_TRIGGER]
+    if limit is not None:
+        found[MAX_ROWS_PER_TRIGGER] = limit
+    for option, value in found.items():
+        if options.is_set(option) and options[option] != value:
+            name = opts.FAIL_ON_DATA_LOSS if option is ON_DATA_LOSS else opts.MAX_OFFSETS_PER_TRIGGER
+            raise OptionError(
+                f"options {name.name} and {option.name} contradict each other: {options[name]!r} and "
+                f"{options[option]!r}",
+                remedy=f"set one of them; {name.name} is Spark's name of {option.name}",
+            )
+    least = options[opts.MIN_OFFSETS_PER_TRIGGER]
+    most = found.get(MAX_ROWS_PER_TRIGGER, options[MAX_ROWS_PER_TRIGGER])
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            f"option minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})",
+            remedy="set a minimum that a batch can have",
+        )
+    return found
+
+
+def _first_of(options: Options, *order: Option[Positions | None]) -> Positions | None:
+    """The value of the first of these options that is set."""
+    for option in order:
+        given = options[option]
+        if given is not None:
+            return replace(given, option=option.name)
+    return None

@@ -1,0 +1,84 @@
+"""TopicChoice: the topics and partitions that subscribe, subscribePattern or assign choose. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flip27_source.enumerators.kafka import options as opts
+from flip27_source.enumerators.kafka.cluster import Topic
+from flip27_source.enumerators.kafka.positions import TopicPartition
+from flip27_source.errors import OptionError
+from flip27_source.options import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChoice:
+    """The chosen topics: one of the three is set.
+
+    Attributes:
+        names: topics of ``subscribe``, or of ``assign``.
+        pattern: ``subscribePattern``.
+        assigned: the partitions of ``assign``.
+    """
+
+    names: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    assigned: frozenset[TopicPartition] | None = None
+
+    @classmethod
+    def of(cls, options: Options) -> TopicChoice:
+        """What the options choose.
+
+        Raises:
+            OptionError: none of the three options is set, or several are.
+        """
+        names, pattern, assigned = (
+            options[opts.SUBSCRIBE],
+            options[opts.SUBSCRIBE_PATTERN],
+            options[opts.ASSIGN],
+        )
+        given = [
+            option.name
+            for option, value in (
+                (opts.SUBSCRIBE, names),
+                (opts.SUBSCRIBE_PATTERN, pattern),
+                (opts.ASSIGN, assigned),
+            )
+            if value is not None
+        ]
+        if len(given) != 1:
+            what = f"options {' and '.join(given)} are both set" if given else "no topic is chosen"
+            raise OptionError(what, remedy='set one of them: .option("subscribe", "orders,customers")')
+        if assigned is not None:
+            topics = tuple(dict.fromkeys(topic for topic, _ in assigned))
+            return cls(names=topics, assigned=frozenset(assigned))
+        return cls(names=names or (), pattern=pattern)
+
+    def __str__(self) -> str:
+        if self.pattern is not None:
+            return f"option subscribePattern {self.pattern.pattern!r}"
+        if self.assigned is not None:
+            return "option assign"
+        return f"option subscribe {','.join(self.names)!r}"
+
+    def partitions(self, topics: Mapping[str, Topic]) -> list[TopicPartition]:
+        """The chosen partitions of these topics."""
+        found = [(name, number) for name, topic in topics.items() for number in topic.partitions]
+        return found if self.assigned is None else [key for key in found if key in self.assigned]
+
+    def missing(self, topics: Mapping[str, Topic]) -> list[str]:
+        """What is chosen by name and does not exist."""
+        if self.assigned is not None:
+            present = set(self.partitions(topics))
+            return sorted(f"{topic}/{number}" for topic, number in self.assigned - present)
+        return [name for name in self.names if name not in topics]
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether the partition is chosen, if it exists."""
+        if self.assigned is not None:
+            return partition in self.assigned
+        if self.pattern is not None:
+            return self.pattern.fullmatch(partition[0]) is not None
+        return partition[0] in self.names

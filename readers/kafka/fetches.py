@@ -1,0 +1,284 @@
+"""Fetches: the messages of planned ranges, partition after partition, each range to its end by position.
+
+A range ends when the consumer has passed its end, also where the last offsets have no record to deliver:
+markers of transactions, aborted transactions, and what compaction has removed. Partitions are fetched
+together and delivered in the order of the ranges, so that a repeated task delivers the same rows.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.enumerators.kafka.client import failed, imported
+from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.readers.kafka.record_columns import Run
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+GROUP_OFFSETS = 50_000
+"""Offsets of ranges that are fetched together; a longer range is fetched alone."""
+
+GROUP_PARTITIONS = 1_000
+MOST_HELD_BYTES = 64 * 1024 * 1024
+"""Bytes of messages that wait for those of earlier ranges; beyond it, only the first range is fetched."""
+
+_MOST_MESSAGES = 20_000
+_CALL_BYTES = 8 * 1024 * 1024
+_WAIT_S = 0.05
+_ANSWER_S = 10.0
+
+Lost = Callable[[KafkaSplit, str], None]
+"""Reports what a range has lost; raises if losses are fatal."""
+
+
+@dataclass(slots=True)
+class _Range:
+    """A range while it is fetched."""
+
+    split: KafkaSplit
+    position: int
+    end: int
+    held: list[Sequence[Message]] = field(default_factory=list)
+    held_bytes: int = 0
+    is_paused: bool = False
+    is_released: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        return self.position >= self.end
+
+    def take(self) -> list[Run]:
+        """The messages that were fetched and not delivered."""
+        held, self.held, self.held_bytes = self.held, [], 0
+        return [Run(self.split.topic, self.split.partition, messages) for messages in held]
+
+
+class Fetches:
+    """Fetches ranges with one consumer.
+
+    Args:
+        timeout_s: how long to wait for the next message of a partition that has more.
+        lost: reports losses.
+    """
+
+    def __init__(
+        self, consumer: Consumer, properties: ClientProperties, *, timeout_s: float, lost: Lost
+    ) -> None:
+        self._consumer = consumer
+        self._properties = properties
+        self._timeout_s = timeout_s
+        self._lost = lost
+        self._kafka = imported()
+        self._per_call = 500
+
+    def runs(self, splits: Sequence[KafkaSplit]) -> Iterator[Run]:
+        """The messages of all ranges, in order.
+
+        Raises:
+            SplitReadError: the brokers do not answer within the time.
+            KafkaError: the brokers refuse a partition.
+        """
+        for group in _groups(splits):
+            ranges = {(split.topic, split.partition): _Range(split, split.next, split.end or 0) for split in group}
+            self._consumer.assign(
+                [self._kafka.TopicPartition(topic, number, item.position)
+                 for (topic, number), item in ranges.items()]
+            )  # fmt: skip
+            yield from self._group(ranges)
+
+    def _group(self, ranges: dict[tuple[str, int], _Range]) -> Iterator[Run]:
+        self._deadline = time.monotonic() + self._timeout_s
+        for item in ranges.values():
+            if item.is_paused and not item.is_done:
+                item.is_paused = False
+                self._consumer.resume([self._partition(item)])
+            yield from item.take()
+            while not item.is_done:
+                self._fetch(ranges, item)
+                yield from item.take()
+                if sum(other.held_bytes for other in ranges.values()) > MOST_HELD_BYTES:
+                    self._pause_others(ranges, item)
+
+    def _fetch(self, ranges: dict[tuple[str, int], _Range], first: _Range) -> None:
+        """Fetch once, and keep what arrives with its range."""
+        left = sum(item.end - item.position for item in ranges.values() if not item.is_done)
+        messages = self._consumer.consume(min(left, self._per_call), _WAIT_S)
+        if not messages:
+            if time.monotonic() > self._deadline:
+                raise self._too_late(first)
+            return
+        self._deadline = time.monotonic() + self._timeout_s
+        errors = [message.error() for message in messages]
+        if any(error is not None for error in errors):
+            events = [message for message, error in zip(messages, errors, strict=True) if error is not None]
+            messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
+        else:
+            events = []
+        if messages:
+            size = sum(map(len, messages))
+            self._per_call = max(1, min(_MOST_MESSAGES, _CALL_BYTES * len(messages) // max(1, size)))
+            for topic, number, run in _by_partition(messages, is_one=len(ranges) == 1):
+                self._keep(ranges[topic, number], run)
+        for message in events:
+            self._handle(ranges, message)
+
+    def _keep(self, item: _Range, messages: Sequence[Message]) -> None:
+        """Keep those messages of a partition that belong to its range."""
+        last = messages[-1].offset()
+        if messages[0].offset() < item.position or last >= item.end:
+            first = bisect_left(messages, item.position, key=_offset)
+            messages = messages[first : bisect_left(messages, item.end, key=_offset)]
+        if messages:
+            item.held.append(messages)
+            item.held_bytes += sum(map(len, messages))
+        item.position = max(item.position, last + 1)
+        if item.is_done:
+            # The partition may have more, which would fill the queue of the others.
+            self._release(item)
+
+    def _handle(self, ranges: dict[tuple[str, int], _Range], message: Message) -> None:
+        """The end of a partition, or an error."""
+        error: Any = message.error()
+        code, kafka = error.code(), self._kafka.KafkaError
+        topic, number = message.topic(), message.partition()
+        item = None if topic is None or number is None else ranges.get((topic, number))
+        if item is None or item.is_done:
+            if error.fatal() or code in _refusals(kafka):
+                raise failed(self._properties, "reading", error)
+            return  # brokers come and go: the time that a range may take decides
+        if code == kafka._PARTITION_EOF:
+            item.position = max(item.position, message.offset() or 0)
+            if not item.is_done:
+                self._check_end(item)
+        elif code in (kafka._AUTO_OFFSET_RESET, kafka.OFFSET_OUT_OF_RANGE):
+            self._out_of_range(item)
+        elif code in (kafka.UNKNOWN_TOPIC_OR_PART, kafka._UNKNOWN_TOPIC, kafka._UNKNOWN_PARTITION):
+            self._gone(item, item.end, "the topic was deleted")
+        elif error.fatal() or code in _refusals(kafka):
+            raise failed(self._properties, f"reading {item.split.split_id}", error)
+
+    def _check_end(self, item: _Range) -> None:
+        """The consumer is at the end of the partition, before the end of the range."""
+        end = self._offset_at(item, LATEST)
+        if end is not None and end < item.end:
+            self._gone(item, item.end, f"the partition ends at offset {end} now")
+
+    def _out_of_range(self, item: _Range) -> None:
+        """The partition does not have the offset that is to be read."""
+        start = self._offset_at(item, EARLIEST)
+        if start is None:
+            return
+        if start > item.position:
+            self._gone(item, min(start, item.end), "they expired or were deleted")
+        else:
+            end = self._offset_at(item, LATEST)
+            if end is None or end >= item.end:
+                start = item.position  # the answer is older than the records
+            elif end <= item.position:
+                self._gone(item, item.end, f"the partition ends at offset {end} now")
+        if not item.is_done:
+            partition = self._partition(item)
+            partition.offset = item.position
+            self._consumer.seek(partition)
+
+    def _gone(self, item: _Range, until: int, why: str) -> None:
+        """Report offsets of a range that are gone, and go on behind them."""
+        self._lost(item.split, f"offsets {item.position} to {until - 1} are gone: {why}")
+        item.position = until
+
+    def _offset_at(self, item: _Range, at: int) -> int | None:
+        partition = self._partition(item)
+        partition.offset = at
+        try:
+            answer = self._consumer.offsets_for_times([partition], timeout=_ANSWER_S)[0]
+        except self._kafka.KafkaException:
+            return None
+        return None if answer.error is not None else int(answer.offset)
+
+    def _pause_others(self, ranges: dict[tuple[str, int], _Range], first: _Range) -> None:
+        others = [
+            item for item in ranges.values() if item is not first and not item.is_paused and not item.is_done
+        ]
+        for item in others:
+            item.is_paused = True
+        if others:
+            self._consumer.pause([self._partition(item) for item in others])
+
+    def _release(self, item: _Range) -> None:
+        """End fetching a partition.
+
+        A partition that is paused stays paused when it is assigned again, so it is resumed before.
+        """
+        if item.is_released:
+            return
+        item.is_released = True
+        if item.is_paused:
+            self._consumer.resume([self._partition(item)])
+        self._consumer.incremental_unassign([self._partition(item)])
+
+    def _partition(self, item: _Range) -> Any:
+        return self._kafka.TopicPartition(item.split.topic, item.split.partition)
+
+    def _too_late(self, item: _Range) -> SplitReadError:
+        return SplitReadError(
+            f"{item.split.split_id} has records up to offset {item.end - 1}, and for {self._timeout_s:g} s none "
+            f"came from offset {item.position} on ({self._properties.place})",
+            remedy="check the brokers and the network; kafkaConsumer.pollTimeoutMs sets the time",
+        )
+
+
+def _groups(splits: Sequence[KafkaSplit]) -> Iterator[list[KafkaSplit]]:
+    """Ranges that are fetched together: few offsets, and a partition once."""
+    group: list[KafkaSplit] = []
+    ids: set[str] = set()
+    offsets = 0
+    for split in splits:
+        length = (split.end or 0) - split.next
+        if length <= 0:
+            continue
+        if group and (
+            offsets + length > GROUP_OFFSETS or len(group) >= GROUP_PARTITIONS or split.split_id in ids
+        ):
+            yield group
+            group, ids, offsets = [], set(), 0
+        group.append(split)
+        ids.add(split.split_id)
+        offsets += length
+    if group:
+        yield group
+
+
+def _by_partition(
+    messages: Sequence[Message], *, is_one: bool
+) -> Iterator[tuple[str, int, Sequence[Message]]]:
+    """The messages in runs of one partition each."""
+    if is_one:
+        yield messages[0].topic() or "", messages[0].partition() or 0, messages
+        return
+    keys = [(message.topic(), message.partition()) for message in messages]
+    first = 0
+    for index in range(1, len(keys) + 1):
+        if index == len(keys) or keys[index] != keys[first]:
+            yield keys[first][0] or "", keys[first][1] or 0, messages[first:index]
+            first = index
+
+
+def _offset(message: Message) -> int:
+    return message.offset() or 0
+
+
+def _refusals(kafka: Any) -> tuple[int, ...]:
+    return (
+        kafka.TOPIC_AUTHORIZATION_FAILED,
+        kafka.GROUP_AUTHORIZATION_FAILED,
+        kafka.CLUSTER_AUTHORIZATION_FAILED,
+        kafka.SASL_AUTHENTICATION_FAILED,
+        kafka._AUTHENTICATION,
+    )

@@ -1,0 +1,83 @@
+"""The kafka reader: records of topic partitions as Arrow batches, with the columns of Spark's Kafka source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from flip27_source.enumerators.kafka.client_properties import client_properties
+from flip27_source.enumerators.kafka.options import INCLUDE_HEADERS, POLL_TIMEOUT
+from flip27_source.enumerators.kafka.remedies import remedy_for
+from flip27_source.enumerators.kafka.split import KafkaSplit
+from flip27_source.errors import SchemaError
+from flip27_source.options import Options
+from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.readers.kafka.consumers import pooled_consumer
+from flip27_source.readers.kafka.fetches import Fetches
+from flip27_source.readers.kafka.record_columns import Run, columns, record_schema
+
+BATCH_ROWS = 65_536
+BATCH_BYTES = 32 * 1024 * 1024
+
+
+class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit]):
+    """Reads ranges of partitions."""
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        """The columns of Spark's Kafka source."""
+        return record_schema(include_headers=options[INCLUDE_HEADERS])
+
+    def open(self, context: SourceReaderContext) -> None:
+        """Check the schema, and find the properties of the client."""
+        super().open(context)
+        known = record_schema(include_headers=True)
+        for field in context.schema:
+            index = known.get_field_index(field.name)
+            if index < 0 or known.field(index).type != field.type:
+                raise SchemaError(
+                    f"the schema has {field.name} {field.type}, and records of Kafka have "
+                    + ", ".join(f"{column.name} {column.type}" for column in known),
+                    remedy="leave .schema(...) out, or name some of these columns",
+                )
+        self._properties = client_properties(context.options)
+
+    def read(self, split: KafkaSplit) -> Iterator[pa.RecordBatch]:
+        """The records of one range."""
+        return self.read_together([split])
+
+    def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
+        """The records of all ranges, in order."""
+        wanted = [split for split in splits if split.end is not None and split.end > split.next]
+        if not wanted:
+            return
+        timeout_s = self.context.options[POLL_TIMEOUT] / 1000
+        with pooled_consumer(self._properties) as consumer:
+            fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
+            yield from self._batches(fetches.runs(wanted))
+
+    def _batches(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
+        """The runs, in batches of some size."""
+        held: list[Run] = []
+        rows = size = 0
+        for run in runs:
+            held.append(run)
+            rows += len(run.messages)
+            size += sum(map(len, run.messages))
+            if rows >= BATCH_ROWS or size >= BATCH_BYTES:
+                yield self._batch(held)
+                held, rows, size = [], 0, 0
+        if held:
+            yield self._batch(held)
+
+    def _batch(self, runs: Sequence[Run]) -> pa.RecordBatch:
+        schema = self.context.schema
+        return pa.RecordBatch.from_arrays(columns(schema.names, runs), schema=schema)
+
+    def _lost(self, split: KafkaSplit, what: str) -> None:
+        self.context.report_data_loss(
+            what,
+            split_id=split.split_id,
+            remedy=remedy_for(split.split_id, self.context.options, is_gone=False),
+        )

@@ -1,0 +1,103 @@
+"""Columns of records: blocks of messages become Arrow arrays, a column at a time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+)
+"""The columns of Spark's Kafka source."""
+
+
+def record_schema(*, include_headers: bool) -> pa.Schema:
+    """The columns, in Spark's order."""
+    return RECORD_SCHEMA.append(pa.field("headers", HEADERS)) if include_headers else RECORD_SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Messages of one partition, in the order of their offsets."""
+
+    topic: str
+    partition: int
+    messages: Sequence[Message]
+
+
+def columns(names: Iterable[str], runs: Sequence[Run]) -> list[pa.Array]:
+    """The columns of these names, with the messages of all runs in order."""
+    counts = [len(run.messages) for run in runs]
+    messages = runs[0].messages if len(runs) == 1 else [item for run in runs for item in run.messages]
+    found = []
+    for name in names:
+        if name == "topic":
+            found.append(_repeated([run.topic for run in runs], counts, pa.string()))
+        elif name == "partition":
+            found.append(_repeated([run.partition for run in runs], counts, pa.int32()))
+        else:
+            found.append(_COLUMNS[name](messages))
+    return found
+
+
+def _repeated(values: Sequence[Any], counts: Sequence[int], kind: pa.DataType) -> pa.Array:
+    if len(values) == 1:
+        return pa.repeat(pa.scalar(values[0], kind), counts[0])
+    return pa.array(values, kind).take(np.repeat(np.arange(len(values)), counts))
+
+
+def _keys(messages: Sequence[Message]) -> pa.Array:
+    return pa.array([message.key() for message in messages], pa.binary())
+
+
+def _values(messages: Sequence[Message]) -> pa.Array:
+    return pa.array([message.value() for message in messages], pa.binary())
+
+
+def _offsets(messages: Sequence[Message]) -> pa.Array:
+    return pa.array([message.offset() for message in messages], pa.int64())
+
+
+def _timestamps(messages: Sequence[Message]) -> pa.Array:
+    milliseconds = np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages))
+    return pa.array(milliseconds * 1000).cast(pa.timestamp("us", tz="UTC"))
+
+
+def _timestamp_types(messages: Sequence[Message]) -> pa.Array:
+    # librdkafka has 0 for none, 1 for CreateTime and 2 for LogAppendTime; Spark has -1, 0 and 1.
+    types = np.fromiter((message.timestamp()[0] for message in messages), np.int32, len(messages))
+    return pa.array(types - 1, pa.int32())
+
+
+def _headers(messages: Sequence[Message]) -> pa.Array:
+    found = [message.headers() for message in messages]
+    if not any(found):
+        return pa.nulls(len(messages), HEADERS)
+    return pa.array([headers or None for headers in found], HEADERS)
+
+
+_COLUMNS: Mapping[str, Callable[[Sequence[Any]], pa.Array]] = {
+    "key": _keys,
+    "value": _values,
+    "offset": _offsets,
+    "timestamp": _timestamps,
+    "timestampType": _timestamp_types,
+    "headers": _headers,
+}
