@@ -423,7 +423,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
     @classmethod
     def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
-        """Values of options of every source that follow from those of this one, such as other names of limits.
+        """Values of options of every source that follow from those of this one: other names of limits.
 
         Runs in planning processes: no I/O.
 

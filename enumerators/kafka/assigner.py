@@ -201,16 +201,20 @@ class Assigner:
         start = self._starts.get(split.split_id)
         if split.topic_id is not None and topic_id is not None and split.topic_id != topic_id:
             what = (
-                f"topic {split.topic} was deleted and made anew (its id was {split.topic_id} and is {topic_id}); "
-                f"what the old one had from offset {split.next} on is gone"
+                f"topic {split.topic} was deleted and made anew (its id was {split.topic_id} and is "
+                f"{topic_id}); what the old one had from offset {split.next} on is gone"
             )
             return None if start is None else Loss(split_id=split.split_id, what=what, begins=start)
         if end < split.next and split.split_id not in self._stops:
             what = (
-                f"the partition ends at offset {end}, and offset {split.next} was to be read next: the topic was "
-                "made anew, or lost its last records"
+                f"the partition ends at offset {end}, and offset {split.next} was to be read next: the topic "
+                "was made anew, or lost its last records"
             )
-            return None if start is None or start > end else Loss(split_id=split.split_id, what=what, begins=start)
+            return (
+                None
+                if start is None or start > end
+                else Loss(split_id=split.split_id, what=what, begins=start)
+            )
         if start is not None and split.next < start:
             what = f"offsets {split.next} to {start - 1} have expired or were deleted"
             return Loss(split_id=split.split_id, what=what, begins=start)

@@ -42,7 +42,6 @@ _REFUSED = {
     "plugin.library.paths": "it would load code",
 }
 _SECRET = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config|private|keytab")
-_INDIRECT = {"env": "the environment variable", "file": "the file"}
 _JAAS_VALUE = r'\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))'
 
 
@@ -106,10 +105,14 @@ def client_properties(options: Options, *, environment: Mapping[str, str] = os.e
 
 def _resolved(name: str, text: str, environment: Mapping[str, str]) -> tuple[str, str, bool]:
     """A property and its value; whether the value comes from a variable or a file."""
-    for ending, read in (("env", _from_environment), ("file", _from_file)):
+    for ending in ("env", "file"):
         prop = name.removesuffix(ending)
         if prop != name and prop and not prop.endswith((".", "-", "_")):
-            return prop, read(f"kafka.{prop}{ending.capitalize()}", text, environment), True
+            option = f"kafka.{prop}{ending.capitalize()}"
+            value = (
+                _from_environment(option, text, environment) if ending == "env" else _from_file(option, text)
+            )
+            return prop, value, True
     return name, text, False
 
 
@@ -123,7 +126,7 @@ def _from_environment(option: str, variable: str, environment: Mapping[str, str]
     return value
 
 
-def _from_file(option: str, path: str, environment: Mapping[str, str]) -> str:
+def _from_file(option: str, path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -155,7 +158,7 @@ def _translated(given: Mapping[str, str], secrets: dict[str, str]) -> dict[str, 
     return found
 
 
-def _login(value: str, given: Mapping[str, str]) -> dict[str, str]:
+def _login(value: str, _given: Mapping[str, str]) -> dict[str, str]:
     """User and password of a JAAS configuration, which Kafka's Java client takes."""
     is_known = re.search(r"\b(?:Plain|Scram)LoginModule\b", value) is not None
     user, password = (re.search(rf"\b{word}{_JAAS_VALUE}", value) for word in ("username", "password"))
@@ -182,7 +185,7 @@ def _truststore(value: str, given: Mapping[str, str]) -> dict[str, str]:
     )
 
 
-def _keystore_type(value: str, given: Mapping[str, str]) -> dict[str, str]:
+def _keystore_type(value: str, _given: Mapping[str, str]) -> dict[str, str]:
     if value.upper() == "PKCS12":
         return {}
     raise OptionError(
@@ -195,9 +198,9 @@ def _keystore_type(value: str, given: Mapping[str, str]) -> dict[str, str]:
 _CONVERTED: Mapping[str, Callable[[str, Mapping[str, str]], dict[str, str]]] = {
     "sasl.jaas.config": _login,
     "ssl.truststore.location": _truststore,
-    "ssl.truststore.type": lambda value, given: {},
+    "ssl.truststore.type": lambda _value, _given: {},
     "ssl.keystore.type": _keystore_type,
-    "ssl.endpoint.identification.algorithm": lambda value, given: {
+    "ssl.endpoint.identification.algorithm": lambda value, _given: {
         "ssl.endpoint.identification.algorithm": value or "none"
     },
 }

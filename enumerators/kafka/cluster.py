@@ -34,6 +34,15 @@ class Topic:
     partitions: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """The answer for a partition that the client does not know."""
+
+    topic: str
+    partition: int
+    error: Any
+
+
 class Cluster:
     """A cluster of brokers; its clients are made at the first question."""
 
@@ -89,10 +98,7 @@ class Cluster:
             try:
                 described = answer.result()
             except kafka.KafkaException as error:
-                if error.args[0].code() in (
-                    kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
-                    kafka.KafkaError._UNKNOWN_TOPIC,
-                ):
+                if _is_unknown(error.args[0]):
                     continue
                 raise failed(self._properties, f"describing the topic {name}", error) from None
             found[name] = Topic(
@@ -109,19 +115,20 @@ class Cluster:
 
         Returns:
             The offsets: with ``isolation.level=read_committed``, LATEST is where the first open transaction
-            begins. LATEST (-1) for a time that no record has reached. Partitions without a leader are missing.
+            begins. LATEST (-1) for a time that no record has reached. Partitions without a leader are left
+            out.
 
         Raises:
             KafkaError: the brokers do not answer, or no partition has a leader.
         """
-        kafka = imported()
         if not wanted:
             return {}
-        asked = [kafka.TopicPartition(topic, number, at) for (topic, number), at in wanted.items()]
-        try:
-            answers = self._connected().offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
-        except kafka.KafkaException as error:
-            raise failed(self._properties, "asking for offsets", error) from None
+        answers = self._answers(wanted)
+        unknown = {answer.topic for answer in answers if _is_unknown(answer.error)}
+        if unknown:
+            # The client remembers what topics had; partitions that were added are not among it.
+            self._refresh(unknown)
+            answers = self._answers(wanted)
         found = {
             (answer.topic, answer.partition): answer.offset for answer in answers if answer.error is None
         }
@@ -132,6 +139,26 @@ class Cluster:
             )
         return found
 
+    def _answers(self, wanted: Mapping[TopicPartition, int]) -> list[Any]:
+        """Offsets or errors, for each partition."""
+        kafka = imported()
+        asked = [kafka.TopicPartition(topic, number, at) for (topic, number), at in wanted.items()]
+        try:
+            return self._connected().offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
+        except kafka.KafkaException as error:
+            if not _is_unknown(error.args[0]):
+                raise failed(self._properties, "asking for offsets", error) from None
+            # All of them are unknown.
+            return [_Unknown(topic, number, error.args[0]) for topic, number in wanted]
+
+    def _refresh(self, topics: Iterable[str]) -> None:
+        kafka = imported()
+        try:
+            for topic in topics:
+                self._connected().list_topics(topic, timeout=REQUEST_TIMEOUT_S)
+        except kafka.KafkaException as error:
+            raise failed(self._properties, "asking for the partitions", error) from None
+
     def _connected(self) -> Consumer:
         if self._consumer is None:
             self._consumer = new_consumer(self._properties)
@@ -139,6 +166,13 @@ class Cluster:
         # Serves librdkafka's log, which is kept until then.
         self._consumer.poll(0)
         return self._consumer
+
+
+def _is_unknown(error: Any) -> bool:
+    if error is None:
+        return False
+    codes = imported().KafkaError
+    return error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes._UNKNOWN_PARTITION)
 
 
 def _known_id(told: Any) -> str | None:

@@ -26,12 +26,14 @@ from flip27_source.options import Options
 PAUSE_PER_DESCRIPTION = 20.0
 """Pause between two questions for the partitions of the topics, as a multiple of what the first took."""
 
-LEAST_DESCRIPTION_PAUSE_S = 0.5
-LISTING_S = 5.0
-"""Pause between two listings of all topics, for a pattern."""
+LOOKS_PER_DESCRIPTION = 5
+"""The shortest such pause, as a multiple of discoveryInterval."""
 
-STARTS_S = 30.0
-"""Pause between two questions where partitions begin: tasks notice what retention has removed by themselves."""
+LOOKS_PER_LISTING = 50
+"""Pause between two listings of all topics, for a pattern, as a multiple of discoveryInterval."""
+
+LOOKS_PER_STARTS = 300
+"""Pause between two questions where partitions begin; tasks notice what has expired by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ class ClusterLooks:
         self, options: Options, choice: TopicChoice, *, first: Positions, last: Positions | None
     ) -> None:
         self._options = options
+        self._interval_s = options[opts.DISCOVERY_INTERVAL]
         self._choice = choice
         self._first = first
         self._last = last
@@ -104,7 +107,7 @@ class ClusterLooks:
         """Ask the cluster."""
         try:
             return self._asked(wanted)
-        except _Unmendable as error:
+        except _FinalError as error:
             return Look(problem=error.problem)
 
     def _asked(self, wanted: Wanted) -> Look:
@@ -135,10 +138,10 @@ class ClusterLooks:
             self._names = self._choice.names
         elif now >= self._list_after:
             self._names = tuple(cluster.names(self._choice.pattern))
-            self._list_after = now + LISTING_S
+            self._list_after = now + LOOKS_PER_LISTING * self._interval_s
         topics = cluster.topics(self._names)
         self._describe_after = time.monotonic() + max(
-            LEAST_DESCRIPTION_PAUSE_S, PAUSE_PER_DESCRIPTION * (time.monotonic() - now)
+            LOOKS_PER_DESCRIPTION * self._interval_s, self._pause_s(time.monotonic() - now)
         )
         if not self._choice.partitions(topics):
             self._list_after = 0.0
@@ -148,15 +151,20 @@ class ClusterLooks:
             )
         missing = [] if wanted.known is not None else self._choice.missing(topics)
         if missing:
-            raise _Unmendable(
+            raise _FinalError(
                 DiscoveryError(
                     f"{self._choice} names {', '.join(missing[:10])}, which the cluster does not have",
-                    remedy="correct the name or make the topic; subscribePattern finds topics that are made later",
+                    remedy="correct the name or make the topic; subscribePattern finds topics that are made "
+                    "later",
                 )
             )
         self._topics = topics
         self._is_told = False
         return topics
+
+    def _pause_s(self, duration_s: float) -> float:
+        """The pause after a description that took so long; none if looks are to follow each other."""
+        return PAUSE_PER_DESCRIPTION * duration_s if self._interval_s else 0.0
 
     def _resolved(
         self,
@@ -187,7 +195,7 @@ class ClusterLooks:
         try:
             return positions.of(present)
         except ValueError as error:
-            raise _Unmendable(
+            raise _FinalError(
                 DiscoveryError(
                     f"option {positions.option} does not have the partitions of {self._choice}: {error}",
                     remedy="name every partition once; -2 is earliest and -1 latest where offsets are given",
@@ -226,7 +234,7 @@ class ClusterLooks:
     def _checked(self, key: TopicPartition, offset: int, end: int, *, is_start: bool) -> int:
         if offset > end:
             option = self._first.option if is_start or self._last is None else self._last.option
-            raise _Unmendable(
+            raise _FinalError(
                 DiscoveryError(
                     f"offset {offset} is wanted in {key[0]}/{key[1]} ({option}), which ends at {end}",
                     remedy="choose an offset that the partition has, or latest",
@@ -237,11 +245,11 @@ class ClusterLooks:
     def _at_end(self, key: TopicPartition, position: Position, end: int, *, is_start: bool) -> int:
         """No record is as young as the position."""
         if is_start and self._options[opts.STARTING_STRATEGY] == "error":
-            raise _Unmendable(
+            raise _FinalError(
                 DiscoveryError(
                     f"{key[0]}/{key[1]} has no record at {position} or later ({self._first.option})",
-                    remedy="choose an earlier time, or set startingOffsetsByTimestampStrategy=latest to start "
-                    "at the end",
+                    remedy="choose an earlier time, or set startingOffsetsByTimestampStrategy=latest to "
+                    "start at the end",
                 )
             )
         return end
@@ -266,20 +274,18 @@ class ClusterLooks:
         now = time.monotonic()
         if now >= self._starts_after:
             found = cluster.offsets(dict.fromkeys(ends, EARLIEST))
-            self._starts_after = time.monotonic() + STARTS_S
+            self._starts_after = time.monotonic() + LOOKS_PER_STARTS * self._interval_s
             return found
         changed = {
             name
             for name, (topic_id, _) in (wanted.known or {}).items()
             if name in topics and topic_id is not None and topics[name].topic_id != topic_id
         }
-        odd = [
-            key for key, end in ends.items() if end < wanted.planned.get(key, 0) or key[0] in changed
-        ]
+        odd = [key for key, end in ends.items() if end < wanted.planned.get(key, 0) or key[0] in changed]
         return cluster.offsets(dict.fromkeys(odd, EARLIEST))
 
 
-class _Unmendable(Exception):
+class _FinalError(Exception):
     """Carries an error that a retry does not mend to the coordinator's thread."""
 
     def __init__(self, problem: Flip27Error) -> None:

@@ -165,8 +165,8 @@ MAX_RECORDS_PER_PARTITION: Option[int | None] = Option(
     name="maxRecordsPerPartition",
     parse=optional(integer(minimum=1)),
     default=None,
-    doc="Maximum number of offsets that a Spark task reads of one partition; larger ranges are cut into parts "
-    "with tasks of their own.",
+    doc="Maximum number of offsets that a Spark task reads of one partition; larger ranges are cut into "
+    "parts with tasks of their own.",
 )
 INCLUDE_HEADERS: Option[bool] = Option(
     name="includeHeaders",
@@ -191,7 +191,8 @@ FETCH_RETRY_INTERVAL: Option[int] = Option(
     name="fetchOffset.retryIntervalMs",
     parse=integer(minimum=0),
     default=1000,
-    doc="Pause before the first retry of a failed look at the cluster, in milliseconds; it doubles each time.",
+    doc="Pause before the first retry of a failed look at the cluster, in milliseconds; it doubles each "
+    "time.",
 )
 GROUP_ID_PREFIX: Option[str | None] = Option(
     name="groupIdPrefix",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.kafka.client import new_consumer
@@ -21,33 +22,58 @@ if TYPE_CHECKING:
 _MOST_IDLE = 4
 """Idle consumers of a process; a Python worker of Spark runs one task at a time."""
 
+
+@dataclass(slots=True)
+class _Idle:
+    """A consumer that no task uses; ``topics`` has the ids of the topics that it has read."""
+
+    process: int
+    properties: ClientProperties
+    consumer: Consumer
+    topics: dict[str, str]
+
+
 _lock = threading.Lock()
-_idle: list[tuple[int, ClientProperties, Consumer]] = []
+_idle: list[_Idle] = []
 
 
 @contextmanager
-def pooled_consumer(properties: ClientProperties) -> Iterator[Consumer]:
-    """A consumer with these properties, which has no assignment."""
-    consumer = _taken(properties) or new_consumer(properties)
+def pooled_consumer(properties: ClientProperties, topics: Mapping[str, str]) -> Iterator[Consumer]:
+    """A consumer with these properties, which has no assignment.
+
+    Args:
+        topics: the ids of the topics that are read, if brokers tell them. A consumer that has read a topic of
+            the same name and another id is not used: librdkafka 2.16 can crash on the next fetch.
+    """
+    taken = _taken(properties, topics)
+    consumer, known = (new_consumer(properties), {}) if taken is None else (taken.consumer, taken.topics)
     try:
         yield consumer
         consumer.unassign()
     except BaseException:
         consumer.close()
         raise
-    with _lock:
-        _idle.append((os.getpid(), properties, consumer))
-        surplus = _idle[:-_MOST_IDLE]
-        del _idle[:-_MOST_IDLE]
-    for _, _, old in surplus:
-        old.close()
+    _give_back(
+        _Idle(process=os.getpid(), properties=properties, consumer=consumer, topics={**known, **topics})
+    )
 
 
-def _taken(properties: ClientProperties) -> Consumer | None:
+def _taken(properties: ClientProperties, topics: Mapping[str, str]) -> _Idle | None:
     """An idle consumer; those of a process that this one was forked from are left to it."""
     with _lock:
-        for index, (process, known, consumer) in enumerate(_idle):
-            if process == os.getpid() and known == properties:
-                del _idle[index]
-                return consumer
+        for index, idle in enumerate(_idle):
+            if idle.process != os.getpid() or idle.properties != properties:
+                continue
+            if all(idle.topics.get(name, topic_id) == topic_id for name, topic_id in topics.items()):
+                return _idle.pop(index)
     return None
+
+
+def _give_back(idle: _Idle) -> None:
+    with _lock:
+        _idle.append(idle)
+        surplus = _idle[:-_MOST_IDLE]
+        del _idle[:-_MOST_IDLE]
+    for old in surplus:
+        if old.process == os.getpid():
+            old.consumer.close()

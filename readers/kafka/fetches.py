@@ -32,6 +32,10 @@ MOST_HELD_BYTES = 64 * 1024 * 1024
 _MOST_MESSAGES = 20_000
 _CALL_BYTES = 8 * 1024 * 1024
 _WAIT_S = 0.05
+_TIMES_UNTIL_GONE = 2
+_SILENCE_S = 1.0
+"""After it the end of the partition is asked: librdkafka takes half a minute to say that a topic is gone."""
+
 _ANSWER_S = 10.0
 
 Lost = Callable[[KafkaSplit, str], None]
@@ -49,6 +53,7 @@ class _Range:
     held_bytes: int = 0
     is_paused: bool = False
     is_released: bool = False
+    times_unknown: int = 0
 
     @property
     def is_done(self) -> bool:
@@ -76,7 +81,11 @@ class Fetches:
         self._timeout_s = timeout_s
         self._lost = lost
         self._kafka = imported()
+        error = self._kafka.KafkaError
+        self._unknown = (error.UNKNOWN_TOPIC_OR_PART, error._UNKNOWN_TOPIC, error._UNKNOWN_PARTITION)
         self._per_call = 500
+        self._deadline = 0.0
+        self._look_after = 0.0
 
     def runs(self, splits: Sequence[KafkaSplit]) -> Iterator[Run]:
         """The messages of all ranges, in order.
@@ -86,7 +95,9 @@ class Fetches:
             KafkaError: the brokers refuse a partition.
         """
         for group in _groups(splits):
-            ranges = {(split.topic, split.partition): _Range(split, split.next, split.end or 0) for split in group}
+            ranges = {
+                (split.topic, split.partition): _Range(split, split.next, split.end or 0) for split in group
+            }
             self._consumer.assign(
                 [self._kafka.TopicPartition(topic, number, item.position)
                  for (topic, number), item in ranges.items()]
@@ -94,7 +105,8 @@ class Fetches:
             yield from self._group(ranges)
 
     def _group(self, ranges: dict[tuple[str, int], _Range]) -> Iterator[Run]:
-        self._deadline = time.monotonic() + self._timeout_s
+        now = time.monotonic()
+        self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
         for item in ranges.values():
             if item.is_paused and not item.is_done:
                 item.is_paused = False
@@ -110,11 +122,15 @@ class Fetches:
         """Fetch once, and keep what arrives with its range."""
         left = sum(item.end - item.position for item in ranges.values() if not item.is_done)
         messages = self._consumer.consume(min(left, self._per_call), _WAIT_S)
+        now = time.monotonic()
         if not messages:
-            if time.monotonic() > self._deadline:
+            if now > self._deadline:
                 raise self._too_late(first)
+            if now > self._look_after:
+                self._look_after = now + _SILENCE_S
+                self._check_end(first)
             return
-        self._deadline = time.monotonic() + self._timeout_s
+        self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
         errors = [message.error() for message in messages]
         if any(error is not None for error in errors):
             events = [message for message, error in zip(messages, errors, strict=True) if error is not None]
@@ -131,8 +147,8 @@ class Fetches:
 
     def _keep(self, item: _Range, messages: Sequence[Message]) -> None:
         """Keep those messages of a partition that belong to its range."""
-        last = messages[-1].offset()
-        if messages[0].offset() < item.position or last >= item.end:
+        last = _offset(messages[-1])
+        if _offset(messages[0]) < item.position or last >= item.end:
             first = bisect_left(messages, item.position, key=_offset)
             messages = messages[first : bisect_left(messages, item.end, key=_offset)]
         if messages:
@@ -159,13 +175,13 @@ class Fetches:
                 self._check_end(item)
         elif code in (kafka._AUTO_OFFSET_RESET, kafka.OFFSET_OUT_OF_RANGE):
             self._out_of_range(item)
-        elif code in (kafka.UNKNOWN_TOPIC_OR_PART, kafka._UNKNOWN_TOPIC, kafka._UNKNOWN_PARTITION):
+        elif code in self._unknown:
             self._gone(item, item.end, "the topic was deleted")
         elif error.fatal() or code in _refusals(kafka):
             raise failed(self._properties, f"reading {item.split.split_id}", error)
 
     def _check_end(self, item: _Range) -> None:
-        """The consumer is at the end of the partition, before the end of the range."""
+        """No more records come before the end of the range: does the partition still have them?"""
         end = self._offset_at(item, LATEST)
         if end is not None and end < item.end:
             self._gone(item, item.end, f"the partition ends at offset {end} now")
@@ -184,9 +200,11 @@ class Fetches:
             elif end <= item.position:
                 self._gone(item, item.end, f"the partition ends at offset {end} now")
         if not item.is_done:
+            # A partition that has failed takes no seek.
             partition = self._partition(item)
+            self._consumer.incremental_unassign([partition])
             partition.offset = item.position
-            self._consumer.seek(partition)
+            self._consumer.incremental_assign([partition])
 
     def _gone(self, item: _Range, until: int, why: str) -> None:
         """Report offsets of a range that are gone, and go on behind them."""
@@ -198,9 +216,18 @@ class Fetches:
         partition.offset = at
         try:
             answer = self._consumer.offsets_for_times([partition], timeout=_ANSWER_S)[0]
-        except self._kafka.KafkaException:
-            return None
-        return None if answer.error is not None else int(answer.offset)
+            error: Any = answer.error
+        except self._kafka.KafkaException as raised:
+            error = raised.args[0]
+        else:
+            if error is None:
+                return int(answer.offset)
+        if error.code() in self._unknown:
+            # Brokers that restart do not know their topics for a moment.
+            item.times_unknown += 1
+            if item.times_unknown >= _TIMES_UNTIL_GONE:
+                self._gone(item, item.end, "the topic was deleted")
+        return None
 
     def _pause_others(self, ranges: dict[tuple[str, int], _Range], first: _Range) -> None:
         others = [
@@ -228,7 +255,7 @@ class Fetches:
 
     def _too_late(self, item: _Range) -> SplitReadError:
         return SplitReadError(
-            f"{item.split.split_id} has records up to offset {item.end - 1}, and for {self._timeout_s:g} s none "
+            f"{item.split.split_id} has offsets up to {item.end - 1}, and for {self._timeout_s:g} s nothing "
             f"came from offset {item.position} on ({self._properties.place})",
             remedy="check the brokers and the network; kafkaConsumer.pollTimeoutMs sets the time",
         )

@@ -1,4 +1,4 @@
-"""The kafka reader: records of topic partitions as Arrow batches, with the columns of Spark's Kafka source."""
+"""The kafka reader: records as Arrow batches, with the columns of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit]):
         if not wanted:
             return
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
-        with pooled_consumer(self._properties) as consumer:
+        topics = {split.topic: split.topic_id for split in wanted if split.topic_id is not None}
+        with pooled_consumer(self._properties, topics) as consumer:
             fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
             yield from self._batches(fetches.runs(wanted))
 

@@ -1,0 +1,47 @@
+"""Queries on the kafka source, and what they delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from flip27_source.testing import MicroBatchEngine
+from tests.kafka_server import KafkaBroker
+
+_OF_ENGINE = ("available_now", "inline_state", "parallelism", "schema", "store")
+
+
+def options_of(broker: KafkaBroker, topic: str | None = None, **more: Any) -> dict[str, str]:
+    """The options of a query from the beginning, whose looks follow each other without pause."""
+    given: dict[str, Any] = {
+        "enumerator": "kafka",
+        "kafka.bootstrap.servers": broker.address,
+        "kafka.log_level": "0",
+        "discoveryInterval": "0ms",
+        "fetchOffset.retryIntervalMs": "1",
+    }
+    if topic is not None:
+        given |= {"subscribe": topic}
+    if not any(name.startswith("starting") for name in more):
+        given |= {"startingOffsets": "earliest"}
+    given |= more
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def stream(broker: KafkaBroker, topic: str | None = None, **more: Any) -> MicroBatchEngine:
+    """A streaming query; names of options with a dot are given in ``more`` as they are."""
+    engine = {name: more.pop(name) for name in _OF_ENGINE if name in more}
+    return MicroBatchEngine(options_of(broker, topic, **more), **{"max_failures": 1, **engine})
+
+
+def offsets_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[int]]:
+    """The offsets of rows with Spark's columns, in the order of delivery, by partition."""
+    found: dict[str, list[int]] = {}
+    for row in rows:
+        found.setdefault(f"{row[2]}/{row[3]}", []).append(row[4])
+    return found
+
+
+def values_of(rows: Iterable[tuple[Any, ...]]) -> list[bytes | None]:
+    """The values of rows with Spark's columns."""
+    return [row[1] for row in rows]

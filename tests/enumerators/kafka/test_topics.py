@@ -1,0 +1,269 @@
+"""Which partitions a query reads, where they start, and what happens when topics change."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+
+from flip27_source.enumerators.kafka.assigner import DESCRIPTIONS_UNTIL_GONE
+from flip27_source.errors import DataLossError, DiscoveryError, OptionError
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
+from tests.enumerators.kafka.reading import offsets_of, stream, values_of
+from tests.kafka_server import KafkaBroker, Record
+
+
+def look_several_times(engine: MicroBatchEngine) -> None:
+    """A topic counts as gone when several descriptions in a row do not have it."""
+    for _ in range(DESCRIPTIONS_UNTIL_GONE + 1):
+        engine.process_all_available()
+
+
+def test_a_restart_goes_on_where_the_last_batch_ended(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, [b"a"], partition=0)
+    engine = stream(kafka, topic)
+    engine.process_all_available()
+    kafka.produce(topic, [b"b"], partition=1)
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0], f"{topic}/1": [0]}
+
+
+def test_latest_is_an_offset_before_the_first_batch_is_read(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"before"])
+    engine = stream(kafka, topic, startingOffsets="latest")
+    with pytest.raises(Crashed):
+        engine.run_batch(crash_at=Step.OFFSET_LOGGED)
+    kafka.produce(topic, [b"after"])
+    engine.restart()
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"after"]
+
+
+def test_a_stream_starts_at_the_latest_offset_if_none_is_given(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"before"])
+    engine = stream(kafka, topic, startingOffsets=None)
+    engine.process_all_available()
+    kafka.produce(topic, [b"after"])
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"after"]
+
+
+def test_each_partition_starts_at_its_offset(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(3)
+    for partition in range(3):
+        kafka.produce(topic, [b"a", b"b", b"c"], partition=partition)
+    starts = json.dumps({topic: {"0": 1, "1": -1, "2": -2}})
+    engine = stream(kafka, topic, startingOffsets=starts)
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [1, 2], f"{topic}/2": [0, 1, 2]}
+
+
+def test_offsets_that_leave_out_a_partition_are_refused(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 1}}))
+    with pytest.raises(DiscoveryError, match=f"it leaves out {topic}/1"):
+        engine.run_batch()
+
+
+def test_an_offset_behind_the_end_is_refused(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}}))
+    with pytest.raises(DiscoveryError, match=f"offset 7 is wanted in {topic}/0"):
+        engine.run_batch()
+
+
+def test_a_time_starts_at_the_first_record_that_is_not_older(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2, 3)])
+    engine = stream(kafka, topic, startingTimestamp=2 * 3_600_000)
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"2", b"3"]
+
+
+def test_a_time_behind_the_end_is_an_error_unless_the_strategy_is_latest(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [Record(value=b"a", timestamp_ms=3_600_000)])
+    times = json.dumps({topic: {"0": 7_200_000}})
+    with pytest.raises(DiscoveryError, match="has no record at timestamp 7200000 or later"):
+        stream(kafka, topic, startingOffsetsByTimestamp=times).run_batch()
+    engine = stream(
+        kafka, topic, startingOffsetsByTimestamp=times, startingOffsetsByTimestampStrategy="latest"
+    )
+    engine.process_all_available()
+    kafka.produce(topic, [b"b"])
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"b"]
+
+
+def test_a_time_takes_precedence_over_offsets(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2)])
+    engine = stream(kafka, topic, startingTimestamp=2 * 3_600_000, startingOffsets="earliest")
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"2"]
+
+
+def test_assign_reads_some_partitions(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(3)
+    for partition in range(3):
+        kafka.produce(topic, [b"a"], partition=partition)
+    engine = stream(kafka, assign=json.dumps({topic: [0, 2]}))
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0], f"{topic}/2": [0]}
+
+
+def test_a_pattern_finds_topics_that_are_made_later_and_reads_them_from_their_beginning(
+    kafka: KafkaBroker,
+) -> None:
+    name = f"events_{uuid.uuid4().hex[:8]}"
+    first = kafka.topic(name=f"{name}.a")
+    engine = stream(kafka, subscribePattern=f"{name}\\..*", startingOffsets="latest")
+    engine.process_all_available()
+    second = kafka.topic(name=f"{name}.b")
+    kafka.topic(name=f"{name}_other")
+    kafka.produce(second, [b"b"])
+    kafka.produce(first, [b"a"])
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {first + "/0": [0], second + "/0": [0]}
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker, *, is_down: bool) -> None:
+    topic = kafka.topic()
+    engine = stream(kafka, topic, startingOffsets="latest")
+    engine.process_all_available()
+    if is_down:
+        engine.stop()
+    kafka.add_partitions(topic, 2)
+    kafka.produce(topic, [b"a", b"b"], partition=1)
+    if is_down:
+        engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/1": [0, 1]}
+
+
+def test_a_topic_that_does_not_exist_is_an_error(kafka: KafkaBroker) -> None:
+    there = kafka.topic()
+    with pytest.raises(DiscoveryError, match="the cluster has no partition of option subscribe 'nowhere'"):
+        stream(kafka, "nowhere").run_batch()
+    with pytest.raises(DiscoveryError, match="names nowhere, which the cluster does not have"):
+        stream(kafka, f"{there},nowhere").run_batch()
+
+
+def test_records_that_expired_while_the_query_was_down_are_a_loss(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"%d" % number for number in range(5)])
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=2)
+    engine.run_batch()
+    engine.stop()
+    kafka.delete_records(topic, {0: 4})
+    engine.restart()
+    with pytest.raises(DataLossError, match="offsets 2 to 3 have expired or were deleted") as raised:
+        engine.run_batch()
+    assert f"set-position --state STATE_LOCATION --split {topic}/0 --to earliest" in str(raised.value)
+
+
+def test_with_fail_on_data_loss_false_the_query_goes_on_behind_what_expired(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"%d" % number for number in range(5)])
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=2, failOnDataLoss="false")
+    engine.run_batch()
+    kafka.delete_records(topic, {0: 4})
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 4]}
+    assert engine.holder.report()["dataLosses"] == 1
+
+
+def test_a_topic_that_is_made_anew_with_fewer_records_is_a_loss(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a", b"b", b"c"])
+    engine = stream(kafka, topic)
+    engine.process_all_available()
+    kafka.delete_topic(topic)
+    kafka.topic(name=topic)
+    kafka.produce(topic, [b"d"])
+    with pytest.raises(DataLossError, match="the partition ends at offset 1, and offset 3 was to be read"):
+        engine.process_all_available()
+
+
+def test_with_report_a_topic_that_is_made_anew_is_read_from_its_beginning(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a", b"b", b"c"])
+    engine = stream(kafka, topic, onDataLoss="report")
+    engine.process_all_available()
+    kafka.delete_topic(topic)
+    kafka.topic(name=topic)
+    kafka.produce(topic, [b"d"])
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"b", b"c", b"d"]
+
+
+def test_the_id_of_a_topic_tells_that_it_was_made_anew(tansu: KafkaBroker) -> None:
+    topic = tansu.topic()
+    tansu.produce(topic, [b"a"])
+    engine = stream(tansu, topic, onDataLoss="report")
+    engine.process_all_available()
+    tansu.delete_topic(topic)
+    tansu.topic(name=topic)
+    tansu.produce(topic, [b"b", b"c"])
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"b", b"c"]
+    assert engine.holder.report()["dataLosses"] == 1
+
+
+def test_a_topic_that_is_deleted_is_a_loss(kafka: KafkaBroker) -> None:
+    topic, other = kafka.topic(), kafka.topic()
+    kafka.produce(topic, [b"a"])
+    engine = stream(kafka, f"{topic},{other}")
+    engine.process_all_available()
+    kafka.delete_topic(topic)
+    with pytest.raises(DataLossError, match=f"topic {topic} is gone, and with it what it had from offset 1"):
+        look_several_times(engine)
+
+
+def test_with_report_a_deleted_topic_that_comes_back_is_new(kafka: KafkaBroker) -> None:
+    topic, other = kafka.topic(), kafka.topic()
+    kafka.produce(topic, [b"a"])
+    engine = stream(kafka, f"{topic},{other}", onDataLoss="report")
+    engine.process_all_available()
+    kafka.delete_topic(topic)
+    look_several_times(engine)
+    assert engine.holder.report()["dataLosses"] == 1
+    kafka.topic(name=topic)
+    kafka.produce(topic, [b"b", b"c"])
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"b", b"c"]
+
+
+def test_when_all_topics_are_gone_nothing_is_skipped(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a"])
+    engine = stream(kafka, topic, onDataLoss="report")
+    engine.process_all_available()
+    kafka.delete_topic(topic)
+    with pytest.raises(DiscoveryError, match="the cluster has no partition"):
+        engine.process_all_available()
+
+
+def test_a_broker_that_restarts_loses_nothing_of_the_query(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a"])
+    engine = stream(kafka, topic)
+    engine.process_all_available()
+    kafka.restart()
+    kafka.produce(topic, [b"b"])
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"b"]
+
+
+def test_one_of_the_ways_to_choose_topics_is_set(kafka: KafkaBroker) -> None:
+    with pytest.raises(OptionError, match="no topic is chosen"):
+        stream(kafka).run_batch()
+    with pytest.raises(OptionError, match="options subscribe and subscribePattern are both set"):
+        stream(kafka, "a", subscribePattern="b").run_batch()

@@ -1,0 +1,186 @@
+"""The rows of the kafka source are those of Spark's own, whatever the log holds."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from flip27_source.errors import DataLossError, SchemaError
+from tests.enumerators.kafka.reading import offsets_of, stream, values_of
+from tests.kafka_server import CODECS, KafkaBroker, Record
+
+MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+MIDNIGHT_MS = int(MIDNIGHT.timestamp() * 1000)
+
+
+def test_a_row_has_the_columns_of_sparks_own_source(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [Record(key=b"k", value=b"v", timestamp_ms=MIDNIGHT_MS)])
+    engine = stream(kafka, topic)
+    engine.process_all_available()
+    assert engine.schema.names == [
+        "key", "value", "topic", "partition", "offset", "timestamp", "timestampType",
+    ]  # fmt: skip
+    assert engine.rows == [(b"k", b"v", topic, 0, 0, MIDNIGHT, 0)]
+
+
+def test_keys_and_values_may_be_null_or_empty(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [Record(value=None), Record(key=b"", value=b""), Record(key=b"k", value=None)])
+    engine = stream(kafka, topic)
+    engine.process_all_available()
+    assert [row[:2] for row in engine.rows] == [(None, None), (b"", b""), (b"k", None)]
+
+
+def test_headers_keep_their_order_and_equal_names(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    headers = [("trace", b"1"), ("retry", None), ("trace", b"2")]
+    kafka.produce(topic, [Record(value=b"a", headers=headers), b"b"])
+    engine = stream(kafka, topic, includeHeaders="true")
+    engine.process_all_available()
+    assert [row[7] for row in engine.rows] == [
+        [{"key": "trace", "value": b"1"}, {"key": "retry", "value": None}, {"key": "trace", "value": b"2"}],
+        None,
+    ]
+
+
+def test_times_of_the_broker_have_type_1(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(config={"message.timestamp.type": "LogAppendTime"})
+    kafka.produce(topic, [Record(value=b"a", timestamp_ms=MIDNIGHT_MS)])
+    engine = stream(kafka, topic)
+    engine.process_all_available()
+    [row] = engine.rows
+    assert row[6] == 1
+    assert row[5] > MIDNIGHT
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_codec_is_read(kafka: KafkaBroker, codec: str) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a" * 1000, b"b" * 1000], codec=codec)
+    engine = stream(kafka, topic)
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a" * 1000, b"b" * 1000]
+
+
+def test_values_of_a_megabyte_are_read(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    large = [bytes([number]) * 1_000_000 for number in range(40)]
+    for partition in (0, 1):
+        kafka.produce(topic, large, partition=partition)
+    engine = stream(kafka, topic, parallelism=1)
+    engine.process_all_available()
+    assert values_of(engine.rows) == [*large, *large]
+
+
+def test_an_aborted_transaction_at_the_end_of_a_batch_does_not_stall_it(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a"], transaction="committed")
+    kafka.produce(topic, [b"b", b"c"], transaction="aborted")
+    engine = stream(kafka, topic, **{"kafkaConsumer.pollTimeoutMs": 20_000})
+    assert len(engine.process_all_available()) == 1
+    kafka.produce(topic, [b"d"])
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"d"]
+
+
+def test_a_batch_that_has_only_an_aborted_transaction_has_no_rows(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"b", b"c"], transaction="aborted")
+    kafka.produce(topic, [b"d"])
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=2)
+    assert [values_of(batch.rows) for batch in engine.process_all_available()] == [[], [b"d"]]
+
+
+def test_records_of_an_open_transaction_come_with_its_commit(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    producer = kafka.producer(transactional_id=topic)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"a", partition=0)
+    producer.flush(30)
+    kafka.produce(topic, [b"b"])
+    engine = stream(kafka, topic)
+    engine.process_all_available()
+    assert engine.rows == []
+    producer.commit_transaction(30)
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"b"]
+
+
+def test_with_read_uncommitted_aborted_records_are_delivered(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"b"], transaction="aborted")
+    engine = stream(kafka, topic, **{"kafka.isolation.level": "read_uncommitted"})
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"b"]
+
+
+def test_partitions_of_a_task_are_delivered_one_after_the_other(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(3)
+    for partition in range(3):
+        kafka.produce(topic, [b"%d" % number for number in range(50)], partition=partition)
+    engine = stream(kafka, topic, parallelism=1)
+    engine.process_all_available()
+    places = [(row[3], row[4]) for row in engine.rows]
+    assert places == [(partition, offset) for partition in range(3) for offset in range(50)]
+
+
+def test_a_consumer_serves_batches_that_end_before_the_partition_does(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    for partition in (0, 1):
+        kafka.produce(topic, [b"%d" % number for number in range(30)], partition=partition)
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=8, parallelism=1)
+    batches = engine.process_all_available()
+    assert len(batches) == 8
+    assert offsets_of(engine.rows) == {f"{topic}/{partition}": list(range(30)) for partition in (0, 1)}
+
+
+def test_a_schema_chooses_columns(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a"])
+    schema = pa.schema({"offset": pa.int64(), "value": pa.binary()})
+    engine = stream(kafka, topic, schema=schema)
+    engine.process_all_available()
+    assert engine.rows == [(0, b"a")]
+
+
+def test_a_column_that_records_do_not_have_is_refused(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a"])
+    engine = stream(kafka, topic, schema=pa.schema({"amount": pa.int64()}))
+    with pytest.raises(SchemaError, match="the schema has amount int64"):
+        engine.process_all_available()
+
+
+def test_records_that_expire_between_planning_and_reading_are_a_loss(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"%d" % number for number in range(10)])
+    engine = stream(kafka, topic)
+    assert engine.trigger()
+    kafka.delete_records(topic, {0: 4})
+    with pytest.raises(DataLossError, match="offsets 0 to 3 are gone: they expired or were deleted"):
+        engine.run_batch()
+
+
+def test_with_report_the_rest_of_a_range_is_read(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"%d" % number for number in range(10)])
+    engine = stream(kafka, topic, onDataLoss="report")
+    assert engine.trigger()
+    kafka.delete_records(topic, {0: 4})
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
+    assert engine.holder.report()["dataLosses"] == 1
+
+
+def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a"])
+    engine = stream(kafka, topic)
+    assert engine.trigger()
+    kafka.delete_topic(topic)
+    with pytest.raises(DataLossError, match="offsets 0 to 0 are gone"):
+        engine.run_batch()
