@@ -314,6 +314,8 @@ class MicroBatchEngine:
     def restart(self, *, parallelism: int | None = None, available_now: bool | None = None) -> None:
         """Start a new driver from the store and the logs; kills the old driver if it is alive.
 
+        A schema that the source finds is asked for again, as Spark does when a query is started.
+
         Args:
             parallelism, available_now: new values for the run; None keeps the old ones.
         """
@@ -324,6 +326,7 @@ class MicroBatchEngine:
             self.available_now = available_now
         self.itinerary.begin()
         self._is_replay = self.logs.has_uncommitted
+        self.schema = self.given.arrow_schema()
         self._driver = self._new_driver()
 
     def stop(self) -> None:

@@ -134,6 +134,9 @@ def test_a_new_column_stops_the_query_once_and_the_restart_has_it_and_loses_noth
     schema = schema_of(source_of(tmp_path))
     assert columns_text(schema) == "id bigint, name string, amount double"
     assert not schema.field("id").nullable
+    engine.restart()
+    engine.process_all_available()
+    assert engine.rows == [(1, "ann"), (2, "bob"), (3, "cid", 1.5)]
 
 
 @pytest.mark.parametrize(("mode", "is_told"), [("none", False), ("failOnNewColumns", True)])
