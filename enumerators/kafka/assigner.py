@@ -164,7 +164,11 @@ class Assigner:
         split_id = split.split_id
         end = self._ends.get(split_id)
         topic = (self._topics or {}).get(split.topic)
-        if topic is None or not self._chosen((split.topic, split.partition)):
+        if topic is None:
+            return None
+        if split.next >= 0 and end is not None and not topic.missing and not topic.lacking:
+            return self._checked(split, end, topic.topic_id)
+        if not self._chosen((split.topic, split.partition)):
             return None
         if split.next < 0:
             position = Position(offset=split.next, timestamp_ms=split.at_timestamp_ms)

@@ -58,6 +58,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
             first=starting(options, is_batch=context.reads_once),
             last=ending(options, is_batch=context.reads_once),
         )
+        self._most_of_partition = options[opts.MAX_OFFSETS_PER_PARTITION]
         self._planned: dict[str, int] = {}
         self._reported: set[str] = set()
         self._wanted = Wanted(known=self._assigner.known)
@@ -133,23 +134,27 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
             # Nothing is left of it: the split ends.
             return BoundedRange(read=replace(split, next=0, end=0), rest=None)
         end = max(at.next, self._assigner.ends.get(split.split_id, at.next))
-        for limit in (budget.rows, self.options_given[opts.MAX_OFFSETS_PER_PARTITION]):
-            if limit is not None:
-                end = min(end, at.next + limit)
+        if budget.rows is not None:
+            end = min(end, at.next + budget.rows)
+        if self._most_of_partition is not None:
+            end = min(end, at.next + self._most_of_partition)
         if end == at.next == split.next:
             return None
-        rest = replace(at, next=end)
         self._planned[split.split_id] = end
-        return BoundedRange(read=replace(at, end=end), rest=rest)
+        return BoundedRange(
+            read=KafkaSplit(split_id=at.split_id, next=at.next, end=end, topic_id=at.topic_id),
+            rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),
+        )
 
     def divide_ranges(self, ranges: Sequence[KafkaSplit]) -> Division[KafkaSplit]:
         """Cut large ranges for ``minPartitions`` and ``maxRecordsPerPartition``."""
-        given = self.options_given
-        return divided(
-            ranges,
-            min_partitions=given[opts.MIN_PARTITIONS],
-            max_records=given[opts.MAX_RECORDS_PER_PARTITION],
+        least, most = (
+            self.options_given[opts.MIN_PARTITIONS],
+            self.options_given[opts.MAX_RECORDS_PER_PARTITION],
         )
+        if least is None and most is None:
+            return Division(parts=ranges)
+        return divided(ranges, min_partitions=least, max_records=most)
 
     def backlog(self, live: Sequence[KafkaSplit]) -> Backlog:
         """The offsets that are in no batch."""

@@ -91,6 +91,8 @@ class StoredValues:
         Raises:
             ContractError: the value could not be restored unchanged; the message names the field.
         """
+        if self._flat is not None and self._flat.has(value):
+            return self._encoded(value, segments)
         try:
             data = self._encoded(value, segments)
         except Exception as error:
