@@ -171,23 +171,22 @@ class Assigner:
         if not self._chosen((split.topic, split.partition)):
             return None
         if split.next < 0:
-            position = Position(offset=split.next, timestamp_ms=split.at_timestamp_ms)
-            offset = self._resolved.get((split_id, position))
-            if offset is None:
-                self._wanted[split_id] = position
-                return None
-            return replace(split, next=offset, at_timestamp_ms=None, topic_id=topic.topic_id)
+            return self._at_offset(split, topic.topic_id)
         missing = topic.missing or topic.lacking.get(split.partition, 0)
         if missing >= DESCRIPTIONS_UNTIL_GONE:
             gone = f"topic {split.topic}" if topic.missing else f"the partition, of {split.topic},"
-            return Loss(
-                split_id=split_id,
-                what=f"{gone} is gone, and with it what it had from offset {split.next} on",
-                begins=None,
-            )
-        if end is None or missing:
+            what = f"{gone} is gone, and with it what it had from offset {split.next} on"
+            return Loss(split_id=split_id, what=what, begins=None)
+        return None if end is None or missing else self._checked(split, end, topic.topic_id)
+
+    def _at_offset(self, split: KafkaSplit, topic_id: str | None) -> KafkaSplit | None:
+        """A split whose position is not an offset, at its offset if a look has found it."""
+        position = Position(offset=split.next, timestamp_ms=split.at_timestamp_ms)
+        offset = self._resolved.get((split.split_id, position))
+        if offset is None:
+            self._wanted[split.split_id] = position
             return None
-        return self._checked(split, end, topic.topic_id)
+        return replace(split, next=offset, at_timestamp_ms=None, topic_id=topic_id)
 
     def after_loss(self, split: KafkaSplit, loss: Loss) -> KafkaSplit | None:
         """Where a split goes on behind a loss; None if nothing is left of it.

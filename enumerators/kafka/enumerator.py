@@ -19,23 +19,26 @@ from flip27_source.enumerator import (
     BoundedRange,
     Budget,
     Division,
+    PerformsActions,
     RetryPolicy,
     SplitEnumerator,
     SplitEnumeratorContext,
 )
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss
+from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.division import divided
+from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
 from flip27_source.enumerators.kafka.looks import ClusterLooks, Look, Wanted
 from flip27_source.enumerators.kafka.remedies import remedy_of
 from flip27_source.enumerators.kafka.split import KafkaSplit
-from flip27_source.enumerators.kafka.start_and_end import ending, implied, starting
+from flip27_source.enumerators.kafka.start_and_end import ending, group_of, implied, starting
 from flip27_source.enumerators.kafka.state import KafkaState
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
 
 
-class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
+class KafkaEnumerator(PerformsActions[CommitOffsets], SplitEnumerator[KafkaSplit]):
     """Assigns each partition once, and bounds it at every checkpoint."""
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
@@ -60,6 +63,10 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
         )
         self._most_of_partition = options[opts.MAX_OFFSETS_PER_PARTITION]
         self._planned: dict[str, int] = {}
+        # What was planned since the last checkpoint.
+        self._moved: dict[str, int] = {}
+        self._group = group_of(options)
+        self._group_offsets = GroupOffsets()
         self._reported: set[str] = set()
         self._wanted = Wanted(known=self._assigner.known)
         self._last_batch_s = -math.inf
@@ -103,9 +110,17 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaState | None:
         """The partitions that were found, and those that are not assigned."""
+        if self._group is not None and self._moved:
+            self.context.perform_after_completion(CommitOffsets(group=self._group, offsets=self._moved))
+            self._moved = {}
         state = self._assigner.state()
         self._is_stored = self._is_stored or state is not None
         return state
+
+    def perform(self, action: CommitOffsets) -> None:
+        """Commit the offsets of a batch that is complete."""
+        if not self._group_offsets.commit(client_properties(self.options_given), action):
+            self.context.metrics.count("offsetCommitsFailed")
 
     def readable(self, live: Sequence[KafkaSplit]) -> Sequence[KafkaSplit]:
         """Partitions with records, unless the batch waits until there are more."""
@@ -141,6 +156,8 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
         if end == at.next == split.next:
             return None
         self._planned[split.split_id] = end
+        if self._group is not None:
+            self._moved[split.split_id] = end
         return BoundedRange(
             read=KafkaSplit(split_id=at.split_id, next=at.next, end=end, topic_id=at.topic_id),
             rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),
@@ -171,6 +188,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
     def close(self) -> None:
         """End the connections."""
         self._looks.close()
+        self._group_offsets.close()
 
     def _looked(self, look: Look | None, error: BaseException | None) -> None:
         if error is not None or look is None:

@@ -168,6 +168,13 @@ MAX_RECORDS_PER_PARTITION: Option[int | None] = Option(
     doc="Maximum number of offsets that a Spark task reads of one partition; larger ranges are cut into "
     "parts with tasks of their own.",
 )
+COMMIT_OFFSETS: Option[bool] = Option(
+    name="commitOffsets",
+    parse=boolean,
+    default=False,
+    doc="true: the offsets of a batch are committed to the consumer group kafka.group.id once the batch is "
+    "complete, so that tools show the query's lag. The query itself never reads them.",
+)
 INCLUDE_HEADERS: Option[bool] = Option(
     name="includeHeaders",
     parse=boolean,
@@ -236,6 +243,7 @@ KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     MAX_OFFSETS_PER_PARTITION,
     MIN_PARTITIONS,
     MAX_RECORDS_PER_PARTITION,
+    COMMIT_OFFSETS,
     INCLUDE_HEADERS,
     POLL_TIMEOUT,
     FETCH_RETRIES,

@@ -85,6 +85,23 @@ def implied(options: Options) -> Mapping[Option[Any], Any]:
     return found
 
 
+def group_of(options: Options) -> str | None:
+    """The consumer group that offsets are committed to; None if they are not.
+
+    Raises:
+        OptionError: no group is named.
+    """
+    if not options[opts.COMMIT_OFFSETS]:
+        return None
+    group = options.texts_under(opts.KAFKA).get("group.id", "").strip()
+    if not group:
+        raise OptionError(
+            "option commitOffsets is true, and kafka.group.id is not set",
+            remedy="name the group whose offsets are to follow the query, which no other consumer uses",
+        )
+    return group
+
+
 def _first_of(options: Options, *order: Option[Positions | None]) -> Positions | None:
     """The value of the first of these options that is set."""
     for option in order:

@@ -1,0 +1,85 @@
+"""Offsets of a consumer group, which follow the query so that tools show its lag."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.enumerators.kafka.client import failed, imported, new_consumer
+from flip27_source.enumerators.kafka.client_properties import ClientProperties
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+_log = logging.getLogger("flip27_source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOffsets:
+    """Commit what a batch has read.
+
+    Attributes:
+        group: the consumer group.
+        offsets: the next offset to read, by split.
+    """
+
+    group: str
+    offsets: Mapping[str, int]
+
+
+class GroupOffsets:
+    """Commits offsets with one client; any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._consumer: Consumer | None = None
+        self._committed: dict[str, int] = {}
+
+    def commit(self, properties: ClientProperties, action: CommitOffsets) -> bool:
+        """Commit offsets that are ahead of those that this object has committed.
+
+        A failure is logged and not raised: the next batch commits again, and the query does not need it.
+
+        Returns:
+            Whether the group has the offsets, or later ones.
+        """
+        kafka = imported()
+        with self._lock:
+            ahead = {
+                split_id: offset
+                for split_id, offset in action.offsets.items()
+                if offset > self._committed.get(split_id, -1)
+            }
+            if not ahead:
+                return True
+            try:
+                if self._consumer is None:
+                    self._consumer = new_consumer(properties)
+                answers: Any = self._consumer.commit(
+                    offsets=[_place(kafka, split_id, offset) for split_id, offset in ahead.items()],
+                    asynchronous=False,
+                )
+                errors = [answer.error for answer in answers if answer.error is not None]
+            except kafka.KafkaException as error:
+                errors = [error]
+            if not errors:
+                self._committed |= ahead
+                return True
+        said = failed(properties, f"committing offsets of group {action.group}", errors[0])
+        _log.warning("%s", said)
+        return False
+
+    def close(self) -> None:
+        """End the connection."""
+        with self._lock:
+            if self._consumer is not None:
+                self._consumer.close()
+                self._consumer = None
+
+
+def _place(kafka: Any, split_id: str, offset: int) -> Any:
+    topic, _, partition = split_id.rpartition("/")
+    return kafka.TopicPartition(topic, int(partition), offset)

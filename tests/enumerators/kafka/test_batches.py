@@ -1,0 +1,258 @@
+"""How much of which partition is in a batch: limits, parts for tasks, batch reads, and what is committed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator import Boundedness
+from flip27_source.errors import OptionError
+from flip27_source.executor.subtask import read_subtask
+from flip27_source.reader import SourceReaderContext
+from flip27_source.snapshots.offsets import INITIAL_OFFSET
+from flip27_source.snapshots.store import MemoryStore
+from flip27_source.source import Source
+from flip27_source.testing import Crashed, Step
+from tests.enumerators.kafka.reading import offsets_of, options_of, stream
+from tests.kafka_server import KafkaBroker, Record
+
+HOUR_MS = 3_600_000
+
+
+def batch_read(broker: KafkaBroker, topic: str, **more: object) -> dict[str, list[int]]:
+    """What ``spark.read`` delivers: the offsets, by partition."""
+    source = Source.resolve(options_of(broker, topic, **more))
+    schema = source.reader_type.default_schema(source.options)
+    holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
+    start = INITIAL_OFFSET.to_json()
+    try:
+        tasks = holder.plan(start, holder.latest_offset(start, None))
+    finally:
+        holder.close()
+    context = SourceReaderContext(options=source.options, schema=schema)
+    rows = (
+        tuple(row.values())
+        for task in tasks
+        for batch in read_subtask(source, task, context)
+        for row in batch.to_pylist()  # type: ignore[union-attr]
+    )
+    return offsets_of(rows)
+
+
+def fill(broker: KafkaBroker, topic: str, *counts: int) -> None:
+    """As many records as given in each partition, an hour apart from 1970 on."""
+    for partition, count in enumerate(counts):
+        records = [Record(value=b"%d" % hour, timestamp_ms=(hour + 1) * HOUR_MS) for hour in range(count)]
+        broker.produce(topic, records, partition=partition)
+
+
+def test_partitions_share_the_offsets_of_a_batch(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(3)
+    fill(kafka, topic, 20, 2, 20)
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=12)
+    first = engine.run_batch()
+    assert first is not None
+    assert Counter(row[3] for row in first.rows) == {0: 5, 1: 2, 2: 5}
+    engine.process_all_available()
+    assert {name: len(found) for name, found in offsets_of(engine.rows).items()} == {
+        f"{topic}/0": 20, f"{topic}/1": 2, f"{topic}/2": 20,
+    }  # fmt: skip
+
+
+def test_a_partition_has_a_limit_of_its_own(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 7, 2)
+    engine = stream(kafka, topic, maxOffsetsPerPartition=3)
+    batches = engine.process_all_available()
+    assert [Counter(row[3] for row in batch.rows) for batch in batches] == [{0: 3, 1: 2}, {0: 3}, {0: 1}]
+
+
+def test_a_batch_waits_for_the_least_number_of_offsets(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 1)
+    engine = stream(kafka, topic, minOffsetsPerTrigger=3)
+    engine.process_all_available()
+    assert len(engine.rows) == 1, "the first batch does not wait"
+    kafka.produce(topic, [b"b", b"c"])
+    assert engine.run_batch() is None
+    kafka.produce(topic, [b"d"])
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}
+
+
+def test_a_batch_does_not_wait_longer_than_the_delay(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 1)
+    engine = stream(kafka, topic, minOffsetsPerTrigger=3, maxTriggerDelay="0ms")
+    engine.process_all_available()
+    kafka.produce(topic, [b"b"])
+    engine.process_all_available()
+    assert len(engine.rows) == 2
+
+
+def test_available_now_ends_at_what_is_there_at_its_start(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 4)
+    engine = stream(kafka, topic, available_now=True, maxOffsetsPerTrigger=3, minOffsetsPerTrigger=2)
+    engine.run_batch()
+    kafka.produce(topic, [b"later"])
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4]}
+
+
+def test_min_partitions_cuts_a_large_partition_for_many_tasks(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 30, 10)
+    engine = stream(kafka, topic, minPartitions=4)
+    assert engine.trigger()
+    assert len(engine.partitions()) == 4
+    engine.run_batch()
+    found = offsets_of(engine.rows)
+    assert {name: sorted(offsets) for name, offsets in found.items()} == {
+        f"{topic}/0": list(range(30)), f"{topic}/1": list(range(10)),
+    }  # fmt: skip
+
+
+def test_parts_of_a_partition_go_on_after_a_restart(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 30)
+    engine = stream(kafka, topic, minPartitions=3)
+    with pytest.raises(Crashed):
+        engine.run_batch(crash_at=Step.TASKS_ENDED)
+    engine.restart()
+    engine.process_all_available()
+    kafka.produce(topic, [b"later"])
+    engine.process_all_available()
+    assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == list(range(31))
+
+
+def test_max_records_per_partition_bounds_what_a_task_reads_of_a_partition(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 25)
+    engine = stream(kafka, topic, maxRecordsPerPartition=10)
+    assert engine.trigger()
+    assert len(engine.partitions()) == 3
+    engine.run_batch()
+    assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == list(range(25))
+
+
+def test_tasks_follow_cores_and_not_partitions(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(12)
+    fill(kafka, topic, *(2 for _ in range(12)))
+    engine = stream(kafka, topic, parallelism=2)
+    assert engine.trigger()
+    assert len(engine.partitions()) == 2
+
+
+def test_a_batch_read_has_everything_by_default(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 3, 1)
+    assert batch_read(kafka, topic, startingOffsets=None) == {f"{topic}/0": [0, 1, 2], f"{topic}/1": [0]}
+
+
+def test_a_batch_read_ends_at_offsets(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 4, 2)
+    found = batch_read(
+        kafka,
+        topic,
+        startingOffsets=json.dumps({topic: {"0": 1, "1": -2}}),
+        endingOffsets=json.dumps({topic: {"0": 3, "1": -1}}),
+    )
+    assert found == {f"{topic}/0": [1, 2], f"{topic}/1": [0, 1]}
+
+
+def test_a_batch_read_ends_before_a_time(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 4, 2)
+    assert batch_read(kafka, topic, endingTimestamp=3 * HOUR_MS) == {
+        f"{topic}/0": [0, 1], f"{topic}/1": [0, 1],
+    }  # fmt: skip
+    ends = json.dumps({topic: {"0": 2 * HOUR_MS, "1": 9 * HOUR_MS}})
+    assert batch_read(kafka, topic, endingOffsetsByTimestamp=ends) == {
+        f"{topic}/0": [0], f"{topic}/1": [0, 1],
+    }  # fmt: skip
+
+
+def test_a_batch_read_in_parts_has_every_record_once(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 20, 3)
+    found = batch_read(kafka, topic, minPartitions=5, maxOffsetsPerPartition=6)
+    assert {name: sorted(offsets) for name, offsets in found.items()} == {
+        f"{topic}/0": list(range(20)), f"{topic}/1": [0, 1, 2],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"endingOffsets": "latest"}, "endingOffsets is set, and a stream has no end"),
+        ({"minOffsetsPerTrigger": 9, "maxOffsetsPerTrigger": 3}, "is above maxOffsetsPerTrigger"),
+        ({"failOnDataLoss": "true", "onDataLoss": "report"}, "contradict each other"),
+        ({"commitOffsets": "true"}, "kafka.group.id is not set"),
+        ({"startingOffsets": "newest"}, "earliest or latest, or JSON"),
+        ({"startingOffsets": '{"a": {"0": -3}}'}, "an offset is 0 or more"),
+        ({"startingTimestamp": "today"}, "milliseconds since 1970 UTC"),
+        ({"kafkaConsumer.polTimeoutMs": "1"}, "did you mean kafkaConsumer.pollTimeoutMs"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    kafka: KafkaBroker, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        stream(kafka, "orders", **options).run_batch()
+
+
+def test_a_batch_read_does_not_start_at_the_end(kafka: KafkaBroker) -> None:
+    with pytest.raises(OptionError, match="a batch read ends there"):
+        batch_read(kafka, "orders", startingOffsets="latest")
+
+
+def committed(broker: KafkaBroker, group: str, topic: str, partitions: int) -> list[int]:
+    """The offsets that a group has, -1001 for none."""
+    consumer = broker.consumer(group_id=group)
+    try:
+        wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
+        return [place.offset for place in consumer.committed(wanted, timeout=30)]
+    finally:
+        consumer.close()
+
+
+def test_offsets_are_committed_to_the_group_once_a_batch_is_complete(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 3, 2)
+    engine = stream(kafka, topic, commitOffsets="true", **{"kafka.group.id": topic})
+    with pytest.raises(Crashed):
+        engine.run_batch(crash_at=Step.SINK_WRITTEN)
+    assert committed(kafka, topic, topic, 2) == [-1001, -1001]
+    engine.restart()
+    engine.process_all_available()
+    kafka.produce(topic, [b"more"], partition=1)
+    engine.process_all_available()
+    assert committed(kafka, topic, topic, 2) == [3, 3]
+
+
+def test_without_the_option_nothing_is_committed(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 3)
+    engine = stream(kafka, topic, **{"kafka.group.id": topic})
+    engine.process_all_available()
+    engine.process_all_available()
+    assert committed(kafka, topic, topic, 1) == [-1001]
+
+
+def test_the_backlog_is_in_offsets(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 5, 2)
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=3)
+    engine.run_batch()
+    told = engine.holder.report()
+    assert told is not None
+    assert (told["backlogRows"], told["backlogSplits"]) == (4, 2)
