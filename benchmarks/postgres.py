@@ -21,6 +21,8 @@ import psycopg
 
 from tests.postgres_server import PostgresServer, postgres_server
 
+from .server_cases import Compared
+
 DEADLINE_S = 30.0
 
 COLUMNS = (
@@ -43,19 +45,6 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     rows: int
     rounds: int
-
-
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of each round; for latency those of each change, for memory MB of each round.
-
-    Attributes:
-        peers: the same of what it is compared with.
-        batches: the seconds of each round without the start of the query.
-    """
-
-    ours: list[float]
-    batches: list[float] = []
-    peers: dict[str, list[float]] = {}
 
 
 class Bench:
@@ -134,11 +123,11 @@ class Bench:
         return took
 
 
-def changes(bench: Bench, spec: Spec) -> Measured:
+def changes(bench: Bench, spec: Spec) -> Compared:
     """All changes of one slot, beside the bytes through COPY and the messages of the replication stream."""
     bench.slot("base")
     bench.insert(0, spec.rows, per_transaction=1000)
-    found = Measured(ours=[], peers={"COPY": [], "stream": []})
+    found = Compared(ours=[], peers={"COPY": [], "stream": []})
     for number in range(spec.rounds + 1):
         slot = bench.copy_of("base")
         took = bench.read(snapshot="never", startingLsn="earliest", slotName=slot, publication="p")
@@ -153,13 +142,13 @@ def changes(bench: Bench, spec: Spec) -> Measured:
     return found
 
 
-def snapshot(bench: Bench, spec: Spec) -> Measured:
+def snapshot(bench: Bench, spec: Spec) -> Compared:
     """All rows of a table, beside COPY in two ranges at a time."""
     bench.insert(0, spec.rows, per_transaction=100_000)
     bench.control.execute("VACUUM ANALYZE orders")
     half = spec.rows // 2
     ranges = (f"id < {half}", f"id >= {half}")
-    found = Measured(ours=[], peers={"COPY": []})
+    found = Compared(ours=[], peers={"COPY": []})
 
     def both() -> float:
         began = time.perf_counter()
@@ -180,7 +169,7 @@ def snapshot(bench: Bench, spec: Spec) -> Measured:
     return found
 
 
-def latency(bench: Bench, spec: Spec) -> Measured:
+def latency(bench: Bench, spec: Spec) -> Compared:
     """From the commit of one row to its arrival in the sink."""
     arrived: dict[int, float] = {}
 
@@ -205,10 +194,10 @@ def latency(bench: Bench, spec: Spec) -> Measured:
                 found.append(arrived[number] - committed)
     finally:
         query.stop()
-    return Measured(ours=found)
+    return Compared(ours=found)
 
 
-def memory(bench: Bench, spec: Spec) -> Measured:
+def memory(bench: Bench, spec: Spec) -> Compared:
     """MB of the largest Python process that reads a transaction."""
     bench.slot("base")
     bench.insert(0, spec.rows, per_transaction=spec.rows)
@@ -219,7 +208,7 @@ def memory(bench: Bench, spec: Spec) -> Measured:
             bench.read(snapshot="never", startingLsn="earliest", slotName=slot, publication="p")
         bench.drop(slot)
         found.append(largest() / 1e6)
-    return Measured(ours=found)
+    return Compared(ours=found)
 
 
 def _copied(session: psycopg.Connection, sql: str) -> float:

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import statistics
-import subprocess
-import tempfile
-from pathlib import Path
 
-import msgspec
-
-from flip27_source.cli.demo.processes import ChildProcess
-
-from .outcomes import Outcome, Spread, Target
-from .postgres import Measured, Spec
-from .sessions import one_line
+from .outcomes import Outcome, Target
+from .postgres import Spec
+from .server_cases import Compared, alone, beside, measured
 from .sizes import Sizes
 
 HALF = Target("at least", 0.5)
@@ -34,57 +27,19 @@ def postgres_outcomes(sizes: Sizes) -> list[Outcome]:
     milliseconds = sorted(1000 * second for second in latency.ours)
     p99 = milliseconds[min(len(milliseconds) - 1, int(0.99 * len(milliseconds)))]
     return [
-        _beside(f"{of_changes}, beside COPY of the messages", changes, "COPY", HALF, "goal: 0.8 x"),
-        _beside(f"{of_changes}, beside psycopg2's stream", changes, "stream", MORE_THAN_STREAM, "counted"),
-        _beside(f"{of_rows}, beside COPY in two ranges", rows, "COPY", HALF, ""),
-        _alone(
+        beside(f"{of_changes}, beside COPY of the messages", changes, "COPY", HALF, "goal: 0.8 x"),
+        beside(f"{of_changes}, beside psycopg2's stream", changes, "stream", MORE_THAN_STREAM, "counted"),
+        beside(f"{of_rows}, beside COPY in two ranges", rows, "COPY", HALF, ""),
+        alone(
             "a PostgreSQL commit to the sink", "ms", milliseconds, p99, ONE_SECOND,
             f"p50 {statistics.median(milliseconds):.0f} ms, p99 {p99:.0f} ms of {len(milliseconds)} commits",
         ),
-        _alone(
+        alone(
             f"a PostgreSQL transaction of {sizes.postgres_changes:,} rows", "MB of the task", memory.ours,
             max(memory.ours), MEMORY, "",
         ),
     ]  # fmt: skip
 
 
-def _measured(spec: Spec) -> Measured:
-    with tempfile.TemporaryDirectory(prefix="flip27-bench-") as name:
-        argument = msgspec.json.encode(spec).decode()
-        child = ChildProcess(
-            "benchmarks.postgres", [argument], log=Path(name) / "log", stdout=subprocess.PIPE
-        )
-        with child:
-            return msgspec.json.decode(one_line(child), type=Measured)
-
-
-def _beside(case: str, found: Measured, peer: str, target: Target, note: str) -> Outcome:
-    """How many times faster than a peer that is not Spark; its seconds are in Spark's column."""
-    ratios = Spread.of([theirs / ours for theirs, ours in zip(found.peers[peer], found.ours, strict=True)])
-    alone = statistics.median(found.peers[peer]) / statistics.median(found.batches)
-    return Outcome(
-        case=case,
-        what=f"seconds; {peer} in the place of Spark",
-        spark=Spread.of(found.peers[peer]),
-        flip27=Spread.of(found.ours),
-        result=ratios,
-        target=target,
-        reached=target.reached_by(ratios.median),
-        rounds=(len(found.ours), len(found.ours)),
-        note="; ".join([*([note] if note else []), f"without the start of the query: {alone:.2f} x"]),
-    )
-
-
-def _alone(case: str, what: str, values: list[float], held: float, target: Target, note: str) -> Outcome:
-    spread = Spread.of(values)
-    return Outcome(
-        case=case,
-        what=what,
-        spark=None,
-        flip27=spread,
-        result=Spread(held, spread.least, spread.most),
-        target=target,
-        reached=target.reached_by(held),
-        rounds=(0, len(values)),
-        note=note,
-    )
+def _measured(spec: Spec) -> Compared:
+    return measured("benchmarks.postgres", spec)

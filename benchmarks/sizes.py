@@ -49,6 +49,11 @@ class Sizes:
     postgres_changes: int
     postgres_rows: int
     postgres_commits: int
+    kafka_messages: int
+    kafka_values: int
+    kafka_partitions: int
+    kafka_latencies: int
+    kafka_idle_s: int
     rounds: int
     warm_ups: int
     slow_rounds: int
@@ -74,6 +79,11 @@ FULL = Sizes(
     postgres_changes=1_000_000,
     postgres_rows=5_000_000,
     postgres_commits=300,
+    kafka_messages=5_000_000,
+    kafka_values=1_000_000,
+    kafka_partitions=5_000,
+    kafka_latencies=300,
+    kafka_idle_s=20,
     rounds=5,
     warm_ups=1,
     slow_rounds=1,
@@ -99,6 +109,11 @@ QUICK = Sizes(
     postgres_changes=20_000,
     postgres_rows=50_000,
     postgres_commits=20,
+    kafka_messages=20_000,
+    kafka_values=20_000,
+    kafka_partitions=200,
+    kafka_latencies=20,
+    kafka_idle_s=2,
     rounds=1,
     warm_ups=1,
     slow_rounds=1,

@@ -75,12 +75,14 @@ class KafkaBroker:
 
     Attributes:
         port: the same for the whole life of the broker, also after a restart.
+        advertised_port: the port that the broker tells its clients; only Tansu takes another one.
         log: the file that the broker logs to.
     """
 
     def __init__(self, *, kind: Kind, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
         self.kind = kind
         self.port = free_port()
+        self.advertised_port = self.port
         self.log = folder / "log"
         self._folder = folder
         self._keeper = keeper
@@ -297,7 +299,7 @@ class KafkaBroker:
             return ["start", "--only", "kafka", *places]
         url = f"tcp://{self.address}"
         places = ["--storage-engine", "memory://tansu/", "--listener-url", url]
-        return ["broker", *places, "--advertised-listener-url", url]
+        return ["broker", *places, "--advertised-listener-url", f"tcp://{HOST}:{self.advertised_port}"]
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         from confluent_kafka import KafkaException
@@ -352,7 +354,7 @@ class KafkaBroker:
 
 
 @contextmanager
-def kafka_broker(kind: Kind = "noida") -> Iterator[KafkaBroker]:
+def kafka_broker(kind: Kind = "noida", *, advertised_port: int | None = None) -> Iterator[KafkaBroker]:
     """A running broker without topics."""
     folder = Path(tempfile.mkdtemp(prefix=f"flip27-{kind}-"))
     keeper = subprocess.Popen(
@@ -364,6 +366,7 @@ def kafka_broker(kind: Kind = "noida") -> Iterator[KafkaBroker]:
     )
     with keeper:
         broker = KafkaBroker(kind=kind, folder=folder, keeper=keeper)
+        broker.advertised_port = advertised_port or broker.port
         broker.start()
         try:
             yield broker

@@ -52,7 +52,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
 def test_every_case_runs_without_failure(outcomes: list[Outcome]) -> None:
     assert [outcome.failure for outcome in outcomes if outcome.failure] == []
     beside_spark = sum(case.needs_spark for case in CASES)
-    lines = {"known": 7, "known-10x": 4, "reports": 2, "postgres": 5}
+    lines = {"known": 7, "known-10x": 4, "reports": 2, "postgres": 5, "kafka": 6}
     others = sum(lines[case.name] for case in CASES if not case.needs_spark)
     assert len(outcomes) == beside_spark + others
 
@@ -239,6 +239,7 @@ def test_the_full_sizes_are_those_of_the_targets() -> None:
         "parsed-json": ("at least", 0.4),
         "parsed-csv": ("at least", 0.6),
         "postgres": ("at least", 0.5),
+        "kafka": ("at least", 0.5),
     }
 
 

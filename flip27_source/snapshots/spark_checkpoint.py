@@ -37,6 +37,20 @@ class CommittedBatch:
     offsets: tuple[Offset, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedLines:
+    """The newest batch in Spark's commit log, whatever its sources are.
+
+    Attributes:
+        lines: the offset of each source as Spark has stored it.
+        newest_planned: the newest batch in the offset log.
+    """
+
+    batch_id: int
+    lines: tuple[str, ...]
+    newest_planned: int
+
+
 def is_spark_checkpoint(store: Store, folder: str = "") -> bool:
     """Whether a directory looks like the checkpoint of a streaming query."""
     return bool(_numbers(store, _join(folder, OFFSETS)))
@@ -56,6 +70,13 @@ def newest_committed(store: Store, folder: str = "") -> CommittedBatch:
             remedy="wait for the first batch, or give the checkpoint location of the query",
         )
     return _batch(store, folder, max(committed))
+
+
+def committed_lines(store: Store) -> CommittedLines:
+    """The offsets of all sources at the end of the newest committed batch; raises as ``newest_committed``."""
+    batch_id = newest_committed(store).batch_id
+    planned = max(_numbers(store, OFFSETS))
+    return CommittedLines(batch_id=batch_id, lines=tuple(_lines(store, "", batch_id)), newest_planned=planned)
 
 
 def batch_of(store: Store, name: CheckpointName) -> int | None:
@@ -104,11 +125,15 @@ def _is_of_batch(parts: list[str], batch_id: int) -> bool:
 
 
 def _batch(store: Store, folder: str, batch_id: int) -> CommittedBatch:
+    found = [_offset(line) for line in _lines(store, folder, batch_id)]
+    return CommittedBatch(batch_id=batch_id, offsets=tuple(item for item in found if item is not None))
+
+
+def _lines(store: Store, folder: str, batch_id: int) -> list[str]:
     lines = store.read(_join(folder, f"{OFFSETS}/{batch_id}")).decode().splitlines()
     if len(lines) < _HEADER_LINES or not lines[0].startswith("v"):
         raise CorruptStateError(f"{OFFSETS}/{batch_id} is not an offset log of Spark: {lines[:1]}")
-    found = [_offset(line) for line in lines[_HEADER_LINES:]]
-    return CommittedBatch(batch_id=batch_id, offsets=tuple(item for item in found if item is not None))
+    return lines[_HEADER_LINES:]
 
 
 def _offset(line: str) -> Offset | None:

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from flip27_source.enumerators.kafka.client_properties import client_properties
-from flip27_source.enumerators.kafka.options import INCLUDE_HEADERS, POLL_TIMEOUT
+from flip27_source.enumerators.kafka.options import INCLUDE_HEADERS, POLL_TIMEOUT, SUBSCRIBE
 from flip27_source.enumerators.kafka.remedies import remedy_for
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.errors import SchemaError
-from flip27_source.options import Options
+from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.kafka.consumers import pooled_consumer
+from flip27_source.readers.kafka.decoding.value_schemas import value_type
 from flip27_source.readers.kafka.fetches import Fetches
 from flip27_source.readers.kafka.record_columns import Run, columns, record_schema
+from flip27_source.readers.kafka.value_column import VALUE, VALUE_OPTIONS, ValueColumn, decodes_values
+from flip27_source.schemas.inference import FindsSchema
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 32 * 1024 * 1024
 
 
-class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit]):
+class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchema):
     """Reads ranges of partitions."""
 
+    options: ClassVar[tuple[Option[Any], ...]] = VALUE_OPTIONS
+
     @classmethod
-    def default_schema(cls, options: Options) -> pa.Schema:
-        """The columns of Spark's Kafka source."""
-        return record_schema(include_headers=options[INCLUDE_HEADERS])
+    def default_schema(cls, options: Options) -> pa.Schema | None:
+        """The columns of Spark's Kafka source; None if values are decoded."""
+        return None if decodes_values(options) else record_schema(include_headers=options[INCLUDE_HEADERS])
+
+    @classmethod
+    def find_schema(cls, options: Options) -> pa.Schema:
+        """The same columns with decoded values, by a file or a schema registry."""
+        records = record_schema(include_headers=options[INCLUDE_HEADERS])
+        topics = options[SUBSCRIBE]
+        kind = value_type(options, () if topics is None else topics)
+        return records.set(records.get_field_index(VALUE), pa.field(VALUE, kind))
 
     def open(self, context: SourceReaderContext) -> None:
         """Check the schema, and find the properties of the client."""
@@ -35,6 +49,8 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit]):
         known = record_schema(include_headers=True)
         for field in context.schema:
             index = known.get_field_index(field.name)
+            if field.name == VALUE and decodes_values(context.options):
+                continue
             if index < 0 or known.field(index).type != field.type:
                 raise SchemaError(
                     f"the schema has {field.name} {field.type}, and records of Kafka have "
@@ -42,6 +58,8 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit]):
                     remedy="leave .schema(...) out, or name some of these columns",
                 )
         self._properties = client_properties(context.options)
+        has_values = decodes_values(context.options) and VALUE in context.schema.names
+        self._values = ValueColumn(context) if has_values else None
 
     def read(self, split: KafkaSplit) -> Iterator[pa.RecordBatch]:
         """The records of one range."""
@@ -74,7 +92,11 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit]):
 
     def _batch(self, runs: Sequence[Run]) -> pa.RecordBatch:
         schema = self.context.schema
-        return pa.RecordBatch.from_arrays(columns(schema.names, runs), schema=schema)
+        found = columns(schema.names, runs)
+        if self._values is not None:
+            at = schema.get_field_index(VALUE)
+            found[at] = self._values.decoded(found[at], runs)
+        return pa.RecordBatch.from_arrays(found, schema=schema)
 
     def _lost(self, split: KafkaSplit, what: str) -> None:
         self.context.report_data_loss(

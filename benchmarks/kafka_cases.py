@@ -1,0 +1,64 @@
+"""The cases of Kafka: what is measured, beside what, and what it must reach.
+
+The broker is Tansu, in memory, with clients in other processes on the same two cores.
+"""
+
+from __future__ import annotations
+
+import statistics
+
+from .kafka import Spec
+from .outcomes import Outcome, Target
+from .server_cases import Compared, alone, beside, measured
+from .sizes import Sizes
+
+HALF = Target("at least", 0.5)
+MOST_OF_FILE = Target("at least", 0.7)
+TWO_REQUESTS = Target("at most", 2, "requests")
+LATENCY = Target("at most", 300, "ms")
+PLANNING = Target("at most", 100, "ms")
+OFFSET = Target("at most", 4_096, "bytes")
+
+IDLE_PARTITIONS = 1_000
+MESSAGE_PARTITIONS = 8
+
+
+def kafka_outcomes(sizes: Sizes) -> list[Outcome]:
+    """All six lines."""
+    rounds = sizes.rounds
+    messages = _measured("messages", sizes.kafka_messages, MESSAGE_PARTITIONS, rounds)
+    values = _measured("json", sizes.kafka_values, 2, rounds)
+    idle = _measured("idle", sizes.kafka_idle_s, IDLE_PARTITIONS, 1)
+    latency = _measured("latency", sizes.kafka_latencies, 1, 1)
+    planning = _measured("planning", sizes.kafka_partitions, sizes.kafka_partitions, rounds)
+    milliseconds = sorted(1000 * second for second in latency.ours)
+    p50 = statistics.median(milliseconds)
+    p99 = milliseconds[min(len(milliseconds) - 1, int(0.99 * len(milliseconds)))]
+    partitions = f"{sizes.kafka_partitions:,} Kafka partitions with a record each"
+    return [
+        beside(
+            f"{sizes.kafka_messages:,} Kafka records of 100 B, {MESSAGE_PARTITIONS} partitions", messages,
+            "consume", HALF, "confluent-kafka's consume in two processes; goal: 0.8 x",
+        ),
+        beside(
+            f"{sizes.kafka_values:,} JSON values of 300 B to 10 columns", values, "file", MOST_OF_FILE,
+            "the same bytes as one file, with the json reader",
+        ),
+        alone(
+            f"an idle Kafka topic of {IDLE_PARTITIONS:,} partitions", "requests per look", idle.ours,
+            max(idle.ours), TWO_REQUESTS, f"{idle.peers['batches'][0]:.0f} batches",
+        ),
+        alone(
+            "a Kafka record to the sink", "ms", milliseconds, p50, LATENCY,
+            f"p50 {p50:.0f} ms, p99 {p99:.0f} ms of {len(milliseconds)} records",
+        ),
+        alone(f"planning {partitions}", "ms", planning.ours, statistics.median(planning.ours), PLANNING, ""),
+        alone(
+            f"offset of {partitions}", "bytes", planning.peers["offset"], max(planning.peers["offset"]),
+            OFFSET, "",
+        ),
+    ]  # fmt: skip
+
+
+def _measured(what: str, count: int, partitions: int, rounds: int) -> Compared:
+    return measured("benchmarks.kafka", Spec(what=what, count=count, partitions=partitions, rounds=rounds))

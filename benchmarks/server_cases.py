@@ -1,0 +1,69 @@
+"""Cases with a server: each is measured in a process of its own, beside what the server alone gives."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from flip27_source.cli.demo.processes import ChildProcess
+
+from .outcomes import Outcome, Spread, Target
+from .sessions import one_line
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of each round; for latency those of each change, for memory MB of each round.
+
+    Attributes:
+        peers: the same of what it is compared with.
+        batches: the seconds of each round without the start of the query.
+    """
+
+    ours: list[float]
+    batches: list[float] = []
+    peers: dict[str, list[float]] = {}
+
+
+def measured(module: str, spec: msgspec.Struct) -> Compared:
+    """What the program of a module measures; the last line of its output is the answer."""
+    with tempfile.TemporaryDirectory(prefix="flip27-bench-") as name:
+        argument = msgspec.json.encode(spec).decode()
+        child = ChildProcess(module, [argument], log=Path(name) / "log", stdout=subprocess.PIPE)
+        with child:
+            return msgspec.json.decode(one_line(child), type=Compared)
+
+
+def beside(case: str, found: Compared, peer: str, target: Target, note: str) -> Outcome:
+    """How many times faster than a peer that is not Spark; its seconds are in Spark's column."""
+    ratios = Spread.of([theirs / ours for theirs, ours in zip(found.peers[peer], found.ours, strict=True)])
+    alone = statistics.median(found.peers[peer]) / statistics.median(found.batches)
+    return Outcome(
+        case=case,
+        what=f"seconds; {peer} in the place of Spark",
+        spark=Spread.of(found.peers[peer]),
+        flip27=Spread.of(found.ours),
+        result=ratios,
+        target=target,
+        reached=target.reached_by(ratios.median),
+        rounds=(len(found.ours), len(found.ours)),
+        note="; ".join([*([note] if note else []), f"without the start of the query: {alone:.2f} x"]),
+    )
+
+
+def alone(case: str, what: str, values: list[float], held: float, target: Target, note: str) -> Outcome:
+    spread = Spread.of(values)
+    return Outcome(
+        case=case,
+        what=what,
+        spark=None,
+        flip27=spread,
+        result=Spread(held, spread.least, spread.most),
+        target=target,
+        reached=target.reached_by(held),
+        rounds=(0, len(values)),
+        note=note,
+    )

@@ -1,0 +1,152 @@
+"""Positions of other readers of Kafka, as the start of a query of ours: what would be read, and what is gone.
+
+What lives here: the decision, which is pure, and the questions to the cluster that it needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flip27_source.enumerators.kafka.client import failed, imported, new_admin
+from flip27_source.enumerators.kafka.client_properties import client_properties
+from flip27_source.enumerators.kafka.cluster import REQUEST_TIMEOUT_S, Cluster
+from flip27_source.enumerators.kafka.positions import TopicPartition, offsets
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST
+from flip27_source.errors import DiscoveryError
+from flip27_source.options import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The first offset of a partition, and the one that its next record gets."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPosition:
+    """Where a partition starts.
+
+    Attributes:
+        offset: the next offset to read; EARLIEST for a partition that the other reader did not know.
+        bounds: None if the cluster was not asked.
+        problem: what is not as the other reader left it; None if all is well.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    bounds: Bounds | None = None
+    problem: str | None = None
+
+    @property
+    def records(self) -> int | None:
+        """The number of offsets to read; None if it is not known."""
+        if self.bounds is None:
+            return None
+        return max(0, self.bounds.end - max(self.offset, self.bounds.first))
+
+
+def start_positions(
+    known: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds] | None
+) -> list[StartPosition]:
+    """Where each partition starts.
+
+    Args:
+        known: the positions of the other reader.
+        bounds: the partitions of the same topics in the cluster; None if it was not asked.
+    """
+    found = []
+    for topic, partition in sorted({*known, *(bounds or {})}):
+        key = (topic, partition)
+        offset = known.get(key, EARLIEST)
+        limits = None if bounds is None else bounds.get(key)
+        found.append(
+            StartPosition(
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                bounds=limits,
+                problem=None if bounds is None else _problem(offset, limits),
+            )
+        )
+    return found
+
+
+def _problem(offset: int, bounds: Bounds | None) -> str | None:
+    if bounds is None:
+        return "the cluster does not have this partition"
+    if offset == EARLIEST:
+        return None
+    if offset < bounds.first:
+        return f"offsets {offset} to {bounds.first - 1} are gone"
+    if offset > bounds.end:
+        return f"the partition ends at offset {bounds.end}: the topic was made anew, or lost records"
+    return None
+
+
+def starting_offsets(positions: list[StartPosition]) -> str:
+    """The value of startingOffsets."""
+    topics: dict[str, dict[str, int]] = {}
+    for position in positions:
+        topics.setdefault(position.topic, {})[str(position.partition)] = position.offset
+    return json.dumps(topics, separators=(",", ":"), sort_keys=True)
+
+
+def offsets_of_spark(line: str) -> dict[TopicPartition, int] | None:
+    """The offsets of Spark's Kafka source in a line of its offset log; None for a line of another source."""
+    try:
+        each = offsets("earliest", "latest")(line).each
+    except ValueError:
+        return None
+    return None if each is None else {key: position.offset for key, position in each.items()}
+
+
+def offsets_of_group(options: Options, group: str) -> dict[TopicPartition, int]:
+    """The offsets that a consumer group has committed.
+
+    Raises:
+        KafkaError: the brokers do not answer. DiscoveryError: the group has no offsets.
+    """
+    kafka: Any = imported()
+    properties = client_properties(options)
+    admin = new_admin(properties)
+    try:
+        asked = admin.list_consumer_group_offsets(
+            [kafka.ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
+        )
+        answer = asked[group].result()
+    except kafka.KafkaException as error:
+        raise failed(properties, f"asking for the offsets of the group {group}", error) from None
+    found = {
+        (place.topic, place.partition): place.offset
+        for place in answer.topic_partitions
+        if place.error is None and place.offset >= 0
+    }
+    if not found:
+        raise DiscoveryError(
+            f"the group {group} has committed no offsets at {properties.place}",
+            remedy="check the name; kafka-consumer-groups.sh --list shows the groups",
+        )
+    return found
+
+
+def bounds_of(options: Options, topics: set[str]) -> dict[TopicPartition, Bounds]:
+    """All partitions of these topics, as far as the cluster has them.
+
+    Raises:
+        KafkaError: the brokers do not answer.
+    """
+    cluster = Cluster(client_properties(options))
+    try:
+        found = cluster.topics(sorted(topics))
+        keys = [(name, number) for name, topic in found.items() for number in topic.partitions]
+        firsts = cluster.offsets(dict.fromkeys(keys, EARLIEST))
+        ends = cluster.offsets(dict.fromkeys(keys, LATEST))
+    finally:
+        cluster.close()
+    return {key: Bounds(first=firsts[key], end=ends[key]) for key in keys if key in firsts and key in ends}

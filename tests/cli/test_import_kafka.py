@@ -1,0 +1,118 @@
+"""``flip27 import kafka``: the positions of a Spark query or of a consumer group, on a real broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from flip27_source.testing import MicroBatchEngine
+from tests.cli.command_line import CommandLine
+from tests.kafka_server import KafkaBroker
+
+
+@pytest.fixture
+def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
+
+
+def spark_checkpoint(root: Path, *batches: str, committed: int) -> Path:
+    """The logs of a query whose second source is no Kafka source, as Spark writes them."""
+    for folder in ("offsets", "commits"):
+        (root / folder).mkdir(parents=True)
+    for number, offsets in enumerate(batches):
+        metadata = '{"batchWatermarkMs":0,"batchTimestampMs":1767312000000,"conf":{}}'
+        (root / f"offsets/{number}").write_text(f'v1\n{metadata}\n{offsets}\n{{"logOffset":{number}}}')
+        if number <= committed:
+            (root / f"commits/{number}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return root
+
+
+def rows(broker: KafkaBroker, options: dict[str, str]) -> list[tuple[int, int]]:
+    """Partition and offset of what a new query with these options reads first."""
+    given = {"enumerator": "kafka", "kafka.bootstrap.servers": broker.address, **options}
+    engine = MicroBatchEngine(given)
+    engine.process_all_available()
+    engine.stop()
+    return sorted((row[3], row[4]) for row in engine.rows)
+
+
+def test_a_new_query_starts_where_the_last_committed_batch_of_spark_ends(
+    kafka: KafkaBroker, tmp_path: Path, flip27: CommandLine
+) -> None:
+    topic = kafka.topic(3)
+    for partition in range(3):
+        kafka.produce(topic, [b"a", b"b", b"c"], partition=partition)
+    checkpoint = spark_checkpoint(
+        tmp_path / "old",
+        json.dumps({topic: {"0": 1, "1": 1}}),
+        json.dumps({topic: {"0": 2, "1": 3}}),
+        json.dumps({topic: {"0": 3, "1": 3}}),
+        committed=1,
+    )
+    said = flip27(
+        "import",
+        "kafka",
+        "--checkpoint",
+        checkpoint,
+        "--option",
+        f"kafka.bootstrap.servers={kafka.address}",
+        "--json",
+    )
+    assert said.code == 0, said.err
+    assert (said.data["batch_id"], said.data["is_replanned"]) == (1, True)
+    assert [(p["partition"], p["offset"], p["end"], p["records"]) for p in said.data["positions"]] == [
+        (0, 2, 3, 1), (1, 3, 3, 0), (2, -2, 3, 3),
+    ]  # fmt: skip
+    assert rows(kafka, said.data["options"]) == [(0, 2), (2, 0), (2, 1), (2, 2)]
+
+
+def test_records_that_are_gone_and_partitions_that_are_missing_are_said(
+    kafka: KafkaBroker, tmp_path: Path, flip27: CommandLine
+) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, [b"a", b"b", b"c"])
+    kafka.delete_records(topic, {0: 2})
+    checkpoint = spark_checkpoint(tmp_path, json.dumps({topic: {"0": 1, "1": 7, "2": 0}}), committed=0)
+    servers = ("--option", f"kafka.bootstrap.servers={kafka.address}")
+    said = flip27("import", "kafka", "--checkpoint", checkpoint, *servers)
+    assert said.code == 3
+    assert "offsets 1 to 1 are gone" in said.out
+    assert "the partition ends at offset 0: the topic was made anew, or lost records" in said.out
+    assert "the cluster does not have this partition" in said.out
+    alone = flip27("import", "kafka", "--checkpoint", checkpoint)
+    assert alone.code == 0
+    assert "the cluster was not asked" in alone.err
+
+
+def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(
+    kafka: KafkaBroker, flip27: CommandLine
+) -> None:
+    topic = kafka.topic(2)
+    for partition in range(2):
+        kafka.produce(topic, [b"a", b"b"], partition=partition)
+    consumer = kafka.consumer(group_id=f"{topic}-readers")
+    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    consumer.close()
+    servers = ("--option", f"kafka.bootstrap.servers={kafka.address}")
+    said = flip27("import", "kafka", "--group", f"{topic}-readers", *servers, "--json")
+    assert said.code == 0, said.err
+    assert said.data["options"] == {"subscribe": topic, "startingOffsets": f'{{"{topic}":{{"0":1,"1":-2}}}}'}
+    assert rows(kafka, said.data["options"]) == [(0, 1), (1, 0), (1, 1)]
+    nothing = flip27("import", "kafka", "--group", "no-such-group", *servers)
+    assert nothing.code == 1
+    assert "the group no-such-group has committed no offsets" in nothing.err
+
+
+def test_what_is_not_enough_is_said(tmp_path: Path, flip27: CommandLine) -> None:
+    two = f"{json.dumps({'a': {'0': 1}})}\n{json.dumps({'b': {'0': 1}})}"
+    checkpoint = spark_checkpoint(tmp_path / "two", two, committed=0)
+    assert "add --source" in flip27("import", "kafka", "--checkpoint", checkpoint).err
+    second = flip27("import", "kafka", "--checkpoint", checkpoint, "--source", "1", "--json")
+    assert second.data["options"]["subscribe"] == "b"
+    files = spark_checkpoint(tmp_path / "files", '{"logOffset":1}', committed=0)
+    assert "has 0 Kafka sources" in flip27("import", "kafka", "--checkpoint", files).err
+    assert "one of --checkpoint and --group" in flip27("import", "kafka").err
+    assert "a group is kept by the brokers" in flip27("import", "kafka", "--group", "g").err

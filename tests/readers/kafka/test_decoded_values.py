@@ -1,0 +1,72 @@
+"""Queries that decode values: what they deliver, and what becomes of values that do not decode."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from flip27_source.errors import SchemaError, SplitReadError
+from tests.enumerators.kafka.reading import stream
+from tests.kafka_server import KafkaBroker
+from tests.schema_registry_server import framed, schema_registry
+
+ORDER = pa.struct([("id", pa.int64()), ("name", pa.string())])
+SCHEMA = pa.schema(
+    [pa.field("value", ORDER), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
+)
+
+
+def test_json_values_are_structs_beside_the_columns_that_the_schema_names(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b'{"id": 1, "name": "a"}', None, b'{"name": "b",\n"id": 2}'])
+    engine = stream(kafka, topic, valueFormat="json", schema=SCHEMA)
+    engine.process_all_available()
+    assert engine.rows == [({"id": 1, "name": "a"}, 0, 0), (None, 0, 1), ({"id": 2, "name": "b"}, 0, 2)]
+    engine.stop()
+
+
+def test_a_value_that_does_not_decode_stops_the_query_with_its_record(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, [b'{"id": 1}'])
+    kafka.produce(topic, [b'{"id": 2}', b'{"id": "x"}', b"broken"], partition=1)
+    engine = stream(kafka, topic, valueFormat="json", schema=SCHEMA, parallelism=1)
+    with pytest.raises(
+        SplitReadError, match=rf"the record {topic}/1 at offset 1 does not decode: its field id "
+    ):
+        engine.process_all_available()
+    assert engine.rows == []
+    again = stream(kafka, topic, valueFormat="json", schema=SCHEMA, onRecordError="null")
+    again.process_all_available()
+    assert sorted(row[1:] for row in again.rows if row[0] is None) == [(1, 1), (1, 2)]
+    assert len(again.rows) == 4
+    again.stop()
+
+
+def test_a_schema_of_a_registry_gives_the_columns(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    fields = [{"name": "id", "type": "long"}]
+    data = io.BytesIO()
+    fastavro.schemaless_writer(data, {"type": "record", "name": "Order", "fields": fields}, {"id": 7})
+    with schema_registry() as registry:
+        number = registry.add(f"{topic}-value", {"type": "record", "name": "Order", "fields": fields})
+        kafka.produce(topic, [framed(number, data.getvalue())])
+        engine = stream(kafka, topic, valueFormat="avro", schemaRegistryUrl=registry.url)
+        assert engine.schema.field("value").type == pa.struct([("id", pa.int64())])
+        engine.process_all_available()
+        assert [row[1] for row in engine.rows] == [{"id": 7}]
+        engine.stop()
+
+
+def test_a_schema_that_values_cannot_have_is_refused(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"{}"])
+    flat = pa.schema([pa.field("id", pa.int64())])
+    engine = stream(kafka, topic, valueFormat="json", schema=flat)
+    with pytest.raises(SchemaError, match="the schema has id int64"):
+        engine.process_all_available()
+    with pytest.raises(SchemaError, match="nothing says which fields values have"):
+        stream(kafka, topic, valueFormat="json")
