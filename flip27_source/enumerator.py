@@ -540,6 +540,38 @@ class ForgetsSplits(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPosition:
+    """A position in a split, as ``flip27 edit set-position`` names it: exactly one attribute is set.
+
+    Attributes:
+        offset: a number that the source counts its rows by.
+        timestamp_ms: the first row at this time or later, in milliseconds since 1970 UTC.
+        word: ``earliest`` or ``latest``.
+    """
+
+    offset: int | None = None
+    timestamp_ms: int | None = None
+    word: str | None = None
+
+
+@runtime_checkable
+class NamesPositions(Protocol):
+    """Optional mix-in of an enumerator: positions of its live splits have names, which edits use."""
+
+    @classmethod
+    def fields_at(cls, position: NamedPosition) -> Mapping[str, Any]:
+        """The fields of a split at this position, with their values.
+
+        Raises:
+            EditError: the source has no such position.
+        """
+
+    @classmethod
+    def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
+        """How many rows a change of these fields skips; below 0, how many are read again; None: not known."""
+
+
 def _no_upgrade(cls: type, what: str, version: int, current: int) -> ContractError:
     return ContractError(
         f"{cls.__qualname__} has {what} version {current}, and the stored {what} has version {version}",

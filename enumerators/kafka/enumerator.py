@@ -19,6 +19,7 @@ from flip27_source.enumerator import (
     BoundedRange,
     Budget,
     Division,
+    NamedPosition,
     PerformsActions,
     RetryPolicy,
     SplitEnumerator,
@@ -30,6 +31,7 @@ from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.division import divided
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
 from flip27_source.enumerators.kafka.looks import ClusterLooks, Look, Wanted
+from flip27_source.enumerators.kafka.named_positions import fields_at, offsets_between
 from flip27_source.enumerators.kafka.remedies import remedy_of
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.enumerators.kafka.start_and_end import ending, group_of, implied, starting
@@ -78,6 +80,16 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], SplitEnumerator[KafkaSplit
     def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
         """Spark's names of options that every source has."""
         return implied(options)
+
+    @classmethod
+    def fields_at(cls, position: NamedPosition) -> Mapping[str, Any]:
+        """The fields of a partition at an offset, a time, its beginning or its end."""
+        return fields_at(position)
+
+    @classmethod
+    def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
+        """The offsets between two positions, if both are offsets."""
+        return offsets_between(now, then)
 
     def start(self) -> None:
         """Look at the cluster at once, and then again and again."""

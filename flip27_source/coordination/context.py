@@ -205,6 +205,8 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
                 f"divide_ranges of {self._enumerator_type.__qualname__} returned a {type(division).__name__}",
                 remedy="return Division(parts=...)",
             )
+        if division.parts is ranges:
+            return
         for part in division.parts:
             self._splits.check_split(part)
         given = {split.split_id for split in ranges}

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Generic
 
-from ..enumerator import Backlog, Boundedness, BoundedRange, Budget, Division, SplitEnumerator
+from ..enumerator import Backlog, Boundedness, BoundedRange, Budget, SplitEnumerator
 from ..errors import ContractError, ProtocolError
 from ..events import SourceEvent
 from ..split import SplitT, size_of
@@ -388,8 +388,7 @@ class SourceCoordinator(Generic[SplitT]):
     def _add_divided(self, ranges: list[SplitT], batch: Batch[SplitT]) -> None:
         """Add ranges in the parts that the enumerator cuts them into."""
         division = self.enumerator.divide_ranges(ranges)
-        if not isinstance(division, Division) or division.parts is not ranges:
-            self._context.check_division(ranges, division)
+        self._context.check_division(ranges, division)
         for part in division.parts:
             batch.add(part, size_of(part), None, part.split_id)
         batch.wants_subtasks(division.subtasks)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..coordination.edit_values import EditOperation, EditRequest
-from ..enumerator import ForgetsSplits, SplitEnumerator
+from ..enumerator import ForgetsSplits, NamedPosition, NamesPositions, SplitEnumerator
 from ..errors import EditError, RegistryError
 from ..file_systems.paths import redacted
 from ..registry import find_enumerator
@@ -78,7 +78,7 @@ def plan(
     until: dt.datetime | None = None,
     to_checkpoint: int | None = None,
     to_time: dt.datetime | None = None,
-    position: Mapping[str, Any] | None = None,
+    position: Mapping[str, Any] | NamedPosition | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> EditPlan:
     """Plan an edit: a dry run that shows what it would change.
@@ -93,7 +93,8 @@ def plan(
         splits, glob, since, until: select splits by id, by a glob on the id, and by the time of the
             checkpoint that read them; times without a zone are local. A split must meet all conditions.
         to_checkpoint, to_time: for a rewind: a retained checkpoint, or the last one up to that time.
-        position: for set-position: fields of the split and their new values.
+        position: for set-position: fields of the split and their new values; or a named position, if the
+            enumerator is a ``NamesPositions``.
         storage_options: for the file system, as the source's ``storage.*`` options.
 
     Raises:
@@ -113,7 +114,7 @@ def plan(
         who=who or f"{getpass.getuser()}@{socket.gethostname()}",
         why=why,
         requested_us=time.time_ns() // 1000,
-        position=position,
+        position=_fields_at(position, ground.head) if isinstance(position, NamedPosition) else position,
     )
     if chosen is EditOperation.REWIND:
         selection = Selection(split_ids=tuple(splits), glob=glob, since=since, until=until)
@@ -132,7 +133,7 @@ def plan(
         selection = Selection(
             split_ids=tuple(dict.fromkeys(splits)), glob=glob, since=_aware(since), until=_aware(until)
         )
-        _check(chosen, selection, position, _class_of(ground.head))
+        _check(chosen, selection, request.position, _class_of(ground.head))
         request = replace(request, selected=str(selection))
         request, changes, notes = _BY_SPLITS[chosen](ground, request, selection)
     return EditPlan(
@@ -194,6 +195,28 @@ def _class_of(head: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
         return find_enumerator(head.source.enumerator)
     except RegistryError:
         return None
+
+
+def _fields_at(position: NamedPosition, head: CheckpointDocument) -> Mapping[str, Any]:
+    enumerator = _class_of(head)
+    if enumerator is None or not issubclass(enumerator, NamesPositions):
+        raise EditError(
+            f"positions of the enumerator {head.source.enumerator} have no names",
+            remedy="give fields of the split and their values (--position)",
+        )
+    return enumerator.fields_at(position)
+
+
+def _moved(
+    enumerator: type[SplitEnumerator[Any]] | None, now: Mapping[str, Any], fields: Mapping[str, Any]
+) -> str:
+    """How many rows a new position skips or repeats, if the enumerator knows."""
+    if enumerator is None or not issubclass(enumerator, NamesPositions):
+        return ""
+    rows = enumerator.rows_moved(now, {**now, **fields})
+    if rows is None:
+        return ""
+    return f": {rows} skipped" if rows >= 0 else f": {-rows} read again"
 
 
 def _check(
@@ -260,6 +283,7 @@ def _set_position(ground: _Ground, request: EditRequest, selection: Selection) -
                 remedy=f"give fields of the split, which is {item.split.text}; its id cannot change",
             )
         then = f"continues at {canonical({**item.split.fields, **fields})}"
+        then += _moved(_class_of(ground.head), item.split.fields, fields)
         changes.append(Change(split_id=item.split.split_id, now=item.now, then=then))
     note = "rows are delivered again if the new position is before the old one, and skipped if it is after it"
     return _by_ids(request, chosen), changes, [note]

@@ -11,6 +11,7 @@ import typer
 
 from flip27_source import edits
 from flip27_source.coordination.edit_values import EditOperation
+from flip27_source.enumerator import NamedPosition
 
 from ..answers import Answer, Table
 from ..commands import REFUSED, Lineage, Storage, command, storage_options
@@ -174,19 +175,32 @@ def rewind(
 @command(
     group,
     "set-position",
-    example="flip27 edit set-position --state /ckpt/ids/flip27 --split sequence-0 "
-    """--position '{"next": 500}' --why gap""",
+    example="flip27 edit set-position --state /ckpt/orders/flip27 --split orders/3 --to-offset 1000 "
+    "--why 'bad deploy'",
     answers=_ANSWERS,
 )
 def set_position(
     state: State,
     why: Why,
     position: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--position", metavar="JSON", help="A JSON object with fields of the split and their new values."
         ),
-    ],
+    ] = None,
+    to_offset: Annotated[
+        int | None, typer.Option("--to-offset", metavar="N", help="An offset of a Kafka partition.")
+    ] = None,
+    to_timestamp: Annotated[
+        str | None,
+        typer.Option(
+            "--to-timestamp",
+            metavar="TIME",
+            help="The first record at this time or later, ISO 8601 or milliseconds since 1970; times without "
+            "a zone are local.",
+        ),
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="earliest or latest, of a Kafka partition.")] = None,
     splits: Splits = None,
     glob: Glob = None,
     who: Who = None,
@@ -203,7 +217,7 @@ def set_position(
         lineage=lineage,
         splits=splits or (),
         glob=glob,
-        position=_fields(position),
+        position=_position(position, to_offset, to_timestamp, to),
         storage_options=storage_options(storage),
     )
     return _planned(plan, execute=execute)
@@ -287,6 +301,25 @@ def _time(text: str | None, option: str) -> dt.datetime | None:
             f"{text!r} is not a valid time: write 2026-01-03T10:00, or with a zone 2026-01-03T10:00+01:00",
             param_hint=option,
         ) from None
+
+
+def _position(
+    fields: str | None, offset: int | None, timestamp: str | None, word: str | None
+) -> dict[str, Any] | NamedPosition:
+    if [fields, offset, timestamp, word].count(None) != 3:
+        raise typer.BadParameter(
+            "give one position", param_hint="--position, --to-offset, --to-timestamp or --to"
+        )
+    if fields is not None:
+        return _fields(fields)
+    return NamedPosition(offset=offset, timestamp_ms=_milliseconds(timestamp), word=word)
+
+
+def _milliseconds(text: str | None) -> int | None:
+    if text is None or (text.isascii() and text.isdigit()):
+        return None if text is None else int(text)
+    found = _time(text, "--to-timestamp")
+    return None if found is None else round(found.timestamp() * 1000)
 
 
 def _fields(text: str) -> dict[str, Any]:

@@ -1,0 +1,114 @@
+"""Positions of partitions are edited by their names, and the query goes on from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flip27_source import edits
+from flip27_source.enumerator import NamedPosition
+from flip27_source.errors import EditError
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.kafka.reading import offsets_of, stream
+from tests.kafka_server import KafkaBroker, Record
+
+HOUR_MS = 3_600_000
+
+
+def read_query(broker: KafkaBroker, topic: str, folder: Path, **more: object) -> MicroBatchEngine:
+    """A query that has read five records, an hour apart from 1970 on."""
+    broker.produce(topic, [Record(value=b"%d" % hour, timestamp_ms=hour * HOUR_MS) for hour in range(1, 6)])
+    engine = stream(broker, topic, stateLocation=folder, **more)
+    engine.process_all_available()
+    return engine
+
+
+def set_position(engine: MicroBatchEngine, split_id: str, **position: object) -> edits.EditPlan:
+    """Plan the edit, submit it, and let the query go on."""
+    state = engine.source.options["stateLocation"]
+    plan = edits.plan(
+        "set-position", state=state, why="test", splits=[split_id], position=NamedPosition(**position)
+    )
+    edits.submit(plan)
+    engine.restart()
+    engine.process_all_available()
+    return plan
+
+
+def test_a_partition_goes_on_at_an_offset(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path)
+    plan = set_position(engine, f"{topic}/0", offset=2)
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 2, 3, 4]}
+    assert plan.changes[0].then.endswith("3 read again")
+
+
+def test_a_partition_goes_on_at_a_time(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path)
+    set_position(engine, f"{topic}/0", timestamp_ms=4 * HOUR_MS)
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
+
+
+def test_a_partition_goes_on_at_its_beginning(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path)
+    kafka.delete_records(topic, {0: 3})
+    set_position(engine, f"{topic}/0", word="earliest")
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
+
+
+def test_latest_is_an_offset_from_the_first_batch_after_the_edit_on(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path, maxOffsetsPerTrigger=100)
+    engine.stop()
+    kafka.produce(topic, [b"skipped"])
+    set_position(engine, f"{topic}/0", word="latest")
+    kafka.produce(topic, [b"read"])
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 6]}
+
+
+def test_the_command_of_a_loss_goes_on(kafka: KafkaBroker, tmp_path: Path) -> None:
+    from flip27_source.errors import DataLossError
+
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path)
+    kafka.delete_topic(topic)
+    kafka.topic(name=topic)
+    kafka.produce(topic, [b"a", b"b"])
+    with pytest.raises(DataLossError, match=f"--state {tmp_path} --split {topic}/0 --to earliest"):
+        engine.process_all_available()
+    set_position(engine, f"{topic}/0", word="earliest")
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 0, 1]}
+
+
+def test_a_partition_that_is_skipped_is_not_read_again(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path)
+    edits.submit(edits.plan("skip", state=str(tmp_path), why="test", splits=[f"{topic}/0"]))
+    kafka.produce(topic, [b"later"])
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4]}
+
+
+def test_a_word_that_is_no_position_is_refused(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path)
+    with pytest.raises(EditError, match="'newest' is not a position in a partition"):
+        set_position(engine, f"{topic}/0", word="newest")
+
+
+def test_a_rewind_reads_later_batches_again(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path, maxOffsetsPerTrigger=2)
+    first = min(int(batch.end["checkpoint"]) for batch in engine.batches if batch.rows)
+    edits.submit(edits.plan("rewind", state=str(tmp_path), why="test", to_checkpoint=first))
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 2, 3, 4]}
