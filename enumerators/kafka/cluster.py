@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 REQUEST_TIMEOUT_S = 10.0
+"""How long a request may take, unless kafka.request.timeout.ms says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class Cluster:
 
     def __init__(self, properties: ClientProperties) -> None:
         self._properties = properties
+        given = properties.values.get("socket.timeout.ms", "")
+        self._timeout_s = int(given) / 1000 if given.isdigit() else REQUEST_TIMEOUT_S
         self._consumer: Consumer | None = None
         self._admin: AdminClient | None = None
 
@@ -66,7 +69,7 @@ class Cluster:
         """
         kafka = imported()
         try:
-            found = self._connected().list_topics(timeout=REQUEST_TIMEOUT_S).topics
+            found = self._connected().list_topics(timeout=self._timeout_s).topics
         except kafka.KafkaException as error:
             raise failed(self._properties, "listing the topics", error) from None
         return sorted(
@@ -90,7 +93,7 @@ class Cluster:
         found: dict[str, Topic] = {}
         try:
             answers = self._admin.describe_topics(
-                kafka.TopicCollection(wanted), request_timeout=REQUEST_TIMEOUT_S
+                kafka.TopicCollection(wanted), request_timeout=self._timeout_s
             )
         except kafka.KafkaException as error:
             raise failed(self._properties, "describing the topics", error) from None
@@ -144,7 +147,7 @@ class Cluster:
         kafka = imported()
         asked = [kafka.TopicPartition(topic, number, at) for (topic, number), at in wanted.items()]
         try:
-            return self._connected().offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
+            return self._connected().offsets_for_times(asked, timeout=self._timeout_s)
         except kafka.KafkaException as error:
             if not _is_unknown(error.args[0]):
                 raise failed(self._properties, "asking for offsets", error) from None
@@ -155,7 +158,7 @@ class Cluster:
         kafka = imported()
         try:
             for topic in topics:
-                self._connected().list_topics(topic, timeout=REQUEST_TIMEOUT_S)
+                self._connected().list_topics(topic, timeout=self._timeout_s)
         except kafka.KafkaException as error:
             raise failed(self._properties, "asking for the partitions", error) from None
 

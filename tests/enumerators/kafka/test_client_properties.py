@@ -1,0 +1,134 @@
+"""Properties of the client: Kafka's own names, secrets that nobody sees, and what is refused."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from flip27_source.enumerators.kafka.client import new_consumer
+from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
+from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.source import Source
+from tests.enumerators.kafka.reading import stream
+from tests.kafka_server import KafkaBroker
+
+SECRET = "correct-horse-7"
+
+
+def properties(environment: dict[str, str] | None = None, **given: str) -> ClientProperties:
+    options = {
+        "enumerator": "kafka",
+        "subscribe": "orders",
+        "kafka.bootstrap.servers": "localhost:9092",
+        **{f"kafka.{name.replace('__', '.')}": value for name, value in given.items()},
+    }
+    return client_properties(Source.resolve(options).options, environment=environment or {})
+
+
+def test_only_committed_records_are_read_unless_the_user_wants_others() -> None:
+    assert properties().values["isolation.level"] == "read_committed"
+    found = properties(isolation__level="read_uncommitted")
+    assert found.values["isolation.level"] == "read_uncommitted"
+
+
+def test_names_are_matched_without_regard_to_case_as_spark_passes_them() -> None:
+    assert properties(Security__Protocol="SSL").values["security.protocol"] == "SSL"
+
+
+def test_properties_of_the_java_client_get_the_names_of_librdkafka() -> None:
+    found = properties(fetch__max__wait__ms="50", request__timeout__ms="9000", max__poll__records="10").values
+    assert (found["fetch.wait.max.ms"], found["socket.timeout.ms"]) == ("50", "9000")
+    assert "max.poll.records" not in found
+
+
+@pytest.mark.parametrize("mechanism", ["plain.PlainLoginModule", "scram.ScramLoginModule"])
+def test_the_login_of_the_java_client_is_understood(mechanism: str) -> None:
+    jaas = f'org.apache.kafka.common.security.{mechanism} required username="ann" password="{SECRET}";'
+    found = properties(sasl__jaas__config=jaas).values
+    assert (found["sasl.username"], found["sasl.password"]) == ("ann", SECRET)
+    assert "sasl.jaas.config" not in found
+
+
+def test_a_login_that_is_not_understood_is_refused_without_showing_it() -> None:
+    with pytest.raises(OptionError, match=r"kafka\.sasl\.jaas\.config \(not shown\)") as raised:
+        properties(sasl__jaas__config=f'com.example.Login required password="{SECRET}";')
+    assert SECRET not in str(raised.value)
+
+
+def test_a_secret_comes_from_the_environment() -> None:
+    found = properties({"KAFKA_PASSWORD": SECRET}, sasl__passwordEnv="KAFKA_PASSWORD")
+    assert found.values["sasl.password"] == SECRET
+
+
+def test_a_secret_comes_from_a_file_without_its_line_end(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text(SECRET + "\n")
+    found = properties(sasl__passwordFile=str(tmp_path / "password"))
+    assert found.values["sasl.password"] == SECRET
+
+
+def test_a_variable_or_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="environment variable KAFKA_PASSWORD, which option"):
+        properties(sasl__passwordEnv="KAFKA_PASSWORD")
+    with pytest.raises(OptionError, match=r"the file .*nowhere, which option .* cannot be read"):
+        properties(sasl__passwordFile=str(tmp_path / "nowhere"))
+
+
+def test_a_secret_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"kafka\.sasl\.password is set twice"):
+        properties({"P": SECRET}, sasl__password=SECRET, sasl__passwordEnv="P")
+
+
+@pytest.mark.parametrize(
+    "name", ["auto__offset__reset", "enable__auto__commit", "key__deserializer", "interceptor__classes"]
+)
+def test_what_the_source_decides_itself_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match="cannot be set"):
+        properties(**{name: "x"})
+
+
+def test_a_keystore_of_java_is_refused_with_what_to_do() -> None:
+    with pytest.raises(OptionError, match=r"kafka\.ssl\.ca\.location"):
+        properties(ssl__truststore__location="/etc/trust.jks")
+    pem = properties(ssl__truststore__location="/etc/ca.pem", ssl__truststore__type="PEM").values
+    assert pem["ssl.ca.location"] == "/etc/ca.pem"
+
+
+def test_brokers_have_to_be_named() -> None:
+    options = Source.resolve({"enumerator": "kafka", "subscribe": "orders"}).options
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers is not set"):
+        client_properties(options)
+
+
+def test_a_value_that_librdkafka_refuses_is_shown_without_secrets() -> None:
+    with pytest.raises(OptionError, match="make no client of Kafka") as raised:
+        new_consumer(properties(sasl__password=SECRET, security__protocol=SECRET))
+    assert SECRET not in str(raised.value)
+    assert "***" in str(raised.value)
+
+
+def test_properties_do_not_show_their_values() -> None:
+    assert SECRET not in repr(properties(sasl__password=SECRET))
+
+
+def test_a_secret_is_in_no_log_error_offset_or_state(
+    kafka: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a"])
+    more = {"kafka.sasl.password": SECRET, "kafka.ssl.key.password": SECRET, "kafka.log_level": "7"}
+    engine = stream(kafka, topic, stateLocation=tmp_path, **more, **{"kafka.debug": "all"})
+    with caplog.at_level(logging.DEBUG):
+        engine.process_all_available()
+        refused = stream(kafka, topic, **more, **{
+            "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.username": "ann", "kafka.socket.timeout.ms": "1000", "discoveryRetries": "0",
+        })  # fmt: skip
+        with pytest.raises(Flip27Error) as raised:
+            refused.run_batch()
+    assert engine.rows
+    stored = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    texts = [caplog.text, str(raised.value), str(engine.batches[0].end), *map(repr, stored)]
+    assert [text for text in texts if SECRET in text] == []
+    assert "rdkafka" in caplog.text, "librdkafka's log is here"
