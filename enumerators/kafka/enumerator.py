@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ from flip27_source.enumerator import (
 )
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss
+from flip27_source.enumerators.kafka.check import findings
 from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.division import divided
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
@@ -38,9 +39,10 @@ from flip27_source.enumerators.kafka.start_and_end import ending, group_of, impl
 from flip27_source.enumerators.kafka.state import KafkaState
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
+from flip27_source.source_checks import ChecksSource, Finding
 
 
-class KafkaEnumerator(PerformsActions[CommitOffsets], SplitEnumerator[KafkaSplit]):
+class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumerator[KafkaSplit]):
     """Assigns each partition once, and bounds it at every checkpoint."""
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
@@ -80,6 +82,11 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], SplitEnumerator[KafkaSplit
     def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
         """Spark's names of options that every source has."""
         return implied(options)
+
+    @classmethod
+    def check_source(cls, options: Options) -> Iterator[Finding]:
+        """What ``flip27 check`` says about the cluster."""
+        return findings(options)
 
     @classmethod
     def fields_at(cls, position: NamedPosition) -> Mapping[str, Any]:

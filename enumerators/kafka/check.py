@@ -1,0 +1,163 @@
+"""What ``flip27 check`` finds about a cluster of Kafka: the brokers, the topics, what may be read. Changes
+nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from flip27_source.enumerators.kafka.client import failed as failure
+from flip27_source.enumerators.kafka.client import imported, new_consumer
+from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
+from flip27_source.enumerators.kafka.cluster import Cluster, Topic
+from flip27_source.enumerators.kafka.options import KAFKA
+from flip27_source.enumerators.kafka.positions import TopicPartition
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST
+from flip27_source.enumerators.kafka.topic_choice import TopicChoice
+from flip27_source.errors import Flip27Error
+from flip27_source.options import Options
+from flip27_source.source_checks import Finding, failed, ok, skipped, warning
+from flip27_source.source_options import INLINE_STATE_LIMIT, STATE_LOCATION
+
+STATE_BYTES_PER_PARTITION = 130
+"""About what a partition takes in the state."""
+
+_LOCAL = ("localhost", "127.", "[::1]")
+_READ_TIMEOUT_S = 10.0
+
+
+def findings(options: Options) -> Iterator[Finding]:
+    """All findings; those that need the brokers are left out if they cannot be reached."""
+    choice = TopicChoice.of(options)
+    properties = client_properties(options)
+    yield from _protection(properties, options)
+    cluster = Cluster(properties)
+    try:
+        try:
+            names = choice.names if choice.pattern is None else cluster.names(choice.pattern)
+            topics = cluster.topics(names)
+        except Flip27Error as error:
+            yield failed("brokers", error.what, error.remedy)
+            return
+        yield ok("brokers", f"{properties.place} answers")
+        partitions = choice.partitions(topics)
+        yield from _topics(choice, topics, partitions)
+        if partitions:
+            yield from _records(cluster, properties, partitions)
+            yield from _state(options, len(partitions))
+    finally:
+        cluster.close()
+
+
+def _protection(properties: ClientProperties, options: Options) -> Iterator[Finding]:
+    """Whether the connection is encrypted, and where secrets come from."""
+    protocol = properties.values.get("security.protocol", "plaintext").upper()
+    brokers = [broker.strip() for broker in properties.values["bootstrap.servers"].split(",")]
+    if protocol.endswith("SSL"):
+        yield ok("encryption", f"security.protocol is {protocol}")
+    elif all(broker.rpartition("://")[2].startswith(_LOCAL) for broker in brokers):
+        yield ok("encryption", f"security.protocol is {protocol}, and the brokers are on this machine")
+    else:
+        yield warning(
+            "encryption",
+            f"security.protocol is {protocol}: records and passwords cross the network readable",
+            "set kafka.security.protocol to SSL or SASL_SSL",
+        )
+    given = options.texts_under(KAFKA)
+    shown = sorted(name for name in given if name in ("sasl.password", "sasl.jaas.config"))
+    if shown:
+        yield warning(
+            "secrets",
+            f"kafka.{shown[0]} is in the query's code",
+            "set kafka.sasl.username, and kafka.sasl.passwordEnv or kafka.sasl.passwordFile",
+        )
+
+
+def _topics(
+    choice: TopicChoice, topics: Mapping[str, Topic], partitions: list[TopicPartition]
+) -> Iterator[Finding]:
+    missing = choice.missing(topics)
+    if missing or not partitions:
+        what = f"{choice} names {', '.join(missing[:10])}" if missing else str(choice)
+        yield failed(
+            "topics",
+            f"{what}, which the cluster does not have, or does not let the user DESCRIBE",
+            "correct the name, make the topic, or grant the user DESCRIBE",
+        )
+        return
+    named = sorted({name for name, _ in partitions})
+    yield ok(
+        "topics",
+        f"{len(partitions)} partitions of {', '.join(named[:5])}"
+        + (f" and {len(named) - 5} more topics" if len(named) > 5 else ""),
+    )
+    if any(topics[name].topic_id is None for name in named):
+        yield warning(
+            "topic ids",
+            "the brokers tell no ids of topics: a topic that is deleted and made anew is only noticed if it "
+            "ends below the query's position",
+            "use brokers with topic ids (Kafka 2.8 or newer)",
+        )
+    else:
+        yield ok("topic ids", "a topic that is made anew is noticed by its id")
+
+
+def _records(
+    cluster: Cluster, properties: ClientProperties, partitions: list[TopicPartition]
+) -> Iterator[Finding]:
+    """What the partitions have, and whether a record can be read."""
+    try:
+        ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
+        starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
+    except Flip27Error as error:
+        yield failed("offsets", error.what, error.remedy)
+        return
+    without = [f"{topic}/{number}" for topic, number in partitions if (topic, number) not in ends]
+    if without:
+        yield warning(
+            "offsets",
+            f"{len(without)} partitions have no leader, such as {without[0]}",
+            "start their brokers: the query reads the others meanwhile, once it has started",
+        )
+    lengths = {key: end - starts.get(key, end) for key, end in ends.items()}
+    yield ok("offsets", f"{sum(lengths.values())} offsets can be read")
+    filled = next((key for key, length in lengths.items() if length), None)
+    if filled is None:
+        yield skipped("reading", "there is no record to try")
+        return
+    yield _read(properties, filled, starts[filled])
+
+
+def _read(properties: ClientProperties, place: TopicPartition, start: int) -> Finding:
+    kafka = imported()
+    name = f"{place[0]}/{place[1]}"
+    consumer = new_consumer(properties)
+    try:
+        consumer.assign([kafka.TopicPartition(*place, start)])
+        message: Any = consumer.poll(_READ_TIMEOUT_S)
+    finally:
+        consumer.close()
+    if message is None:
+        return failed(
+            "reading",
+            f"{name} gave no record in {_READ_TIMEOUT_S:g} s",
+            "check that this machine reaches every broker by its advertised address",
+        )
+    error = message.error()
+    if error is not None and error.code() != kafka.KafkaError._PARTITION_EOF:
+        said = failure(properties, f"reading {name}", error)
+        return failed("reading", said.what, said.remedy)
+    return ok("reading", f"{name} can be read")
+
+
+def _state(options: Options, partitions: int) -> Iterator[Finding]:
+    """Whether the state of so many partitions fits into Spark's offset log."""
+    size = partitions * STATE_BYTES_PER_PARTITION
+    if options[STATE_LOCATION] is None and size > options[INLINE_STATE_LIMIT]:
+        yield failed(
+            "state",
+            f"the state of {partitions} partitions takes about {size // 1024} KiB, and without stateLocation "
+            f"it may have {options[INLINE_STATE_LIMIT] // 1024}",
+            "set stateLocation",
+        )

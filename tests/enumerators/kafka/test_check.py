@@ -1,0 +1,64 @@
+"""What ``flip27 check`` finds about a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.source import Source
+from flip27_source.source_checks import Finding, Status
+from tests.enumerators.kafka.reading import options_of
+from tests.kafka_server import KafkaBroker
+
+
+def check(broker: KafkaBroker, topic: str, **more: object) -> dict[str, Finding]:
+    options = Source.resolve(options_of(broker, topic, **more)).options
+    return {finding.check: finding for finding in KafkaEnumerator.check_source(options)}
+
+
+def test_a_cluster_that_is_ready_is_told_so(tansu: KafkaBroker) -> None:
+    topic = tansu.topic(2)
+    tansu.produce(topic, [b"a", b"b", b"c"])
+    found = check(tansu, topic)
+    assert {name: finding.status for name, finding in found.items()} == dict.fromkeys(
+        ("encryption", "brokers", "topics", "topic ids", "offsets", "reading"), Status.OK
+    )
+    assert found["offsets"].found == "3 offsets can be read"
+
+
+def test_brokers_that_tell_no_ids_of_topics_are_a_warning(kafka: KafkaBroker) -> None:
+    found = check(kafka, kafka.topic())
+    assert found["topic ids"].status is Status.WARNING
+    assert found["reading"].status is Status.SKIPPED
+
+
+def test_a_topic_that_does_not_exist_fails(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    found = check(kafka, f"{topic},nowhere")
+    assert found["topics"].status is Status.FAILED
+    assert "names nowhere" in found["topics"].found
+
+
+def test_brokers_that_cannot_be_reached_fail(kafka: KafkaBroker) -> None:
+    more = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "1000"}
+    found = check(kafka, "orders", **more)
+    assert found["brokers"].status is Status.FAILED
+    assert "127.0.0.1:1" in found["brokers"].found
+
+
+def test_a_password_in_the_code_and_a_readable_connection_are_warnings(kafka: KafkaBroker) -> None:
+    more = {
+        "kafka.bootstrap.servers": "broker.invalid:9092", "kafka.request.timeout.ms": "1000",
+        "kafka.sasl.password": "correct-horse",
+    }  # fmt: skip
+    found = check(kafka, "orders", **more)
+    assert found["encryption"].status is Status.WARNING
+    assert found["secrets"].status is Status.WARNING
+    assert "correct-horse" not in str(found)
+
+
+def test_many_partitions_need_a_state_location(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.topic(20)
+    small = {"inlineStateLimit": "1k"}
+    assert check(kafka, topic, **small)["state"].status is Status.FAILED
+    assert "state" not in check(kafka, topic, **small, stateLocation=tmp_path)

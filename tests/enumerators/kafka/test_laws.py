@@ -1,0 +1,33 @@
+"""The kafka source keeps the laws of sources, on a real broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_source.testing import check_enumerator, check_reader, check_source
+from tests.enumerators.kafka.reading import options_of
+from tests.kafka_server import KafkaBroker
+
+
+@pytest.fixture
+def options(kafka: KafkaBroker) -> dict[str, str]:
+    """Three partitions with records, aborted ones among them, read a few offsets at a time."""
+    topic = kafka.topic(3)
+    for partition in range(3):
+        kafka.produce(topic, [b"%d" % number for number in range(4)], partition=partition)
+    kafka.produce(topic, [b"never"], transaction="aborted")
+    kafka.produce(topic, [b"last"], partition=1)
+    return options_of(kafka, topic, maxRowsPerTrigger="5")
+
+
+def test_the_enumerator_keeps_the_laws(options: dict[str, str]) -> None:
+    check_enumerator(options)
+
+
+def test_the_reader_keeps_the_laws(options: dict[str, str]) -> None:
+    check_reader(options)
+
+
+@pytest.mark.slow
+def test_the_source_keeps_the_laws(options: dict[str, str]) -> None:
+    check_source(options)
