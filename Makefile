@@ -66,7 +66,7 @@ docs: setup-docs ## Build the documentation into site/ (open site/index.html)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 	@echo "Open site/index.html; to search, too: $(PY) -m http.server -d site"
 
-notebooks: classes ## Run the notebooks and keep what they show; make notebooks ARGS=quickstart runs one
+notebooks: setup-test ## Run the notebooks and keep what they show; make notebooks ARGS=quickstart runs one
 	@$(PY) -m scripts.notebooks $(ARGS)
 
 model: setup-test ## Explore the protocol's interleavings further than make test does: some twenty minutes
@@ -75,7 +75,7 @@ model: setup-test ## Explore the protocol's interleavings further than make test
 simulate: setup-test ## Play simulated lives of queries with every fault, and count: make simulate ARGS="--seeds 10000"
 	@$(PY) -m flip27_source.testing.simulator $(ARGS)
 
-soak: classes ## Kill real drivers, fill disks, take rights away, and count: make soak ARGS="--disasters 300"
+soak: setup-test ## Kill real drivers, fill disks, take rights away, and count: make soak ARGS="--disasters 300"
 	@$(PY) -m tests.soak $(ARGS)
 
 fuzz: setup-test ## Read random files here and with Spark: make fuzz ARGS="--format csv --cases 1000 --seed 7"
@@ -91,7 +91,7 @@ bench-quick: setup-test ## The same, small: shows that it runs, says little abou
 	@$(PY) -m benchmarks --quick $(ARGS)
 
 wheel-test: setup-wheel ## Build wheel and sdist, install the wheel alone, and try it from elsewhere
-	@$(PY) scripts/wheel_test.py
+	@$(PY) -m scripts.wheel_test
 
 clean: ## Remove .venv and everything that was built or cached
 	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov

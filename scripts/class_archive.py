@@ -18,6 +18,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.spark_home import quick_spark_home
+
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a JVM that lives for seconds: with the quick compiler alone it needs a third less CPU."""
 
@@ -42,6 +44,8 @@ def archive_file() -> Path | None:
         return None
     program, version = Path(java).resolve(), Path(pyspark.origin).with_name("version.py")
     marks = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in (program, version)]
+    # A JVM maps an archive only if the paths of its jars are the same.
+    marks.append((str(quick_spark_home()), 0, 0))
     name = hashlib.sha256(repr(marks).encode()).hexdigest()[:16]
     return Path(sys.prefix) / "spark-classes" / f"{name}.jsa"
 
@@ -69,7 +73,12 @@ def make(archive: Path) -> None:
 
 
 def _run_spark(folder: Path, options: str) -> bool:
-    settings = {"SPARK_SUBMIT_OPTS": options, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    settings = {
+        "SPARK_HOME": str(quick_spark_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": options,
+        "PYSPARK_PYTHON": sys.executable,
+    }
     with contextlib.suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
             [sys.executable, "-m", "scripts.class_archive_training", str(folder)],

@@ -15,10 +15,11 @@ from scripts import class_archive
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "a folder").mkdir()
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "a folder"))
     file = class_archive.archive_file()
     assert file is not None
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir()
     return file
 
 
