@@ -15,14 +15,8 @@ from .streams import Folders, lake_lines
 
 REPOSITORY = Path(__file__).parents[2]
 
-STEPS = [
-    "during-discovery",
-    "before-document",
-    "after-document",
-    "in-batch",
-    "after-batch-before-next-offset",
-    "in-commit",
-]
+STEPS = ["in-batch", "in-commit"]
+OTHER_STEPS = ["during-discovery", "before-document", "after-document", "after-batch-before-next-offset"]
 
 
 def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
@@ -47,7 +41,7 @@ def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    "steps", [["in-batch", "in-commit"], pytest.param(STEPS, marks=pytest.mark.slow)], ids=["two", "each"]
+    "steps", [STEPS, pytest.param(OTHER_STEPS, marks=pytest.mark.slow)], ids=["two", "others"]
 )
 def test_a_driver_killed_at_steps_of_a_batch_loses_nothing_and_repeats_nothing(
     spark: SparkSession, tmp_path: Path, steps: list[str]
