@@ -16,12 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.kafka.cluster import Topic
-from flip27_source.enumerators.kafka.looks import Look
+from flip27_source.enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE, Look
 from flip27_source.enumerators.kafka.positions import Position, TopicPartition
 from flip27_source.enumerators.kafka.split import KafkaSplit, split_id_of
 from flip27_source.enumerators.kafka.state import KafkaState, KnownTopic, as_ranges, of_ranges
-
-DESCRIPTIONS_UNTIL_GONE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +108,7 @@ class Assigner:
         is_first = self._topics is None
         topics = self._topics = self._topics or {}
         if look.topics is not None:
-            self._describe(topics, look.topics)
+            self._describe(topics, look.topics, look.descriptions)
         for (name, number), end in look.ends.items():
             split_id = split_id_of(name, number)
             self._ends[split_id] = min(end, look.stops.get((name, number), end))
@@ -127,7 +125,7 @@ class Assigner:
         if is_first:
             self._held = deque(sorted(self._held, key=lambda split: (split.topic, split.partition)))
 
-    def _describe(self, topics: dict[str, _Topic], found: Mapping[str, Topic]) -> None:
+    def _describe(self, topics: dict[str, _Topic], found: Mapping[str, Topic], descriptions: int) -> None:
         for name, described in found.items():
             known = topics.setdefault(name, _Topic(described.topic_id, set()))
             if known.topic_id != described.topic_id:
@@ -135,11 +133,11 @@ class Assigner:
                 for number in known.partitions:
                     self._starts.pop(split_id_of(name, number), None)
             lacking = known.partitions.difference(described.partitions)
-            known.lacking = {number: known.lacking.get(number, 0) + 1 for number in lacking}
+            known.lacking = {number: known.lacking.get(number, 0) + descriptions for number in lacking}
             known.topic_id, known.missing = described.topic_id, 0
         for name, known in topics.items():
             if name not in found:
-                known.missing += 1
+                known.missing += descriptions
                 for number in known.partitions:
                     self._ends.pop(split_id_of(name, number), None)
 

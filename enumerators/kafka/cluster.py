@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics of Kafka itself, which its Java client leaves out too."""
+
 REQUEST_TIMEOUT_S = 10.0
 """How long a request may take, unless kafka.request.timeout.ms says so."""
 
@@ -75,7 +78,7 @@ class Cluster:
         return sorted(
             name
             for name in found
-            if pattern.fullmatch(name) and (not name.startswith("__") or pattern.pattern.startswith("__"))
+            if pattern.fullmatch(name) and (name not in _INTERNAL or pattern.pattern.startswith("__"))
         )
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:

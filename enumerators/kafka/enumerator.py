@@ -64,6 +64,7 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
             choice,
             first=starting(options, is_batch=context.reads_once),
             last=ending(options, is_batch=context.reads_once),
+            is_only=self._is_bounded,
         )
         self._most_of_partition = options[opts.MAX_OFFSETS_PER_PARTITION]
         self._planned: dict[str, int] = {}

@@ -26,6 +26,10 @@ from flip27_source.options import Options
 PAUSE_PER_DESCRIPTION = 20.0
 """Pause between two questions for the partitions of the topics, as a multiple of what the first took."""
 
+DESCRIPTIONS_UNTIL_GONE = 3
+"""A topic counts as gone when so many descriptions in a row do not have it."""
+
+CONFIRMATION_PAUSE_S = 0.5
 LOOKS_PER_DESCRIPTION = 5
 """The shortest such pause, as a multiple of discoveryInterval."""
 
@@ -57,6 +61,7 @@ class Look:
 
     Attributes:
         topics: the topics, if this look asked for them.
+        descriptions: how many descriptions in a row had only these topics.
         ends: where partitions end.
         starts: where partitions begin, of those that were asked.
         resolved: offsets of new partitions, and of the positions that were wanted.
@@ -66,6 +71,7 @@ class Look:
     """
 
     topics: Mapping[str, Topic] | None = None
+    descriptions: int = 1
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -79,11 +85,19 @@ class ClusterLooks:
 
     Args:
         first, last: where partitions start and end; ``last`` is None for a stream.
+        is_only: whether this run looks once.
     """
 
     def __init__(
-        self, options: Options, choice: TopicChoice, *, first: Positions, last: Positions | None
+        self,
+        options: Options,
+        choice: TopicChoice,
+        *,
+        first: Positions,
+        last: Positions | None,
+        is_only: bool = False,
     ) -> None:
+        self._is_only = is_only
         self._options = options
         self._interval_s = options[opts.DISCOVERY_INTERVAL]
         self._choice = choice
@@ -122,6 +136,7 @@ class ClusterLooks:
         is_told, self._is_told = self._is_told, True
         return Look(
             topics=None if is_told else topics,
+            descriptions=self._confirmed(cluster, wanted, topics),
             ends=ends,
             starts=starts,
             resolved=resolved,
@@ -161,6 +176,19 @@ class ClusterLooks:
         self._topics = topics
         self._is_told = False
         return topics
+
+    def _confirmed(self, cluster: Cluster, wanted: Wanted, topics: Mapping[str, Topic]) -> int:
+        """How many descriptions had only these topics: a run with one look asks again if some are missing."""
+        if not self._is_only or not self._choice.lacks(topics, wanted.known or {}):
+            return 1
+        for number in range(1, DESCRIPTIONS_UNTIL_GONE):
+            time.sleep(CONFIRMATION_PAUSE_S)
+            if cluster.topics(topics.keys() | (wanted.known or {}).keys()) != topics:
+                raise DiscoveryError(
+                    f"the cluster tells of other topics after {number * CONFIRMATION_PAUSE_S:g} s",
+                    remedy="wait until the brokers have started",
+                )
+        return DESCRIPTIONS_UNTIL_GONE
 
     def _pause_s(self, duration_s: float) -> float:
         """The pause after a description that took so long; none if looks are to follow each other."""

@@ -75,6 +75,16 @@ class TopicChoice:
             return sorted(f"{topic}/{number}" for topic, number in self.assigned - present)
         return [name for name in self.names if name not in topics]
 
+    def lacks(
+        self, topics: Mapping[str, Topic], known: Mapping[str, tuple[str | None, frozenset[int]]]
+    ) -> bool:
+        """Whether a partition that was known, and is still chosen, is not among these topics."""
+        return any(
+            self.has((name, number)) and (name not in topics or number not in topics[name].partitions)
+            for name, (_, numbers) in known.items()
+            for number in numbers
+        )
+
     def has(self, partition: TopicPartition) -> bool:
         """Whether the partition is chosen, if it exists."""
         if self.assigned is not None:

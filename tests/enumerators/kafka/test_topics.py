@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flip27_source.enumerators.kafka.assigner import DESCRIPTIONS_UNTIL_GONE
+from flip27_source.enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE
 from flip27_source.errors import DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import offsets_of, stream, values_of
@@ -225,6 +226,31 @@ def test_a_topic_that_is_deleted_is_a_loss(kafka: KafkaBroker) -> None:
     kafka.delete_topic(topic)
     with pytest.raises(DataLossError, match=f"topic {topic} is gone, and with it what it had from offset 1"):
         look_several_times(engine)
+
+
+def test_a_run_with_one_look_notices_a_deleted_topic_too(kafka: KafkaBroker) -> None:
+    topic, other = kafka.topic(), kafka.topic()
+    kafka.produce(topic, [b"a"])
+    engine = stream(kafka, f"{topic},{other}", available_now=True)
+    engine.process_all_available()
+    kafka.delete_topic(topic)
+    engine.restart()
+    with pytest.raises(DataLossError, match=f"topic {topic} is gone"):
+        engine.process_all_available()
+
+
+def test_a_broker_that_does_not_answer_for_a_while_delays_the_batch(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a"])
+    engine = stream(kafka, topic)
+    assert engine.trigger()
+    with ThreadPoolExecutor(1) as executor:
+        with kafka.suspended():
+            batch = executor.submit(engine.run_batch)
+            with pytest.raises(TimeoutError):
+                batch.result(3)
+        batch.result(60)
+    assert values_of(engine.rows) == [b"a"]
 
 
 def test_with_report_a_deleted_topic_that_comes_back_is_new(kafka: KafkaBroker) -> None:
