@@ -44,6 +44,14 @@ class _Topic:
     """How many descriptions in a row did not have it."""
     lacking: dict[int, int] = field(default_factory=dict)
     """How many descriptions of it in a row did not have a partition."""
+    _numbers: frozenset[int] = frozenset()
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The partitions, as a value that is made anew only if they have changed."""
+        if self._numbers != self.partitions:
+            self._numbers = frozenset(self.partitions)
+        return self._numbers
 
 
 class Assigner:
@@ -75,7 +83,7 @@ class Assigner:
         """The partitions that were found, by topic, with its id; None before the first look."""
         if self._topics is None:
             return None
-        return {name: (topic.topic_id, frozenset(topic.partitions)) for name, topic in self._topics.items()}
+        return {name: (topic.topic_id, topic.numbers) for name, topic in self._topics.items()}
 
     @property
     def held(self) -> tuple[KafkaSplit, ...]:

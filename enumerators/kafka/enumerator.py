@@ -6,6 +6,7 @@ What lives here: what runs on the coordinator's thread. :mod:`.looks` asks the b
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,8 @@ from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksSource, Finding
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
 
 class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumerator[KafkaSplit]):
     """Assigns each partition once, and bounds it at every checkpoint."""
@@ -74,6 +77,7 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
         self._group_offsets = GroupOffsets()
         self._reported: set[str] = set()
         self._wanted = Wanted(known=self._assigner.known)
+        self._oldest_ms: int | None = None
         self._last_batch_s = -math.inf
         # The number of looks; and at which of them, with how many live splits, there was nothing to read.
         self._looked_at = 0
@@ -133,6 +137,7 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
         if self._group is not None and self._moved:
             self.context.perform_after_completion(CommitOffsets(group=self._group, offsets=self._moved))
             self._moved = {}
+        self._wanted = self._next_wanted()
         state = self._assigner.state()
         self._is_stored = self._is_stored or state is not None
         return state
@@ -203,7 +208,10 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
             for split in (*self._assigner.held, *live)
             if (end := ends.get(split.split_id, 0)) > split.next >= 0
         ]
-        return Backlog(splits=len(rows), rows=sum(rows), bytes=None)
+        oldest = None if self._oldest_ms is None else _EPOCH + dt.timedelta(milliseconds=self._oldest_ms)
+        return Backlog(
+            splits=len(rows), rows=sum(rows), bytes=None, oldest_event_time=oldest if rows else None
+        )
 
     def close(self) -> None:
         """End the connections."""
@@ -217,6 +225,8 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
         if look.problem is not None:
             raise look.problem
         self._assigner.take(look)
+        if look.oldest_ms is not None:
+            self._oldest_ms = look.oldest_ms
         self._looked_at += 1
         self._wanted = self._next_wanted()
 
@@ -255,12 +265,8 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
         self._reported.add(key)
 
     def _next_wanted(self) -> Wanted:
-        split_ids = self._planned
         return Wanted(
             known=self._assigner.known,
-            planned={
-                (split_id.rpartition("/")[0], int(split_id.rpartition("/")[2])): offset
-                for split_id, offset in split_ids.items()
-            },
+            planned=dict(self._planned),
             unresolved=self._assigner.unresolved,
         )

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster, Topic
+from flip27_source.enumerators.kafka.oldest_record import OldestRecord
 from flip27_source.enumerators.kafka.positions import (
     AT_EARLIEST,
     Position,
     Positions,
     TopicPartition,
 )
-from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST
+from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.errors import DiscoveryError, Flip27Error
 from flip27_source.options import Options
@@ -36,6 +37,9 @@ LOOKS_PER_DESCRIPTION = 5
 LOOKS_PER_LISTING = 50
 """Pause between two listings of all topics, for a pattern, as a multiple of discoveryInterval."""
 
+LOOKS_PER_OLDEST = 100
+"""Pause between two questions for the oldest unread record, as a multiple of discoveryInterval."""
+
 LOOKS_PER_STARTS = 300
 """Pause between two questions where partitions begin; tasks notice what has expired by themselves."""
 
@@ -46,12 +50,12 @@ class Wanted:
 
     Attributes:
         known: partitions that were found before, by topic, with the topic's id; None before the first start.
-        planned: where partitions are planned up to.
+        planned: where partitions are planned up to, by split.
         unresolved: positions that are to become offsets.
     """
 
     known: Mapping[str, tuple[str | None, frozenset[int]]] | None = None
-    planned: Mapping[TopicPartition, int] = field(default_factory=dict)
+    planned: Mapping[str, int] = field(default_factory=dict)
     unresolved: Mapping[TopicPartition, Position] = field(default_factory=dict)
 
 
@@ -66,8 +70,8 @@ class Look:
         starts: where partitions begin, of those that were asked.
         resolved: offsets of new partitions, and of the positions that were wanted.
         stops: where partitions end for this query, in a batch read.
+        oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this look asked for it.
         problem: an error that a retry does not mend.
-        at_s: the time of the look, in seconds since 1970.
     """
 
     topics: Mapping[str, Topic] | None = None
@@ -76,8 +80,8 @@ class Look:
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
+    oldest_ms: int | None = None
     problem: Flip27Error | None = None
-    at_s: float = 0.0
 
 
 class ClusterLooks:
@@ -104,6 +108,8 @@ class ClusterLooks:
         self._first = first
         self._last = last
         self._cluster: Cluster | None = None
+        self._oldest: OldestRecord | None = None
+        self._oldest_after = 0.0
         self._topics: dict[str, Topic] | None = None
         self._is_told = False
         self._names: tuple[str, ...] = ()
@@ -116,6 +122,9 @@ class ClusterLooks:
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
+        if self._oldest is not None:
+            self._oldest.close()
+            self._oldest = None
 
     def look(self, wanted: Wanted) -> Look:
         """Ask the cluster."""
@@ -141,7 +150,7 @@ class ClusterLooks:
             starts=starts,
             resolved=resolved,
             stops={} if self._last is None else self._stops(cluster, self._last, present, ends),
-            at_s=time.time(),
+            oldest_ms=self._oldest_ms(wanted, ends),
         )
 
     def _described(self, cluster: Cluster, wanted: Wanted) -> dict[str, Topic]:
@@ -189,6 +198,22 @@ class ClusterLooks:
                     remedy="wait until the brokers have started",
                 )
         return DESCRIPTIONS_UNTIL_GONE
+
+    def _oldest_ms(self, wanted: Wanted, ends: Mapping[TopicPartition, int]) -> int | None:
+        """The time of the oldest unread record, now and then."""
+        now = time.monotonic()
+        if self._is_only or now < self._oldest_after:
+            return None
+        if self._oldest is None:
+            self._oldest = OldestRecord(client_properties(self._options))
+        planned = wanted.planned
+        unread = {
+            key: offset for key, end in ends.items() if end > (offset := planned.get(split_id_of(*key), end))
+        }
+        found = self._oldest.time_ms(unread, ends)
+        if unread:
+            self._oldest_after = time.monotonic() + LOOKS_PER_OLDEST * self._interval_s
+        return found
 
     def _pause_s(self, duration_s: float) -> float:
         """The pause after a description that took so long; none if looks are to follow each other."""
@@ -309,7 +334,10 @@ class ClusterLooks:
             for name, (topic_id, _) in (wanted.known or {}).items()
             if name in topics and topic_id is not None and topics[name].topic_id != topic_id
         }
-        odd = [key for key, end in ends.items() if end < wanted.planned.get(key, 0) or key[0] in changed]
+        planned = wanted.planned
+        odd = [
+            key for key, end in ends.items() if end < planned.get(split_id_of(*key), 0) or key[0] in changed
+        ]
         return cluster.offsets(dict.fromkeys(odd, EARLIEST))
 
 

@@ -248,6 +248,21 @@ def test_without_the_option_nothing_is_committed(kafka: KafkaBroker) -> None:
     assert committed(kafka, topic, topic, 1) == [-1001]
 
 
+def test_the_backlog_has_the_time_of_the_oldest_unread_record(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    fill(kafka, topic, 5)
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=2)
+    engine.run_batch()
+    engine.run_batch()
+    told = engine.holder.report()
+    assert told is not None
+    assert told["backlogOldestEventTime"] == "1970-01-01T03:00:00+00:00"
+    engine.process_all_available()
+    told = engine.holder.report()
+    assert told is not None
+    assert "backlogOldestEventTime" not in told
+
+
 def test_the_backlog_is_in_offsets(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     fill(kafka, topic, 5, 2)
