@@ -1,7 +1,7 @@
 """``make soak``: kills drivers at random points under load and counts what came out.
 
-Disasters of all kinds on queries of all kinds first, then a talkative source, then objects on S3, then random
-files; each part can be left out.
+Disasters of all kinds on queries of all kinds first, then a talkative source, then tables of PostgreSQL, then
+objects on S3, then random files; each part can be left out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import shutil
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
+from tests.postgres_server import WHEELS
 from tests.s3_server import new_bucket, s3_endpoint
 from tests.slow_down import slow_down
 
@@ -26,6 +28,7 @@ from .kill import Soak
 from .object_stories import archived, overwritten_and_deleted
 from .random_files import play_many
 from .shapes import SHAPES
+from .table_disasters import play
 
 
 def main() -> int:
@@ -37,6 +40,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the random points; printed")
     parser.add_argument("--life", type=float, default=2.0, help="longest life of a driver, in seconds")
     parser.add_argument("--objects", type=int, default=10_000, help="objects on S3; 0 for none")
+    parser.add_argument(
+        "--postgres", type=int, default=50, help="kills while tables of PostgreSQL are copied; 0 for none"
+    )
     parser.add_argument("--histories", type=int, default=2_000, help="random histories of files; 0 for none")
     arguments = parser.parse_args()
     if arguments.disasters:
@@ -48,6 +54,7 @@ def main() -> int:
     exact = [
         arguments.disasters == 0 or _disasters(arguments, seed),
         arguments.kills == 0 or _talkative(arguments.kills, seed, arguments.life),
+        arguments.postgres == 0 or _tables(arguments.postgres, seed),
         arguments.objects == 0 or _objects(arguments.objects, seed),
         arguments.histories == 0 or _histories(arguments.histories, seed),
     ]
@@ -91,6 +98,18 @@ def _talkative(kills: int, seed: int, life_s: float) -> bool:
         f"duplicated {outcome.duplicated}  events: {outcome.audit}  {time.monotonic() - began:.0f} s",
         flush=True,
     )
+    return outcome.is_exact
+
+
+def _tables(kills: int, seed: int) -> bool:
+    folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
+    version = random.Random(seed).choice([v for v, wheel in WHEELS.items() if find_spec(wheel)])
+    print(f"PostgreSQL {version}; what is left of a defect: {folder}", flush=True)
+    outcome = play(folder, seed=seed, kills=kills, version=version, say=functools.partial(print, flush=True))
+    for line in outcome.lines():
+        print(line, flush=True)
+    if outcome.is_exact:
+        shutil.rmtree(folder)
     return outcome.is_exact
 
 

@@ -15,15 +15,16 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from .faults import FaultyDisk
 from .life import Life, StuckError
 from .processes import PROGRAMS, living, wait_for_one_at_work
-from .shapes import BACKLOG_FILES, FILES_PER_BATCH, SHAPES, Count, Feed, Places
+from .shapes import BACKLOG_FILES, FILES_PER_BATCH, SHAPES, Count, Feed, Places, Shape
 
 VICTIMS = {"coordinator": 28, "worker": 26, "planner": 22, "driver": 13, "jvm": 11}
 """How often each is killed, of 100 times. The last two end a life, which costs most of the time."""
@@ -54,6 +55,7 @@ class Outcome:
     """What came of it.
 
     Attributes:
+        told: what else is worth telling.
         errors: why queries ended, by kind; all of them are explained by a disaster.
         unexplained: errors that no disaster explains, or that do not say what to do.
     """
@@ -61,6 +63,7 @@ class Outcome:
     kills: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     left_out: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
     unexplained: list[str] = field(default_factory=list)
     lives: int = 0
@@ -90,6 +93,7 @@ class Outcome:
         for name, count in self.counts.items():
             told = f"  {count.complaint}" if count.complaint else ""
             yield f"{name}: rows {count.rows}  lost {count.lost}  duplicated {count.duplicated}{told}"
+        yield from self.told
         yield from (f"unexplained: {text}" for text in self.unexplained)
         yield (
             f"lives {self.lives}  batches {self.batches}  "
@@ -106,6 +110,9 @@ def _listed(counter: Counter[str]) -> str:
 class Disasters:
     """So many kills, and faults between and around them, on the queries of ``shapes``."""
 
+    victims: ClassVar[Mapping[str, int]] = VICTIMS
+    known: ClassVar[Mapping[str, Callable[[Places, Mapping[str, str]], Shape]]] = SHAPES
+
     def __init__(
         self,
         root: Path,
@@ -115,6 +122,7 @@ class Disasters:
         shapes: Sequence[str] = tuple(SHAPES),
         fault_rate: float = FAULT_RATE,
         longest_pause_s: float = 2.0,
+        given: Mapping[str, str] | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
         self.root = root
@@ -126,9 +134,9 @@ class Disasters:
         self._say = say
         self._disk = FaultyDisk(root / "disk")
         self._given = {"counters": "8", "rows": str(400 * max(kills, 3)), "pageMs": "2",
-                       "maxRowsPerSplit": "100", "taskReports": "auto"}  # fmt: skip
+                       "maxRowsPerSplit": "100", "taskReports": "auto", **(given or {})}  # fmt: skip
         self._shapes = {
-            name: SHAPES[name](
+            name: self.known[name](
                 Places(root=root / name, state=self._disk.folder / name), self._given
             )
             for name in shapes
@@ -187,14 +195,16 @@ class Disasters:
                 yield self._victim()
 
     def _victim(self) -> str:
-        return self.chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
+        return self.chance.choices(list(self.victims), list(self.victims.values()))[0]
 
     def _move(self, life: Life, move: str, *, inside: Sequence[int]) -> Life:
         """Let it happen; the life that goes on afterwards. ``inside``: how many kills a fault may hold."""
         if move == TWO_DRIVERS:
             return self._two_drivers(life)
         return (
-            self._kill(life, move) if move in VICTIMS else self._fault(life, move, self.chance.choice(inside))
+            self._kill(life, move)
+            if move in self.victims
+            else self._fault(life, move, self.chance.choice(inside))
         )
 
     # What lives.

@@ -23,6 +23,7 @@ from pyspark.sql.streaming import StreamingQuery
 from flip27_source.cli.demo.processes import obey_parent
 
 from .shapes import SHAPES, Places, Shape
+from .table_copies import TableCopy
 
 PAUSE_S = 0.05
 RESTART_AFTER_S = 0.3
@@ -160,7 +161,7 @@ def main(argument: str) -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     shapes = [
-        SHAPES[name](
+        {**SHAPES, TableCopy.name: TableCopy}[name](
             Places(root=Path(asked["root"]) / name, state=Path(asked["state"]) / name), asked["given"]
         )
         for name in asked["shapes"]

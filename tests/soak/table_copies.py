@@ -1,0 +1,156 @@
+"""Tables of PostgreSQL that are written while queries copy them, and are counted at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import threading
+from collections import Counter
+from typing import Any
+
+import psycopg
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from tests.postgres_server import PostgresServer
+from tests.replica import Replica, Writers, rows_of
+from tests.table_audit import AUDIT, audited_table, complaints
+
+from .shapes import Count, Shape
+
+ROWS = 3_000
+SESSIONS = 3
+LONGEST_PAUSE_S = 0.1
+MOST_STATEMENTS = 30
+
+
+class TableCopy(Shape):
+    """All tables of the schema ``public`` to Parquet: rows first, then changes."""
+
+    name = "table-copy"
+    feeds = ()
+
+    def writer(self, spark: SparkSession) -> DataStreamWriter:
+        options = {
+            **json.loads(self.given["postgres"]),
+            "enumerator": "postgres",
+            "tables": "public.*",
+            "stateLocation": str(self.places.state / "copy"),
+            "parallelism": "2",
+            "snapshotChunkRows": "200",
+            "maxRowsPerTrigger": "1000",
+            "maxBytesPerTrigger": "64k",
+            "maxLogLagDuringSnapshot": "16k",
+            "heartbeatBytes": "64k",
+            "discoveryInterval": "50ms",
+        }
+        return self._to_lake(spark.readStream.format("flip27").options(**options).load())
+
+    def letters(self) -> Counter[str]:
+        """How many rows of each ``_op`` the sink has."""
+        return Counter(row["_op"] for row in self._lake_rows())
+
+    def count(self, arrived: int) -> Count:
+        """Compare each table with its copy, and each change with what the triggers have noted."""
+        given = json.loads(self.given["postgres"])
+        by_table: dict[str, list[tuple[Any, ...]]] = {}
+        for row in self._lake_rows():
+            by_table.setdefault(row["_table"], []).append(tuple(row.values()))
+        rows: Counter[Any] = Counter()
+        expected: Counter[Any] = Counter()
+        told = []
+        with psycopg.connect(
+            host=given["host"], port=given["port"], dbname=given["database"], user=given["user"]
+        ) as connection:
+            tables = connection.execute(
+                "SELECT 'public.' || tablename FROM pg_tables WHERE schemaname = 'public'"
+            ).fetchall()
+            for (table,) in tables:
+                changes = by_table.get(table, [])
+                replica = Replica(is_exact=False)
+                try:
+                    replica.apply(changes)
+                except AssertionError as error:
+                    told.append(f"{table}: {error}")
+                told += complaints(connection, table, changes)
+                rows.update((table, *row) for row in replica.rows.values())
+                expected.update((table, *row) for row in rows_of(connection, table).values())
+        count = Count.of(rows, expected.elements(), "; ".join(told[:20]))
+        return Count(
+            rows=sum(map(len, by_table.values())),
+            lost=count.lost,
+            duplicated=count.duplicated,
+            complaint=count.complaint,
+        )
+
+
+class WrittenTables:
+    """Tables in a database, and sessions that write them whenever the server is there."""
+
+    def __init__(self, server: PostgresServer, database: str, seed: int) -> None:
+        self._server = server
+        self._database = database
+        self._chance = random.Random(seed)
+        self._tables: list[str] = []
+        self._statements = 0
+        self._empties_one = False
+        with server.connect(database) as connection:
+            connection.execute(AUDIT)
+        self.add()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Where a query finds the database."""
+        address = self._server.address(self._database)
+        return {
+            "host": address["host"],
+            "port": str(address["port"]),
+            "database": self._database,
+            "user": address["user"],
+        }
+
+    @property
+    def statements(self) -> int:
+        """How many were run."""
+        return self._statements
+
+    def add(self) -> None:
+        """One more table, with rows."""
+        name = f"public.orders_{len(self._tables)}"
+        with self._server.connect(self._database) as connection:
+            connection.execute(audited_table(name, ROWS))
+        self._tables.append(name)
+
+    def empty_one(self) -> None:
+        """Have the writers run TRUNCATE on one of the tables, among their other statements."""
+        self._empties_one = True
+
+    def write(self, stop: threading.Event) -> None:
+        """Write until ``stop`` is set; what a killed server has rolled back is written anew."""
+        while not stop.is_set():
+            with contextlib.suppress(psycopg.OperationalError, psycopg.InterfaceError):
+                self._write_while_connected(stop)
+            stop.wait(0.05)
+
+    def _write_while_connected(self, stop: threading.Event) -> None:
+        with contextlib.ExitStack() as stack:
+            sessions = [
+                stack.enter_context(contextlib.closing(self._server.connect(self._database)))
+                for _ in range(SESSIONS)
+            ]
+            writers: dict[str, Writers] = {}
+            while not stop.wait(self._chance.uniform(0.0, LONGEST_PAUSE_S)):
+                table = self._chance.choice(self._tables)
+                if table not in writers:
+                    for other in writers.values():
+                        other.finish()
+                    writers = {table: Writers(sessions, table, seed=self._chance.randrange(1 << 32))}
+                times = self._chance.randint(1, MOST_STATEMENTS)
+                writers[table].act(times)
+                self._statements += times
+                if self._empties_one:
+                    self._empties_one = False
+                    writers[table].truncate()
+            for found in writers.values():
+                found.finish()
