@@ -572,6 +572,19 @@ class NamesPositions(Protocol):
         """How many rows a change of these fields skips; below 0, how many are read again; None: not known."""
 
 
+@runtime_checkable
+class LimitsRewinds(Protocol):
+    """Optional mix-in of an enumerator: what an older state needs may be gone."""
+
+    @classmethod
+    def check_rewind(cls, present: Any, older: Any) -> None:
+        """Check that the source can go back from one value of ``snapshot_state`` to an older one.
+
+        Raises:
+            EditError: it cannot; the rewind is refused, and the query goes on.
+        """
+
+
 def _no_upgrade(cls: type, what: str, version: int, current: int) -> ContractError:
     return ContractError(
         f"{cls.__qualname__} has {what} version {current}, and the stored {what} has version {version}",

@@ -31,6 +31,8 @@ from flip27_source.enumerators.postgres.check import findings
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.looks import Look, RunMode, ServerLooks, Wanted
+from flip27_source.enumerators.postgres.own_slot import own_slot_name
+from flip27_source.enumerators.postgres.remedies import READ_ANEW
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.split import (
     LOG_SPLIT_ID,
@@ -38,9 +40,11 @@ from flip27_source.enumerators.postgres.split import (
     LogRead,
     LogWindow,
     PostgresSplit,
+    lsn_text,
 )
 from flip27_source.enumerators.postgres.state import AdvanceSlot, PostgresState
 from flip27_source.enumerators.postgres.table_patterns import matched
+from flip27_source.errors import EditError
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source_checks import ChecksSource, Finding
@@ -106,6 +110,20 @@ class PostgresEnumerator(
         """What ``flip27 check`` says about the server."""
         return findings(options)
 
+    @classmethod
+    def check_rewind(cls, present: PostgresState | None, older: PostgresState | None) -> None:
+        """Refuse to go back behind what the slot was advanced to."""
+        if present is None or present.slot is None:
+            return
+        needed = 0 if older is None else max(older.start, older.planned_to)
+        if needed < present.start:
+            raise EditError(
+                f"slot {present.slot} begins at {lsn_text(present.start)}, and the older state has read up "
+                f"to {lsn_text(needed)}: the server has given up the log in between, whose batches are "
+                "complete",
+                remedy=f"replay chunks; or {READ_ANEW}",
+            )
+
     def start(self) -> None:
         """Look at the server at once, and then again and again."""
         self._wanted = self._next_wanted()
@@ -162,6 +180,7 @@ class PostgresEnumerator(
         lag = self._lag(window.end)
         rest = replace(split, log=LogWindow(first=window.end), lag_bytes=lag.bytes, lag_s=lag.seconds)
         assert self._state is not None
+        self._state = replace(self._state, planned_to=window.end)
         window = replace(window, slot=self._state.slot, publication=self._state.publication)
         return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
 
@@ -212,8 +231,9 @@ class PostgresEnumerator(
             # Where there were changes there are more, most likely: found out by reading, not by another peek.
             self._has_changes = (event.end, True)
         self._wanted = self._next_wanted()
-        if self._state.slot is not None:
-            self.context.perform_after_completion(AdvanceSlot(slot=self._state.slot, lsn=event.end))
+        slot = own_slot_name(self.options_given, self._state)
+        if slot is not None:
+            self.context.perform_after_completion(AdvanceSlot(slot=slot, lsn=event.end))
 
     def perform(self, action: AdvanceSlot) -> None:
         """Let the server remove the log that was read."""
@@ -266,10 +286,18 @@ class PostgresEnumerator(
         if look.position is not None and look.has_changes is not None:
             self._has_changes = (look.position, look.has_changes)
         if look.slot is not None:
+            self._reads_from(look.slot.name)
             self._clock.seen(look.seen[-1].end, look.slot.asked_at)
             self.context.metrics.gauge("slotKeptBytes", look.slot.kept_bytes)
         self._publish()
         self._wanted = self._next_wanted()
+
+    def _reads_from(self, slot: str) -> None:
+        """The query reads this slot from now on."""
+        assert self._state is not None
+        if self._state.slot != slot:
+            self._state = replace(self._state, slot=slot)
+            self._is_stored = False
 
     def _take_tables(self, assigner: Assigner, look: Look) -> None:
         """The tables of the option from now on, if the look has asked for them."""

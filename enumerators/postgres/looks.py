@@ -17,6 +17,7 @@ from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
 from flip27_source.enumerators.postgres.chunks import next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
+from flip27_source.enumerators.postgres.own_slot import make_own_slot, own_slot_name
 from flip27_source.enumerators.postgres.publication_scope import check_scope
 from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
@@ -136,9 +137,8 @@ class ServerLooks:
         try:
             connection = self._connection
             if connection is None or connection.closed:
-                connection = self._connection = connect(
-                    self._options, purpose=reading_purpose(slot_name_of(self._options))
-                )
+                slot = own_slot_name(self._options, wanted.state) or slot_name_of(self._options)
+                connection = self._connection = connect(self._options, purpose=reading_purpose(slot))
                 checked(self._options, "locking the slot", lambda: self._claim(connection, wanted.state))
             return checked(self._options, "looking at the log", lambda: self._asked(connection, wanted))
         except BaseException:
@@ -147,7 +147,7 @@ class ServerLooks:
             raise
 
     def _claim(self, connection: Connection, state: PostgresState | None) -> None:
-        slot = slot_name_of(self._options) if state is None else state.slot
+        slot = own_slot_name(self._options, state)
         if slot is not None and self._run.reads_log:
             claim_slot(connection, slot, query_of(self._options, made=self._query))
 
@@ -176,7 +176,9 @@ class ServerLooks:
         if state is not None and state.slot is not None and state.publication is not None:
             slot = self._slot(connection, state)
             server.check_end(seen[-1].end, position=max(state.start, wanted.position or 0))
-            if position is not None and self._may_peek():
+            if position is not None and slot.confirmed > position:
+                changes = True  # a window shows whether they are lost
+            elif position is not None and self._may_peek():
                 began = time.monotonic()
                 changes = server.has_changes(
                     connection, slot, state.publication, position=position, end=seen[-1].end
@@ -274,6 +276,7 @@ class ServerLooks:
         system = server.check_server(connection, reads_log=state.slot is not None)
         if state.slot is None or state.publication is None:
             return
+        make_own_slot(connection, self._options, state, report_data_loss=self._report_data_loss)
         self._slot(connection, state, system=system)
         known = (*state.assigner.known, *(progress.table for progress in state.assigner.tables))
         check_scope(connection, state.publication, [found.table for found in tables])
@@ -282,17 +285,18 @@ class ServerLooks:
     def _slot(
         self, connection: Connection, state: PostgresState, *, system: str | None = None
     ) -> server.Slot:
-        """The slot, which the server still has.
+        """The slot of the query, which the server still has.
 
         Raises:
             DataLossError: it is gone or lost. No option leaves this out: the query would wait for ever.
         """
-        assert state.slot is not None
-        slot = server.slot_of(connection, state.slot)
+        name = own_slot_name(self._options, state)
+        assert name is not None
+        slot = server.slot_of(connection, name)
         if slot is None:
             moved = system is not None and system != state.system
             raise DataLossError(
-                f"the slot {state.slot} is gone"
+                f"slot {name} is gone"
                 + (": this is another server than the one that was read" if moved else "")
                 + f"; changes from {lsn_text(state.start)} on cannot be read",
                 remedy="after a failover, make the slot on the new server from a copy of the old one if "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+READ_ANEW = "start a query with a new stateLocation, whose snapshot has all rows"
+
 _NO_PRIVILEGE = "42501"
 _NO_OBJECT = "42704"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.postgres.assigner import Horizon, Observation
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
+from flip27_source.enumerators.postgres.remedies import READ_ANEW
 from flip27_source.enumerators.postgres.split import TableName, lsn_text, parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError, DiscoveryError
@@ -111,6 +112,15 @@ def create_slot(connection: Connection, name: str) -> int:
     return parse_lsn(row[0])
 
 
+def copy_slot(connection: Connection, source: str, name: str) -> int:
+    """Make a slot that begins where another one stands; the position."""
+    row = connection.execute(
+        "SELECT lsn::text FROM pg_copy_logical_replication_slot(%s, %s)", [source, name]
+    ).fetchone()
+    assert row is not None
+    return parse_lsn(row[0])
+
+
 def drop_slot(connection: Connection, name: str) -> None:
     """Drop a slot."""
     connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
@@ -133,14 +143,13 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
         raise DataLossError(
             f"slot {slot.name} is lost: the server has removed log that it had not given yet "
             "(max_slot_wal_keep_size, idle_replication_slot_timeout)",
-            remedy="drop the slot, and start a query with a new stateLocation, whose snapshot has all rows",
+            remedy=f"drop the slot, and {READ_ANEW}",
         )
     if position is not None and slot.confirmed > position:
         raise DataLossError(
             f"slot {slot.name} begins at {lsn_text(slot.confirmed)}, and this query has read up to "
             f"{lsn_text(position)}: another query or tool has moved the slot, or the query was set back",
-            remedy="give each query a slotName of its own; then start with a new stateLocation, whose "
-            "snapshot has all rows",
+            remedy=f"give each query a slotName of its own; then {READ_ANEW}",
         )
 
 
@@ -155,22 +164,24 @@ def check_end(end: int, *, position: int) -> None:
             f"the log of the server ends at {lsn_text(end)}, and this query has read up to "
             f"{lsn_text(position)}: the server was set back to a backup, or is a standby that had not "
             "received everything",
-            remedy="start with a new stateLocation, whose snapshot has all rows",
+            remedy=READ_ANEW,
         )
 
 
 def advance_slot(connection: Connection, name: str, lsn: int, *, timeout_s: float) -> None:
     """Give up the log before ``lsn``; waits while another connection reads the slot.
 
+    A slot that is gone has no log to give up: a query that still needs it says so when it looks.
+
     Raises:
-        psycopg.Error: the slot is still read after ``timeout_s``, or is gone.
+        psycopg.Error: the slot is still read after ``timeout_s``.
     """
     import psycopg
 
     deadline = time.monotonic() + timeout_s
     while True:
         slot = slot_of(connection, name)
-        if slot is not None and slot.confirmed >= lsn:
+        if slot is None or slot.confirmed >= lsn:
             return
         try:
             connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [name, lsn_text(lsn)])

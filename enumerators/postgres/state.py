@@ -16,6 +16,8 @@ class PostgresState:
         system: the system identifier of the server.
         slot: None with ``snapshot=only``, which reads no log.
         start: position up to which the log was read in complete batches.
+        planned_to: where the newest window ends that was planned; a state that is restored with its batch
+            complete goes on there.
         log_assigned: whether the log was handed out: its position is in its split.
         returned: chunks that were added back.
         chunks_read: the number of chunks that were read since the first start.
@@ -35,6 +37,7 @@ class PostgresState:
     committed_at: int | None = None
     exported: str | None = None
     query: str = ""
+    planned_to: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

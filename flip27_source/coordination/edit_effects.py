@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
-from ..enumerator import ForgetsSplits, HoldsSplits, PerformsActions, SplitEnumerator
+from ..enumerator import ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions, SplitEnumerator
 from ..errors import EditError
 from ..options import Options
 from ..split import SplitT
@@ -168,6 +168,17 @@ class Editing(Generic[SplitT]):
         forgotten = tuple(name for name in dict.fromkeys(split_ids) if name not in left_alone)
         edited = replace(snapshot, enumerator_state=state)
         return self._read_again(edited, ledger, forgotten, left_alone)
+
+    def rewind(self, present: Snapshot[SplitT], older: Snapshot[SplitT]) -> Edited[SplitT]:
+        """The state of ``older``, a complete checkpoint, with the present checkpoint's id.
+
+        Raises:
+            EditError: it is not older, or the enumerator cannot go back to it.
+        """
+        edited = rewound(present, older)
+        if issubclass(self.enumerator_type, LimitsRewinds):
+            self.enumerator_type.check_rewind(present.enumerator_state, older.enumerator_state)
+        return edited
 
     @property
     def _cuts_splits(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ..coordination.checkpoints import Snapshot
-from ..coordination.edit_effects import Edited, Editing, rewound
+from ..coordination.edit_effects import Edited, Editing
 from ..coordination.edit_values import EditOperation, EditRequest
 from ..errors import CorruptStateError, EditError
 from ..snapshots.checkpoint_files import CheckpointStorage
@@ -73,7 +73,7 @@ class EditApplication:
                 return editing.replay(standing, list(self._planned(request, at)))
             case EditOperation.REWIND:
                 back_to = _offset(request.checkpoint, at)
-                edited = rewound(standing, state_after(back_to))
+                edited = editing.rewind(standing, state_after(back_to))
                 read_again = [
                     split.split_id
                     for offset, document in self._storage.plans_between(back_to, at)

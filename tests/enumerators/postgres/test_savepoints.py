@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from flip27_source import savepoints
+from flip27_source import edits, savepoints
 from flip27_source.enumerators.postgres.split import parse_lsn
 from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.snapshots.locations import find_lineages
+from flip27_source.state_tables.checkpoint_rows import checkpoint_rows
+from flip27_source.state_tables.history import History
+from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.postgres.faults import FaultyShop, faulty_shop
 from tests.postgres_server import PostgresServer
@@ -208,3 +213,32 @@ def test_a_query_goes_on_with_another_slot_where_its_option_changes(shop: Faulty
     event = insert(shop, 11)
     assert shop.ops(ended(renamed)) == [*ROWS, event]
     assert slots(shop) == sorted(["renamed", shop.slot])
+
+
+# Set back.
+
+
+def rewind(shop: FaultyShop, checkpoint: int) -> str:
+    return edits.submit(
+        edits.plan("rewind", state=shop.options["stateLocation"], why="a test", to_checkpoint=checkpoint)
+    )
+
+
+def edits_of(shop: FaultyShop) -> list[dict[str, str]]:
+    (lineage,) = find_lineages(shop.options["stateLocation"], {})
+    rows = checkpoint_rows(History(lineage.store({}), lineage), EVERYTHING)
+    return [edit for row in rows for edit in json.loads(row["edits"] or "[]")]
+
+
+def test_a_rewind_behind_the_slot_is_refused_and_the_query_goes_on(shop: FaultyShop) -> None:
+    query = ended(shop.engine())
+    first = insert(shop, 11)
+    ended(query)
+    first_later = insert(shop, 12)
+    ended(query)
+    rewind(shop, 1)
+    later = insert(shop, 13)
+    assert shop.ops(ended(query)) == [*ROWS, first, first_later, later]
+    (edit,) = edits_of(shop)
+    assert f"slot {shop.slot} begins at" in edit["refused"]
+    assert "the server has given up the log in between" in edit["refused"]

@@ -1,0 +1,76 @@
+"""The slot of a query whose option ``slotName`` names another one than its state: a copy, made once.
+
+So a fork of a savepoint gets a log of its own, which begins where the slot of the first query stands.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from flip27_source.enumerators.postgres import options as opts
+from flip27_source.enumerators.postgres import server
+from flip27_source.enumerators.postgres.remedies import READ_ANEW
+from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.split import lsn_text
+from flip27_source.enumerators.postgres.state import PostgresState
+from flip27_source.errors import DataLossError
+from flip27_source.options import Options
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+_log = logging.getLogger(__name__)
+
+
+def own_slot_name(options: Options, state: PostgresState | None) -> str | None:
+    """The name of the slot that the query reads from now on; None if its state says that it reads no log.
+
+    Where the option is not set, that of the state: a query from a savepoint takes this slot over.
+    """
+    if state is None:
+        return slot_name_of(options)
+    return None if state.slot is None else options[opts.SLOT_NAME] or state.slot
+
+
+def make_own_slot(
+    connection: Connection, options: Options, state: PostgresState, *, report_data_loss: Callable[..., None]
+) -> None:
+    """Make the query's slot, if it is another one than that of the state and is missing.
+
+    Raises:
+        DataLossError: the slot of the state is gone or lost; or it no longer has the log behind the state,
+            unless losses are reported.
+    """
+    name, source_name = own_slot_name(options, state), state.slot
+    if name is None or source_name is None or name == source_name:
+        return
+    if server.slot_of(connection, name) is not None:
+        return  # made by a driver that was killed: whether it begins early enough is asked with each window
+    source = server.slot_of(connection, source_name)
+    if source is None:
+        raise DataLossError(
+            f"slot {source_name}, of which slot {name} would be a copy, is gone", remedy=READ_ANEW
+        )
+    server.check_slot(source, database=connection.info.dbname, position=None)
+    position = max(state.start, state.planned_to)
+    if source.confirmed > position:
+        _report_missing(source, name, position, report_data_loss)
+    begins = server.copy_slot(connection, source_name, name)
+    if source.confirmed <= position < begins:  # the other query has moved on meanwhile
+        server.drop_slot(connection, name)
+        _report_missing(source, name, position, report_data_loss)
+        server.copy_slot(connection, source_name, name)
+    _log.info("slot %s is a copy of slot %s, which stays as it is", name, source_name)
+
+
+def _report_missing(
+    source: server.Slot, name: str, position: int, report_data_loss: Callable[..., None]
+) -> None:
+    report_data_loss(
+        f"slot {source.name} begins at {lsn_text(source.confirmed)}, and the state has read up to "
+        f"{lsn_text(position)}: a copy of the slot, {name}, would lack the changes in between",
+        remedy="start the fork from a savepoint of what its query has read now, before it reads on "
+        "(savepoints.stop_with_savepoint); or without a savepoint, so that the snapshot has all rows",
+    )
