@@ -573,6 +573,18 @@ class NamesPositions(Protocol):
 
 
 @runtime_checkable
+class CutsSomeSplits(Protocol):
+    """Optional mix-in of an enumerator with ``bound_split`` that plans some of its splits as a whole.
+
+    Edits use it: such a split can be replayed.
+    """
+
+    @classmethod
+    def is_cut_off(cls, split: Any) -> bool:
+        """Whether a planned split is a range that was cut off another one, and cannot be read alone."""
+
+
+@runtime_checkable
 class LimitsRewinds(Protocol):
     """Optional mix-in of an enumerator: what an older state needs may be gone."""
 

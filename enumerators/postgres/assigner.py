@@ -240,8 +240,8 @@ class Assigner:
             is_cut=is_end,
         )
 
-    def chunk_read(self, event: ChunkRead) -> None:
-        """A chunk was read. If it was read before, its first snapshot counts."""
+    def chunk_read(self, event: ChunkRead) -> bool:
+        """A chunk was read; whether it was to be read. If it was read before, its first snapshot counts."""
         for oid, progress in self._tables.items():
             if event.split_id in progress.assigned:
                 number = _number(event.split_id)
@@ -257,7 +257,8 @@ class Assigner:
                     again=tuple(n for n in progress.again if not (is_current and n == number)),
                     assigned=left,
                 )
-                return
+                return True
+        return False
 
     def returned(self, split: PostgresSplit) -> None:
         """A chunk that was assigned was not read."""
@@ -326,7 +327,7 @@ class Assigner:
             if number is not None:
                 split_id = progress.split_id(number)
                 self._tables[oid] = replace(progress, assigned={**progress.assigned, split_id: settled.lsn})
-                return _chunk(progress, number, settled)
+                return chunk_split(progress, number, settled)
         return None
 
     def window(self, first: int, most_bytes: int | None) -> LogWindow | None:
@@ -370,7 +371,8 @@ class Assigner:
         return self._end - self._position > self._most_lag_bytes
 
 
-def _chunk(progress: TableProgress, number: int, settled: Horizon) -> PostgresSplit:
+def chunk_split(progress: TableProgress, number: int, settled: Horizon) -> PostgresSplit:
+    """A chunk of a table, to be read in a snapshot that sees what is before the horizon."""
     bounds = (None, *progress.bounds, None)
     return PostgresSplit(
         split_id=progress.split_id(number),

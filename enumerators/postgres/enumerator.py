@@ -7,7 +7,7 @@ What lives here: what runs on the coordinator's thread. :mod:`.looks` asks the s
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,6 +29,7 @@ from flip27_source.enumerators.postgres.assigner import (
 )
 from flip27_source.enumerators.postgres.check import findings
 from flip27_source.enumerators.postgres.connection import checked, connect
+from flip27_source.enumerators.postgres.held_chunks import held_chunks, without_chunks
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.looks import Look, RunMode, ServerLooks, Wanted
 from flip27_source.enumerators.postgres.own_slot import own_slot_name
@@ -109,6 +110,21 @@ class PostgresEnumerator(
     def check_source(cls, options: Options) -> Iterator[Finding]:
         """What ``flip27 check`` says about the server."""
         return findings(options)
+
+    @classmethod
+    def splits_in(cls, state: PostgresState | None) -> Sequence[PostgresSplit]:
+        """The chunks that are not read."""
+        return () if state is None else held_chunks(state)
+
+    @classmethod
+    def without_splits(cls, state: PostgresState | None, split_ids: Collection[str]) -> PostgresState | None:
+        """The state in which these chunks count as read, and had no rows."""
+        return None if state is None else without_chunks(state, split_ids)
+
+    @classmethod
+    def is_cut_off(cls, split: PostgresSplit) -> bool:
+        """Whether the split is a window of the log; chunks are planned as a whole."""
+        return split.log is not None
 
     @classmethod
     def check_rewind(cls, present: PostgresState | None, older: PostgresState | None) -> None:
@@ -220,8 +236,8 @@ class PostgresEnumerator(
         assert self._assigner is not None
         assert self._state is not None
         if isinstance(event, ChunkRead):
-            self._assigner.chunk_read(event)
-            self._state = replace(self._state, chunks_read=self._state.chunks_read + 1)
+            if self._assigner.chunk_read(event):
+                self._state = replace(self._state, chunks_read=self._state.chunks_read + 1)
             return
         self._assigner.log_read(event)
         self._clock.read(event.committed_at)

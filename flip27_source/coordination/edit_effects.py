@@ -10,7 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
-from ..enumerator import ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions, SplitEnumerator
+from ..enumerator import (
+    CutsSomeSplits,
+    ForgetsSplits,
+    HoldsSplits,
+    LimitsRewinds,
+    PerformsActions,
+    SplitEnumerator,
+)
 from ..errors import EditError
 from ..options import Options
 from ..split import SplitT
@@ -74,16 +81,19 @@ class Editing(Generic[SplitT]):
 
         A split that the reader bounds continues where the first of these batches started.
         """
-        if self._cuts_splits:
+        ranges = tuple(dict.fromkeys(split.split_id for split in planned if self._is_cut_off(split)))
+        if ranges and len(ranges) == len({split.split_id for split in planned}):
             raise EditError(
                 f"splits of {self.enumerator_type.__qualname__} cannot be replayed", remedy=_NOT_BY_RANGES
             )
+        planned = [split for split in planned if split.split_id not in ranges]
         ordered = reversed(planned) if self.reader_bounds_splits else planned
         splits = {split.split_id: split for split in ordered}
         ledger = snapshot.ledger
         live = {split.split_id for split in ledger.live} if self.reader_bounds_splits else set()
         busy = self._busy(snapshot)
-        left_alone = {name: busy[name] for name in splits if name in busy and name not in live}
+        left_alone = dict.fromkeys(ranges, f"is read in ranges: {_NOT_BY_RANGES}")
+        left_alone |= {name: busy[name] for name in splits if name in busy and name not in live}
         again = {name: split for name, split in splits.items() if name not in left_alone}
         ended = again.keys() - live
         counted = ended - {item.split.split_id for item in ledger.ignored}
@@ -180,9 +190,11 @@ class Editing(Generic[SplitT]):
             self.enumerator_type.check_rewind(present.enumerator_state, older.enumerator_state)
         return edited
 
-    @property
-    def _cuts_splits(self) -> bool:
-        return self.enumerator_type.bound_split is not SplitEnumerator.bound_split
+    def _is_cut_off(self, split: SplitT) -> bool:
+        if self.enumerator_type.bound_split is SplitEnumerator.bound_split:
+            return False
+        kind = self.enumerator_type
+        return not issubclass(kind, CutsSomeSplits) or kind.is_cut_off(split)
 
     @property
     def _holder(self) -> type[HoldsSplits]:

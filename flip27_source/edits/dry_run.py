@@ -14,14 +14,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from ..coordination.edit_values import EditOperation, EditRequest
 from ..enumerator import ForgetsSplits, NamedPosition, NamesPositions, SplitEnumerator
 from ..errors import EditError, RegistryError
+from ..enumerator import CutsSomeSplits, ForgetsSplits, SplitEnumerator
+from ..errors import EditError
 from ..file_systems.paths import redacted
-from ..registry import find_enumerator
+from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage, find_lineages
+from ..state_tables.held_splits import class_of
 from ..state_tables.history import Ancestry, History, StoredSplit, canonical
 from ..state_tables.predicates import Predicate
 from .selection import Candidate, Change, Selection, live, planned, quarantined, to_be_read
@@ -134,6 +139,7 @@ def plan(
             split_ids=tuple(dict.fromkeys(splits)), glob=glob, since=_aware(since), until=_aware(until)
         )
         _check(chosen, selection, request.position, _class_of(ground.head))
+        _check(chosen, selection, position, class_of(ground.head))
         request = replace(request, selected=str(selection))
         request, changes, notes = _BY_SPLITS[chosen](ground, request, selection)
     return EditPlan(
@@ -248,7 +254,8 @@ def _check(
             f"{enumerator.__qualname__} cannot forget splits: it has no forget_splits",
             remedy="replay the splits, or rewind the source",
         )
-    if operation is EditOperation.REPLAY and enumerator.bound_split is not SplitEnumerator.bound_split:
+    cuts_splits = enumerator.bound_split is not SplitEnumerator.bound_split
+    if operation is EditOperation.REPLAY and cuts_splits and not issubclass(enumerator, CutsSomeSplits):
         raise EditError(
             f"{enumerator.__qualname__} bounds its splits (bound_split): their ranges cannot be replayed",
             remedy="set the position of the split, or rewind the source",
@@ -263,12 +270,23 @@ def _skip(ground: _Ground, request: EditRequest, selection: Selection) -> _Plann
 
 def _replay(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
     candidates = planned(ground.history, ground.line, selection.asked)
-    chosen = selection.chosen(candidates, "that a retained batch has read")
+    is_cut_off = _cut_off(ground.head)
+    whole = (item for item in candidates if not is_cut_off(item.split))
+    chosen = selection.chosen(whole, "that a retained batch has read")
     plans: dict[str, list[str]] = {}
     for item in chosen:
         plans.setdefault(str(item.name), []).append(item.split.split_id)
     request = replace(request, plans={name: tuple(ids) for name, ids in plans.items()})
     return request, _changes(chosen, "is read again as it was"), [_AGAIN, _NO_SIDE_EFFECTS]
+
+
+def _cut_off(head: CheckpointDocument) -> Callable[[StoredSplit], bool]:
+    """Whether a planned split is a range, which cannot be replayed."""
+    kind = class_of(head)
+    if kind is None or not issubclass(kind, CutsSomeSplits):
+        return lambda _: False
+    codec, version = SnapshotCodec(kind), head.source.split_version
+    return lambda split: kind.is_cut_off(codec.decode_split(version, msgspec.Raw(split.text.encode())))
 
 
 def _set_position(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:

@@ -15,7 +15,8 @@ import msgspec
 from ..errors import EditError
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
-from ..state_tables.history import COMPLETE, Ancestry, History, StoredSplit, held_pages
+from ..state_tables.held_splits import held_splits
+from ..state_tables.history import COMPLETE, Ancestry, History, StoredSplit
 from ..state_tables.predicates import EVERYTHING, Predicate
 from ..state_tables.split_rows import LIVE, QUARANTINED, RETURNED, WAITING, quarantine_rows, shares
 
@@ -129,12 +130,15 @@ class Selection:
 
 def to_be_read(history: History, name: CheckpointName, head: CheckpointDocument) -> Iterator[Candidate]:
     """Waiting splits, splits that the enumerator holds, and live splits; ``head`` is the newest document."""
+    assigned = [*live(head)]
     for block in head.raw.ledger.waiting:
-        for split in history.splits(name, head, block.splits) or ():
-            yield Candidate(split=split, now=WAITING)
-    for split in _held(history, name, head):
-        yield Candidate(split=split, now=f"{WAITING}: held by the enumerator")
-    yield from live(head)
+        waiting = history.splits(name, head, block.splits) or ()
+        assigned += [Candidate(split=split, now=WAITING) for split in waiting]
+    known = {candidate.split.split_id for candidate in assigned}
+    for split in held_splits(history, name, head):
+        if split.split_id not in known:
+            yield Candidate(split=split, now=f"{WAITING}: held by the enumerator")
+    yield from assigned
 
 
 def live(head: CheckpointDocument) -> Iterator[Candidate]:
@@ -166,9 +170,3 @@ def quarantined(history: History, line: Ancestry) -> Iterator[Candidate]:
             name=name,
             made_ms=None if document is None else document.timestamp_ms,
         )
-
-
-def _held(history: History, name: CheckpointName, head: CheckpointDocument) -> Iterator[StoredSplit]:
-    for page in held_pages(head):
-        if page.splits in head.raw.segments:
-            yield from (history.splits(name, head, page.splits) or [])[page.taken :]

@@ -165,13 +165,7 @@ class SnapshotCodec:
         raw = document.raw
         find = SegmentFinder(raw.segments, load)
         versions = document.source
-        kind = self._enumerator_type
-        state = self._decode_value(
-            raw.enumerator.state,
-            self._states.declared,
-            find,
-            ("state", raw.enumerator.version, kind.state_version, kind.upgrade_state),
-        )
+        state = self.decode_state(document, load)
         split_rule = ("split", versions.split_version, *self._split_rule())
 
         def split(value: msgspec.Raw) -> Any:
@@ -211,6 +205,18 @@ class SnapshotCodec:
             plan=self._decode_plan(document, load) if with_plan else Plan(),
             actions=() if raw.actions is None else decode_actions(self._enumerator_type, find(raw.actions)),
         )
+
+    def decode_state(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Any:
+        """The enumerator's state in a document.
+
+        Raises:
+            IncompatibleStateError: the document has a newer state version.
+            CorruptStateError: the state does not match its type.
+        """
+        stored, kind = document.raw.enumerator, self._enumerator_type
+        rule = ("state", stored.version, kind.state_version, kind.upgrade_state)
+        find = SegmentFinder(document.raw.segments, load)
+        return self._decode_value(stored.state, self._states.declared, find, rule)
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> Any:
         """Decode one split, which was stored with split version ``version``."""

@@ -7,7 +7,7 @@ a file that is listed and cannot be read is an error. Writes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -137,14 +137,18 @@ class History:
         self, name: CheckpointName, document: CheckpointDocument, segment: str, kind: Any
     ) -> list[Any] | None:
         """The values of a segment; None if clean-up has removed it with its document."""
-        sizes = document.segment_bytes
-        find = SegmentFinder(document.raw.segments, lambda text: self._load_segment(text, sizes.get(text)))
+        find = SegmentFinder(document.raw.segments, self.segment_loader(document))
         try:
             return find(segment).values(kind)
         except MissingStateError:
             if self.is_there(name):
                 raise
             return None
+
+    def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
+        """Reads segments of a document by their names."""
+        sizes = document.segment_bytes
+        return lambda text: self._load_segment(text, sizes.get(text))
 
     def is_there(self, name: CheckpointName) -> bool:
         """Whether a document is still listed."""

@@ -15,6 +15,7 @@ from ..coordination.subtask_reports import ReportDemand, SplitStatus
 from ..snapshots.documents import CheckpointDocument, StoredQuarantined, timestamp
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.report_files import StoredReport, StoredResult
+from .held_splits import splits_held_by_class
 from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
 from .predicates import Predicate
 
@@ -110,6 +111,9 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
             entry = known.setdefault(split.split_id, _Known(split, PLANNED))
             entry.read_in(share, split, is_complete=is_complete)
     _look_at_head(history, line.names[-1], head, asked, known)
+    for split in splits_held_by_class(history, head):
+        if asked.split(split.split_id):
+            known.setdefault(split.split_id, _Known(split, WAITING))
     for split_id, entry in known.items():
         if entry.error is None and entry.last is not None:
             entry.attempts, entry.error = history.failure(split_id)

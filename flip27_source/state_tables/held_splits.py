@@ -1,0 +1,48 @@
+"""Splits that an enumerator has found and not assigned, read from its stored state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..enumerator import HoldsSplits, SplitEnumerator
+from ..errors import CorruptStateError, IncompatibleStateError, RegistryError
+from ..registry import find_enumerator
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.documents import CheckpointDocument
+from ..snapshots.file_names import CheckpointName
+from .history import History, StoredSplit, held_pages
+
+
+def class_of(document: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
+    """The enumerator's class; None if it cannot be found here by its name."""
+    try:
+        return find_enumerator(document.source.enumerator)
+    except RegistryError:
+        return None
+
+
+def held_splits(
+    history: History, name: CheckpointName, document: CheckpointDocument
+) -> Iterator[StoredSplit]:
+    """All of them, as far as the form of the state or the enumerator's class shows them."""
+    for page in held_pages(document):
+        if page.splits in document.raw.segments:
+            yield from (history.splits(name, document, page.splits) or [])[page.taken :]
+    yield from splits_held_by_class(history, document)
+
+
+def splits_held_by_class(history: History, document: CheckpointDocument) -> Iterator[StoredSplit]:
+    """Those of a state whose form only its class knows."""
+    kind: Any = class_of(document)
+    if kind is None or held_pages(document) or not issubclass(kind, HoldsSplits):
+        return
+    codec = SnapshotCodec(kind)
+    try:
+        state = codec.decode_state(document, history.segment_loader(document))
+    except (CorruptStateError, IncompatibleStateError):
+        return
+    for split in kind.splits_in(state):
+        yield StoredSplit.of(msgspec.Raw(codec.encode_split(split)))

@@ -1,0 +1,100 @@
+"""Edits of a query that reads tables: chunks that are skipped or replayed, and the view of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flip27_source import edits
+from flip27_source.errors import EditError
+from flip27_source.snapshots.locations import find_lineages
+from flip27_source.state_tables.history import History
+from flip27_source.state_tables.predicates import EVERYTHING
+from flip27_source.state_tables.split_rows import split_rows
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
+from tests.postgres_server import PostgresServer
+
+
+@pytest.fixture
+def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
+    """Ten rows in three chunks, one of which is read in a batch."""
+    with faulty_shop(postgres, maxRowsPerTrigger="4", parallelism="1") as shop:
+        yield shop
+
+
+def splits(shop: FaultyShop) -> dict[str, Any]:
+    """The view: status by the number of the chunk, and ``log``."""
+    (lineage,) = find_lineages(shop.options["stateLocation"], {})
+    rows = split_rows(History(lineage.store({}), lineage), EVERYTHING)
+    return {row["split_id"].rpartition("/")[2]: row for row in rows}
+
+
+def chunk(shop: FaultyShop, number: int) -> str:
+    oid = shop.one("SELECT 'orders'::regclass::oid::int")
+    return f"public.orders/{oid}/{number}"
+
+
+def ask(shop: FaultyShop, operation: str, split_id: str) -> None:
+    plan = edits.plan(operation, state=shop.options["stateLocation"], why="a test", splits=[split_id])
+    assert [change.split_id for change in plan.changes] == [split_id]
+    edits.submit(plan)
+
+
+def first_chunk_read(shop: FaultyShop, **options: str) -> MicroBatchEngine:
+    engine = shop.engine(**options)
+    engine.restart(available_now=True)
+    while len(engine.rows) < 4:
+        engine.run_batch()
+    assert len(engine.rows) == 4
+    return engine
+
+
+def test_chunks_that_are_not_assigned_are_in_the_view_and_can_be_skipped(shop: FaultyShop) -> None:
+    engine = first_chunk_read(shop, snapshotChunkRows="1")
+    found = splits(shop)
+    assert found.keys() == {"log", *map(str, range(10))}
+    assert found["0"]["status"] in ("planned", "finished")
+    assert found["9"]["status"] == "waiting"
+    assert '"lower":["10"]' in found["9"]["split"]
+    assert '"lag_bytes"' in found["log"]["split"]
+    ask(shop, "skip", chunk(shop, 9))
+    caught_up(engine)
+    assert sorted(row[0] for row in engine.rows) == list(range(1, 10))
+
+
+def test_a_chunk_that_is_skipped_is_never_read_and_its_changes_are(shop: FaultyShop) -> None:
+    engine = first_chunk_read(shop)
+    for number in (1, 2):
+        ask(shop, "skip", chunk(shop, number))
+    shop.execute("UPDATE orders SET name = 'new' WHERE id IN (1, 5, 9)")
+    caught_up(engine)
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    caught_up(engine)
+    rows = [("r", n, f"n{n}") for n in range(1, 5)]
+    assert shop.ops(engine) == [*rows, ("u", 1, "new"), ("u", 5, "new"), ("u", 9, "new"), ("c", 11, "x")]
+    assert splits(shop).keys() == {"log", "0"}
+
+
+def test_a_chunk_that_is_replayed_is_read_again_as_it_is_now(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine())
+    assert len(engine.rows) == 10
+    ask(shop, "replay", chunk(shop, 0))
+    shop.execute("UPDATE orders SET name = 'new' WHERE id = 1")
+    caught_up(engine)
+    again = engine.rows[10:]
+    assert sorted(row[:2] for row in again if row[0] != 1) == [(2, "n2"), (3, "n3"), (4, "n4")]
+    assert [row[:2] for row in again if row[0] == 1] in ([(1, "new")] * 2, [(1, "n1"), (1, "new")])
+    shop.execute("UPDATE orders SET name = 'newer' WHERE id = 1")
+    caught_up(engine)
+    assert engine.rows[-1][:2] == (1, "newer")
+
+
+def test_a_window_of_the_log_cannot_be_replayed_and_the_dry_run_says_so(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine())
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    caught_up(engine)
+    with pytest.raises(EditError, match="there is no split that a retained batch has read: log"):
+        ask(shop, "replay", "log")
