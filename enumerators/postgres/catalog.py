@@ -85,7 +85,7 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
     """The tables that the patterns name, by schema and name.
 
     Raises:
-        DiscoveryError: a pattern names one table, and there is none of this name.
+        DiscoveryError: a pattern names one table, and there is none of this name; or no pattern has a table.
     """
     rows = [row for row in connection.execute(_TABLES) if matched(patterns, row[1], row[2])]
     for pattern in patterns:
@@ -95,6 +95,12 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
                 remedy="correct the name (names with capitals are quoted; the table may have been dropped or "
                 "renamed), or grant the role USAGE on the schema",
             )
+    if not rows:
+        raise DiscoveryError(
+            f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has no "
+            "such table",
+            remedy="correct the pattern, or grant the role USAGE on the schema",
+        )
     found = []
     for oid, schema, name, identity, primary, replica in rows:
         key = _columns(connection, oid, replica if identity == "i" else primary)

@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.check_tables import CheckedTable
 from flip27_source.enumerators.postgres.connection import checked
+from flip27_source.enumerators.postgres.open_transactions import (
+    WARN_AFTER_S,
+    OpenTransaction,
+    oldest_open,
+)
 from flip27_source.enumerators.postgres.server import Slot, check_slot, publication_sql, slot_of
 from flip27_source.enumerators.postgres.slot_name import slot_name_of
 from flip27_source.enumerators.postgres.table_patterns import quoted
@@ -125,6 +130,7 @@ def log_findings(
         prepared = prepared_transactions(*asked(_PREPARED))
         if prepared is not None:
             yield prepared
+        yield open_transactions(checked(options, "asking for locks", lambda: oldest_open(connection)))
         if free.remedy is None:
             yield ok("slot", f"{name} does not exist: the first start of the query makes it")
     else:
@@ -159,6 +165,16 @@ def free_slots(most: int, used: int) -> Finding:
         "SELECT pg_drop_replication_slot('...'); or ALTER SYSTEM SET max_replication_slots = "
         f"{most + 10}; and restart the server",
     )
+
+
+def open_transactions(oldest: OpenTransaction | None) -> Finding:
+    """Whether making a slot waits for a transaction that has been open for long."""
+    if oldest is None:
+        return ok("open transactions", "none")
+    said = f"the oldest is that of {oldest.text}: making the slot waits for it"
+    if oldest.age_s is None or oldest.age_s < WARN_AFTER_S:
+        return ok("open transactions", said)
+    return warning("open transactions", said, f"wait for its end; or: {oldest.statement}")
 
 
 def prepared_transactions(

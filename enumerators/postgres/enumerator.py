@@ -92,6 +92,7 @@ class PostgresEnumerator(
         self._has_changes: tuple[int, bool] | None = None
         self._clock = LogClock(None if state is None else state.committed_at)
         self._planned_to: int | None = None
+        self._is_held_back = False
         self._looks = ServerLooks(
             options,
             self._run,
@@ -305,8 +306,20 @@ class PostgresEnumerator(
             self._reads_from(look.slot.name)
             self._clock.seen(look.seen[-1].end, look.slot.asked_at)
             self.context.metrics.gauge("slotKeptBytes", look.slot.kept_bytes)
+        if look.published is not None and self._state is not None and self._state.published != look.published:
+            self._state = replace(self._state, published=dict(look.published))
         self._publish()
+        self._publish_waits(look)
         self._wanted = self._next_wanted()
+
+    def _publish_waits(self, look: Look) -> None:
+        """Which transaction holds chunks back, for as long as one does."""
+        if look.waits is None and not self._is_held_back:
+            return
+        self._is_held_back = look.waits is not None
+        pid, waited_s = (0, 0.0) if look.waits is None else (look.waits[0].pid or 0, look.waits[1])
+        self.context.metrics.gauge("chunksWaitForPid", pid)
+        self.context.metrics.gauge("chunksWaitSeconds", waited_s)
 
     def _reads_from(self, slot: str) -> None:
         """The query reads this slot from now on."""

@@ -5,8 +5,9 @@ What must not live here: decisions, which are the assigner's, and values that th
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,19 +18,22 @@ from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
 from flip27_source.enumerators.postgres.chunks import next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
+from flip27_source.enumerators.postgres.open_transactions import HeldBack, OpenTransaction, oldest_open
 from flip27_source.enumerators.postgres.own_slot import make_own_slot, own_slot_name
 from flip27_source.enumerators.postgres.publication_scope import check_scope
 from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
-from flip27_source.enumerators.postgres.table_losses import table_losses
+from flip27_source.enumerators.postgres.table_losses import put_back, table_losses
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
+
+_log = logging.getLogger(__name__)
 
 PAUSE_PER_PEEK = 4.0
 """Pause between two peeks for changes, as a multiple of what the first of them took."""
@@ -79,6 +83,8 @@ class Look:
         tables: at the first look of a run, the tables of the option.
         has_changes: whether the log has changes behind the wanted position; None if that is not known.
         slot: the slot, once the enumerator knows of it.
+        published: see PostgresState; None if the publication was not asked.
+        waits: whether chunks wait for transactions that are open, with the oldest and for how long.
     """
 
     seen: tuple[Observation, ...]
@@ -88,6 +94,8 @@ class Look:
     has_changes: bool | None = None
     position: int | None = None
     slot: server.Slot | None = None
+    published: Mapping[int, int] | None = None
+    waits: tuple[OpenTransaction, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +134,7 @@ class ServerLooks:
         self._first_look = True
         self._peek_after = 0.0
         self._list_after = 0.0
+        self._held_back = HeldBack()
 
     def close(self) -> None:
         """End the connection."""
@@ -153,17 +162,18 @@ class ServerLooks:
 
     def _asked(self, connection: Connection, wanted: Wanted) -> Look:
         known_state, setup = wanted.state, None
+        published: Mapping[int, int] | None = None
         tables: tuple[CatalogTable, ...] = ()
         if self._first_look:
             tables = self._tables(connection)
             if known_state is None:
                 setup = self._set_up(connection, tables)
             else:
-                self._check(connection, known_state, tables)
+                published = self._check(connection, known_state, tables)
         elif known_state is not None and time.monotonic() >= self._list_after:
             tables = self._tables(connection)
             if known_state.publication is not None:
-                self._publish_tables(connection, known_state.publication, tables, wanted.known)
+                published = self._publish_tables(connection, known_state, tables, wanted.known)
         if tables:
             self._list_after = time.monotonic() + LISTING_S
         known = {table.oid for table in wanted.known}
@@ -193,6 +203,8 @@ class ServerLooks:
             has_changes=changes,
             position=position,
             slot=slot,
+            published=published,
+            waits=self._waits(connection, seen[-1], seen[0].horizon or wanted.pending),
         )
 
     def _may_peek(self) -> bool:
@@ -201,14 +213,7 @@ class ServerLooks:
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
         patterns = self._options.require(opts.TABLES, why="the postgres source reads tables")
-        found = tuple(find_tables(connection, patterns))
-        if not found:
-            raise DiscoveryError(
-                f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has "
-                "no such table",
-                remedy="correct the pattern, or grant the role USAGE on the schema",
-            )
-        return found
+        return tuple(find_tables(connection, patterns))
 
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
         """Make what is missing on the server; repeated, it finds what it made."""
@@ -234,6 +239,9 @@ class ServerLooks:
         server.ensure_publication(connection, publication, listed)
         existing = server.slot_of(connection, slot)
         if existing is None:
+            first = oldest_open(connection)
+            if first is not None:
+                _log.info("making slot %s waits for open transactions; the oldest is %s", slot, first.text)
             start = server.create_slot(connection, slot)
         else:
             server.check_slot(existing, database=connection.info.dbname, position=None)
@@ -246,6 +254,7 @@ class ServerLooks:
             start=start,
             assigner=AssignerState(),
             query=self._query,
+            published=server.publication_entries(connection, publication),
         )
 
     def _start(self, connection: Connection, earliest: int) -> int:
@@ -271,16 +280,18 @@ class ServerLooks:
             )
         return lsn
 
-    def _check(self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]) -> None:
-        """Check that the server still has what the state rests on."""
+    def _check(
+        self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]
+    ) -> Mapping[int, int] | None:
+        """Check that the server still has what the state rests on; what the publication has."""
         system = server.check_server(connection, reads_log=state.slot is not None)
         if state.slot is None or state.publication is None:
-            return
+            return None
         make_own_slot(connection, self._options, state, report_data_loss=self._report_data_loss)
         self._slot(connection, state, system=system)
         known = (*state.assigner.known, *(progress.table for progress in state.assigner.tables))
         check_scope(connection, state.publication, [found.table for found in tables])
-        self._publish_tables(connection, state.publication, tables, known)
+        return self._publish_tables(connection, state, tables, known)
 
     def _slot(
         self, connection: Connection, state: PostgresState, *, system: str | None = None
@@ -292,17 +303,8 @@ class ServerLooks:
         """
         name = own_slot_name(self._options, state)
         assert name is not None
-        slot = server.slot_of(connection, name)
-        if slot is None:
-            moved = system is not None and system != state.system
-            raise DataLossError(
-                f"slot {name} is gone"
-                + (": this is another server than the one that was read" if moved else "")
-                + f"; changes from {lsn_text(state.start)} on cannot be read",
-                remedy="after a failover, make the slot on the new server from a copy of the old one if "
-                "there is one (failover slots of PostgreSQL 17); else start with a new stateLocation, "
-                "whose snapshot has all rows",
-            )
+        is_other = system is not None and system != state.system
+        slot = server.existing_slot(connection, name, needed_from=state.start, is_other_server=is_other)
         # Whether it has moved too far is asked where a window is read: its batch may be complete already.
         server.check_slot(slot, database=connection.info.dbname, position=None)
         return slot
@@ -310,18 +312,35 @@ class ServerLooks:
     def _publish_tables(
         self,
         connection: Connection,
-        publication: str,
+        state: PostgresState,
         tables: Sequence[CatalogTable],
         known: Sequence[TableName],
-    ) -> None:
+    ) -> Mapping[int, int]:
         """Let the publication have all tables, and report what the log does not have."""
+        publication = state.publication
+        assert publication is not None
         published = server.published_tables(connection, publication)
         listed = [found.table for found in tables]
         # Where the whole publication was missing, the log says so itself.
-        losses = [] if published is None else table_losses(known, listed, published, publication=publication)
-        for loss in losses:
-            self._report_data_loss(loss.what, remedy=loss.remedy)
+        if published is not None:
+            entries = server.publication_entries(connection, publication)
+            moved = put_back(state.published, entries)
+            for loss in table_losses(known, listed, published, moved, publication=publication):
+                self._report_data_loss(loss.what, remedy=loss.remedy)
         server.ensure_publication(connection, publication, listed)
+        return server.publication_entries(connection, publication)
+
+    def _waits(
+        self, connection: Connection, seen: Observation, horizon: Horizon | None
+    ) -> tuple[OpenTransaction, float] | None:
+        """The transaction for which a horizon waits, and for how long."""
+        is_waiting = horizon is not None and seen.xmin <= horizon.xid
+        found = oldest_open(connection) if is_waiting else None
+        waited_s = self._held_back.note(found, time.monotonic())
+        if self._held_back.is_worth_a_warning(found, waited_s):
+            assert found is not None
+            _log.warning("chunks wait for %s; to end it: %s", found.text, found.statement)
+        return None if found is None else (found, waited_s)
 
     def _observed(self, connection: Connection, wanted: Wanted, *, has_new: bool) -> tuple[Observation, ...]:
         """One observation; in a bounded run that reads chunks, more until their horizon has settled."""
@@ -329,6 +348,7 @@ class ServerLooks:
         seen = [server.observe(connection, makes_horizon=makes_horizon)]
         horizon = seen[0].horizon or wanted.pending
         while self._run.is_bounded and horizon is not None and seen[-1].xmin <= horizon.xid:
+            self._waits(connection, seen[-1], horizon)
             time.sleep(_SETTLE_POLL_S)
             seen[1:] = [server.observe(connection, makes_horizon=False)]
         return tuple(seen)

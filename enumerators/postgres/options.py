@@ -180,6 +180,9 @@ MAX_LOG_LAG: Option[int] = Option(
     doc="How many bytes the log may be behind while chunks are read; beyond it, the log is read beside "
     "them, so that the slot does not hold back the server's WAL until the last chunk is read.",
 )
+# Declared again, with other defaults than those of all sources: a look costs a few short statements, and its
+# pause is part of the time until a change arrives; a server that fails over is away for longer than three
+# retries.
 DISCOVERY_INTERVAL: Option[float] = Option(
     name="discoveryInterval",
     parse=duration_s,

@@ -49,6 +49,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
     """The columns for the format that the options choose.
 
     Raises:
+        DiscoveryError: the option names a table that does not exist.
         SchemaError: the tables of ``changeFormat=typed`` have different columns.
     """
     if options[CHANGE_FORMAT] == "envelope":
@@ -57,12 +58,6 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
         return DEBEZIUM_SCHEMA
     patterns = options.require(TABLES, why="the postgres source reads tables")
     tables = find_tables(connection, patterns)
-    if not tables:
-        raise SchemaError(
-            f"option tables has {', '.join(pattern.text for pattern in patterns)}, and the database has no "
-            "such table",
-            remedy="correct the pattern, or grant the role USAGE on the schema",
-        )
     found = [typed_schema(connection, table) for table in tables]
     for table, schema in zip(tables, found, strict=True):
         if schema != found[0]:

@@ -103,6 +103,30 @@ def slot_of(connection: Connection, name: str) -> Slot | None:
     )
 
 
+def existing_slot(
+    connection: Connection, name: str, *, needed_from: int, is_other_server: bool = False
+) -> Slot:
+    """The slot with this name.
+
+    Args:
+        needed_from: the position from which on its log is needed.
+        is_other_server: whether this is not the server that was read before.
+
+    Raises:
+        DataLossError: there is none. No option leaves this out: the query would wait for ever.
+    """
+    slot = slot_of(connection, name)
+    if slot is None:
+        raise DataLossError(
+            f"slot {name} is gone"
+            + (": this is another server than the one that was read" if is_other_server else "")
+            + f"; changes from {lsn_text(needed_from)} on cannot be read",
+            remedy="after a failover, make the slot on the new server from a copy of the old one if there is "
+            f"one (failover slots of PostgreSQL 17); else {READ_ANEW}",
+        )
+    return slot
+
+
 def create_slot(connection: Connection, name: str) -> int:
     """Make a slot; the position at which its log begins. Waits for every transaction that is open now."""
     row = connection.execute(
@@ -247,6 +271,21 @@ def published_tables(connection: Connection, name: str) -> list[tuple[str, str]]
         "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", [name]
     )
     return [(schema, table) for schema, table in rows]
+
+
+def publication_entries(connection: Connection, name: str) -> dict[int, int]:
+    """The numbers of the entries of a publication by those of their tables, and its own number by 0.
+
+    A table that is taken out and put back has an entry with another number. Publications of whole schemas,
+    and of all tables, have no entries.
+    """
+    rows = connection.execute(
+        "SELECT 0::bigint, oid::bigint FROM pg_publication WHERE pubname = %s UNION ALL "
+        "SELECT r.prrelid::bigint, r.oid::bigint FROM pg_publication_rel r "
+        "JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = %s",
+        [name, name],
+    ).fetchall()
+    return dict(rows)
 
 
 def publication_sql(name: str, tables: Sequence[TableName]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flip27_source.enumerators.postgres.assigner import AssignerState
 from flip27_source.enumerators.postgres.split import PostgresSplit
@@ -23,6 +23,7 @@ class PostgresState:
         chunks_read: the number of chunks that were read since the first start.
         committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
         exported: the exported snapshot of a batch read.
+        published: the entries of the publication (``publication_entries``), when they were last looked at.
         query: an id of this query, made at its first start.
     """
 
@@ -38,6 +39,7 @@ class PostgresState:
     exported: str | None = None
     query: str = ""
     planned_to: int = 0
+    published: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

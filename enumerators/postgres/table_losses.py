@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from flip27_source.enumerators.postgres.remedies import READ_ANEW
 from flip27_source.enumerators.postgres.split import TableName
-
-_START_ANEW = "start with a new stateLocation, whose snapshot has the rows of today"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,13 +14,21 @@ class TableLoss:
     """Changes of a table that are not in the log."""
 
     what: str
-    remedy: str = _START_ANEW
+    remedy: str = READ_ANEW
+
+
+def put_back(before: Mapping[int, int], now: Mapping[int, int]) -> frozenset[int]:
+    """The tables that were taken out of the publication and put back; see ``publication_entries``."""
+    if before.get(0) != now.get(0):
+        return frozenset()  # another publication: the log itself says what it lacks
+    return frozenset(oid for oid, entry in now.items() if before.get(oid, entry) != entry)
 
 
 def table_losses(
     known: Sequence[TableName],
     listed: Sequence[TableName],
     published: Collection[tuple[str, str]],
+    moved: Collection[int] = (),
     *,
     publication: str,
 ) -> Iterator[TableLoss]:
@@ -31,6 +38,7 @@ def table_losses(
         known: the tables that were read before.
         listed: the tables that are there now.
         published: schema and name of those in the publication.
+        moved: the numbers of those that were taken out of it and put back.
     """
     known_oids = {table.oid for table in known}
     known_names = {(table.schema, table.name): table.oid for table in known}
@@ -41,6 +49,11 @@ def table_losses(
                 yield TableLoss(
                     what=f"table {table} was taken out of publication {publication}; the log does not have "
                     "its changes since then"
+                )
+            elif table.oid in moved:
+                yield TableLoss(
+                    what=f"table {table} was taken out of publication {publication} and put back, or its "
+                    "columns or rows there were chosen anew; the log may lack changes from before"
                 )
         elif name in known_names:
             yield TableLoss(

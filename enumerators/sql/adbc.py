@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database
+from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, ArrowDatabase
 from flip27_source.enumerators.sql.dialects import dialect_of
 from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets, needed
 
@@ -30,7 +30,7 @@ _PACKAGES = {
 }
 
 
-class AdbcDatabase(Database):
+class AdbcDatabase(ArrowDatabase):
     """A connection of an ADBC driver.
 
     Args:

@@ -10,14 +10,14 @@ import os
 from typing import Any
 
 from flip27_source.enumerators.sql.adbc import AdbcDatabase
-from flip27_source.enumerators.sql.database import Database
+from flip27_source.enumerators.sql.database import ArrowDatabase, RowDatabase
 from flip27_source.enumerators.sql.options import DRIVER, PASSWORD_ENV, URI, URI_ENV
 from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
 
 
-def connected(options: Options) -> Database:
+def connected(options: Options) -> ArrowDatabase | RowDatabase:
     """A new connection.
 
     Raises:

@@ -35,14 +35,6 @@ class Database(ABC):
         """The average size of the rows of a short result."""
 
     @abstractmethod
-    def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
-        """A long result.
-
-        Args:
-            first_rows: how many rows SQLite, which has no types, looks at to choose the Arrow types.
-        """
-
-    @abstractmethod
     def close(self) -> None:
         """End the connection."""
 
@@ -50,3 +42,31 @@ class Database(ABC):
         """The first value of the first row; None without a row."""
         _, rows = self.rows(sql)
         return rows[0][0] if rows else None
+
+
+class ArrowDatabase(Database):
+    """A connection whose long results are Arrow batches."""
+
+    @abstractmethod
+    def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
+        """A long result.
+
+        Args:
+            first_rows: how many rows SQLite, which has no types, looks at to choose the Arrow types.
+        """
+
+
+class RowDatabase(Database):
+    """A connection whose long results are rows of Python values."""
+
+    @abstractmethod
+    def blocks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a long result, in blocks."""
+
+    @abstractmethod
+    def named_rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names of the columns of a short result, and its rows."""
+
+    @abstractmethod
+    def columns(self, table: str, schema: str | None) -> list[Any]:
+        """The declared columns of a table; empty if they are not known."""

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database
+from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, RowDatabase
 from flip27_source.enumerators.sql.dialects import dialect_of
 from flip27_source.enumerators.sql.failures import Secrets, needed
 from flip27_source.errors import OptionError
 
 
-class SqlAlchemyDatabase(Database):
+class SqlAlchemyDatabase(RowDatabase):
     """A connection of SQLAlchemy."""
 
     def __init__(self, uri: str, password: str | None) -> None:
@@ -64,9 +64,6 @@ class SqlAlchemyDatabase(Database):
         _, rows = self.rows(sql)
         sizes = [len(value) if isinstance(value, str | bytes) else 8 for row in rows for value in row]
         return sum(sizes) // max(1, len(rows))
-
-    def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
-        raise NotImplementedError("SQLAlchemy gives rows: use blocks")
 
     def named_rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names of the columns of a short result, and its rows."""

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from flip27_source.enumerators.sql.connections import connected
-from flip27_source.enumerators.sql.database import Database
 from flip27_source.enumerators.sql.dialects import text_of
 from flip27_source.enumerators.sql.options import (
     CURSOR_COLUMNS,
@@ -41,7 +40,7 @@ class CursorTable:
 
     def __init__(self, options: Options) -> None:
         self.name = source_name(options)
-        self.database: Database = connected(options)
+        self.database = connected(options)
         try:
             relation = relation_of(options)
             self.fields = self.database.fields(probe(relation, self.database.dialect))

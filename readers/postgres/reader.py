@@ -18,7 +18,8 @@ from flip27_source.enumerators.postgres.catalog import types_of
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import connect, failed, imported
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
-from flip27_source.enumerators.postgres.server import check_slot, slot_of
+from flip27_source.enumerators.postgres.remedies import READ_ANEW
+from flip27_source.enumerators.postgres.server import check_slot, existing_slot
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     LogRead,
@@ -149,12 +150,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         )
 
     def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> None:
-        slot = slot_of(connection, name)
-        if slot is None:
-            raise DataLossError(
-                f"slot {name} is gone; changes from {lsn_text(window.first)} on cannot be read",
-                remedy="start with a new stateLocation, whose snapshot has all rows",
-            )
+        slot = existing_slot(connection, name, needed_from=window.first)
         try:
             check_slot(slot, database=connection.info.dbname, position=window.first)
         except DataLossError as error:
@@ -168,8 +164,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 f"publication {publication} was missing when rows were changed, and the log does not have "
                 f"these changes (up to {lsn_text(window.end)})",
                 split_id=split_id,
-                remedy="make the publication again, and start with a new stateLocation, whose snapshot has "
-                "all rows",
+                remedy=f"make the publication again, and {READ_ANEW}",
             )
 
     def _checked_types(self, relation: Relation) -> dict[str, PgType]:

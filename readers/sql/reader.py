@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from flip27_source.enumerators.sql.connections import connected
+from flip27_source.enumerators.sql.database import RowDatabase
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.options import APPEND_ONLY, check_sql_options
 from flip27_source.enumerators.sql.split import SqlSplit
-from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.enumerators.sql.table import CursorTable
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options
@@ -86,14 +86,14 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
     def _batches(self, table: CursorTable, split: SqlSplit) -> Iterator[pa.RecordBatch]:
         schema, database = self.context.schema, table.database
         sources = [self._source(table, field.name) for field in schema]
-        if isinstance(database, SqlAlchemyDatabase):
+        if isinstance(database, RowDatabase):
             sources = [_with_type_of(*pair) for pair in zip(sources, schema, strict=True)]
         select = [
             selected(source, field.type, database.dialect)
             for source, field in zip(sources, schema, strict=True)
         ]
         sql = table.queries.rows(split.after, split.upto, select)
-        if isinstance(database, SqlAlchemyDatabase):
+        if isinstance(database, RowDatabase):
             for block in database.blocks(sql):
                 arrays = [
                     self._array(table, field, list(values))

@@ -9,10 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import Database
+from flip27_source.enumerators.sql.database import ArrowDatabase, RowDatabase
 from flip27_source.enumerators.sql.options import TABLE
 from flip27_source.enumerators.sql.queries import probe, relation_of
-from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.options import Options
 from flip27_source.readers.sql.column_types import UTC_TIMESTAMP, affinity, spark_type
 
@@ -28,22 +27,22 @@ _OF_PYTHON: dict[type, pa.DataType] = {
 }
 
 
-def schema_of(database: Database, options: Options) -> pa.Schema:
+def schema_of(database: ArrowDatabase | RowDatabase, options: Options) -> pa.Schema:
     """The columns, with types of Spark.
 
     Raises:
         DatabaseFailure: the table cannot be read.
     """
     relation = relation_of(options)
-    if isinstance(database, SqlAlchemyDatabase):
-        return _of_sqlalchemy(database, relation, options[TABLE])
+    if isinstance(database, RowDatabase):
+        return _of_rows(database, relation, options[TABLE])
     if database.dialect.name == "sqlite":
         return _of_sqlite(database, relation, options[TABLE])
     found = database.fields(probe(relation, database.dialect))
     return pa.schema([pa.field(field.name, spark_type(field)) for field in found])
 
 
-def _of_sqlite(database: Database, relation: str, table: str | None) -> pa.Schema:
+def _of_sqlite(database: ArrowDatabase, relation: str, table: str | None) -> pa.Schema:
     """Declared types where they decide, otherwise those of the first rows: any value can have any type."""
     declared = {}
     if table is not None:
@@ -56,7 +55,7 @@ def _of_sqlite(database: Database, relation: str, table: str | None) -> pa.Schem
     return pa.schema([(field.name, declared.get(field.name) or spark_type(field)) for field in fields])
 
 
-def _of_sqlalchemy(database: SqlAlchemyDatabase, relation: str, table: str | None) -> pa.Schema:
+def _of_rows(database: RowDatabase, relation: str, table: str | None) -> pa.Schema:
     declared = {} if table is None else _reflected(database, table)
     names, rows = database.named_rows(f"SELECT * FROM {relation} LIMIT {_SAMPLE_ROWS}")
     columns: Any = list(zip(*rows, strict=True)) if rows else [()] * len(names)
@@ -68,7 +67,7 @@ def _of_sqlalchemy(database: SqlAlchemyDatabase, relation: str, table: str | Non
     )
 
 
-def _reflected(database: SqlAlchemyDatabase, table: str) -> dict[str, pa.DataType]:
+def _reflected(database: RowDatabase, table: str) -> dict[str, pa.DataType]:
     """The declared types of a table's columns, as far as they have one in Spark."""
     schema, _, name = table.rpartition(".")
     found = {}

@@ -202,6 +202,28 @@ def test_a_table_that_was_taken_out_of_the_publication_is_data_loss(shop: Faulty
         caught_up(engine)
 
 
+def test_a_table_that_was_taken_out_and_put_back_is_data_loss(shop: FaultyShop) -> None:
+    engine = read(shop)
+    shop.execute(
+        f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", "INSERT INTO orders VALUES (11, 'x')",
+        f"ALTER PUBLICATION {shop.slot} ADD TABLE orders",
+    )  # fmt: skip
+    with pytest.raises(DataLossError, match=r"public\.orders was taken out of publication .* and put back"):
+        caught_up(engine)
+
+
+def test_a_table_that_was_put_back_goes_on_where_losses_are_reported(shop: FaultyShop) -> None:
+    engine = read(shop, onDataLoss="report")
+    shop.execute(
+        f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", f"ALTER PUBLICATION {shop.slot} ADD TABLE orders",
+        "INSERT INTO orders VALUES (12, 'y')",
+    )  # fmt: skip
+    caught_up(engine)
+    caught_up(engine)
+    assert changes(shop, engine) == [("c", 12, "y")]
+    assert engine.holder.report()["dataLosses"] == 1
+
+
 def test_a_table_that_was_taken_out_comes_back_where_losses_are_reported(shop: FaultyShop) -> None:
     engine = read(shop, onDataLoss="report")
     shop.execute(f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", "INSERT INTO orders VALUES (11, 'x')")
