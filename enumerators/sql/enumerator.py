@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator import Boundedness, SplitEnumeratorContext
+from flip27_source.enumerators.sql.check import FUTURE, findings
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.lag import ahead_of, newest_allowed
 from flip27_source.enumerators.sql.open_transactions import Waiting, settled, writers_of
@@ -34,6 +35,7 @@ from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
 from flip27_source.enumerators.sql.table import CursorTable, is_without_end
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options
+from flip27_source.source_checks import ChecksSource, Finding
 from flip27_source.source_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_PARTITION_BYTES,
@@ -47,11 +49,10 @@ _CUTS_AT_ONCE = 64
 _MOST_SPLITS = 128
 """In a round, so that the first batch need not wait for all cuts. A run that ends has only one round."""
 _PAUSE_S = 0.2
-_FUTURE = dt.timedelta(minutes=1)
 _LONGEST_ID = 200
 
 
-class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
+class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     """Polls a table or query by columns that grow."""
 
     options: ClassVar[tuple[Option[Any], ...]] = ENUMERATOR_OPTIONS
@@ -66,6 +67,11 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
         self._has_warned = False
         self._connection = PollingConnection(options)
         self._is_start_stored = state is not None
+
+    @classmethod
+    def check_source(cls, options: Options) -> Iterator[Finding]:
+        """What ``flip27 check`` says about the table."""
+        return findings(options)
 
     def start(self) -> None:
         """Check the options, and start discovery."""
@@ -215,7 +221,7 @@ class SqlEnumerator(DiscoveringEnumerator[SqlSplit]):
     ) -> None:
         """Once in a run: rows from the future wait until their time, often because of a wrong time zone."""
         ahead = ahead_of(table.plain(newest), now, zone)
-        if ahead > _FUTURE and not self._has_warned:
+        if ahead > FUTURE and not self._has_warned:
             self._has_warned = True
             _log.warning(
                 "%s has a row with the cursor %s, %s ahead of the clock; it waits until then. Times without "

@@ -1,0 +1,150 @@
+"""What ``flip27 check`` finds about a table or query that is polled. Changes nothing in the database."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from zoneinfo import ZoneInfo
+
+from flip27_source.enumerators.sql.failures import DatabaseFailure
+from flip27_source.enumerators.sql.lag import DEFAULT_LAG_S, ahead_of, is_time
+from flip27_source.enumerators.sql.open_transactions import writers_of
+from flip27_source.enumerators.sql.options import (
+    LAG,
+    ON_NULL_CURSOR,
+    TABLE,
+    WAIT_FOR_TRANSACTIONS,
+    check_sql_options,
+    cursor_columns,
+)
+from flip27_source.enumerators.sql.split import Cursor
+from flip27_source.enumerators.sql.table import CursorTable, is_without_end
+from flip27_source.errors import Flip27Error
+from flip27_source.options import Options
+from flip27_source.source_checks import Finding, failed, ok, warning
+from flip27_source.source_options import TIME_ZONE
+
+FUTURE = dt.timedelta(minutes=1)
+"""Times that are further ahead of the clock are most likely in another zone."""
+
+_ONE_WRITER = ("sqlite", "duckdb")
+_HAS_INDEX = """
+SELECT count(*) FROM pg_catalog.pg_index AS i
+WHERE i.indrelid = to_regclass({table}) AND i.indisvalid AND i.indpred IS NULL AND (
+    SELECT string_agg(CAST(a.attname AS text), ',' ORDER BY k.place)
+    FROM unnest(CAST(i.indkey AS int2[])) WITH ORDINALITY AS k (number, place)
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.number
+    WHERE k.place <= {count}) = {columns}
+"""
+
+
+def findings(options: Options) -> Iterator[Finding]:
+    """All findings.
+
+    Raises:
+        OptionError: options are missing, or exclude each other.
+    """
+    check_sql_options(options)
+    try:
+        table = CursorTable(options)
+    except DatabaseFailure as failure:
+        yield failed("table", failure.what, failure.remedy)
+        return
+    with table:
+        try:
+            yield from _of_table(table, options)
+        except DatabaseFailure as failure:
+            yield failed("table", failure.what, failure.remedy)
+
+
+def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
+    yield ok("table", f"{table.name} of {table.database.dialect.name}, {len(table.fields)} columns")
+    newest = table.newest()
+    named = ", ".join(cursor_columns(options))
+    if newest is None:
+        yield ok("cursor columns", f"{named}; there is no row yet")
+    elif is_without_end(newest):
+        yield failed(
+            "cursor columns",
+            f"a row has {newest} in {named}: no later row could be greater",
+            "correct the row, or leave such rows out with option query",
+        )
+    else:
+        yield ok("cursor columns", f"{named}; the newest row has {newest}")
+    yield _nulls(table, options)
+    if table.database.dialect.name == "postgresql" and options[TABLE] is not None:
+        yield _index(table, options[TABLE], cursor_columns(options))
+    kind = "" if newest is None else newest.types[0]
+    has_time = newest is not None and is_time(table.plain(newest), kind)
+    yield _late_commits(table, options, has_time=has_time)
+    if newest is not None and has_time:
+        yield _clock(table, newest, options)
+
+
+def _nulls(table: CursorTable, options: Options) -> Finding:
+    column = table.null_column()
+    if column is None:
+        return ok("NULL", "no row has NULL in a cursor column")
+    if options[ON_NULL_CURSOR] == "ignore":
+        return warning(
+            "NULL",
+            f"rows with NULL in {column} are left out (onNullCursor=ignore)",
+            "declare the column NOT NULL",
+        )
+    return failed(
+        "NULL",
+        f"a row has NULL in the cursor column {column}, so it has no position",
+        "declare the column NOT NULL; or set onNullCursor=ignore, which leaves such rows out",
+    )
+
+
+def _index(table: CursorTable, name: str, columns: tuple[str, ...]) -> Finding:
+    dialect = table.database.dialect
+    sql = _HAS_INDEX.format(
+        table=dialect.literal(name, "string"),
+        count=len(columns),
+        columns=dialect.literal(",".join(columns), "string"),
+    )
+    listed = ", ".join(map(dialect.quoted, columns))
+    if int(table.database.value(sql)):
+        return ok("index", f"an index begins with {listed}")
+    return warning(
+        "index",
+        f"no index begins with {listed}: each poll scans the table",
+        f"CREATE INDEX ON {name} ({listed});",
+    )
+
+
+def _late_commits(table: CursorTable, options: Options, *, has_time: bool) -> Finding:
+    """Whether rows are protected whose transactions commit late."""
+    check, database = "late commits", table.database.dialect.name
+    lag_s = options[LAG]
+    if lag_s is None:
+        lag_s = DEFAULT_LAG_S if has_time else 0.0
+    if database == "postgresql" and options[WAIT_FOR_TRANSACTIONS]:
+        try:
+            writing = writers_of(table.database)
+        except Flip27Error as error:
+            return failed(check, error.what, error.remedy)
+        return ok(check, f"rows wait for transactions that write ({len(writing)} now)")
+    if lag_s:
+        return ok(check, f"rows wait until their time is {lag_s:g} seconds ago")
+    if database in _ONE_WRITER:
+        return ok(check, f"{database} has one writer at a time, so rows become visible in order")
+    return warning(
+        check,
+        "rows of transactions that commit late are missed",
+        "begin cursorColumns with a time, and set lag above the length of the longest transaction",
+    )
+
+
+def _clock(table: CursorTable, newest: Cursor, options: Options) -> Finding:
+    zone = ZoneInfo(options[TIME_ZONE] or "UTC")
+    ahead = ahead_of(table.plain(newest), table.now(), zone)
+    if ahead <= FUTURE:
+        return ok("clock", "no time is in the future")
+    return warning(
+        "clock",
+        f"the newest row has {newest}, {ahead} ahead of the clock, and waits until then",
+        f"times without a zone are taken as times in {zone}: set option timeZone",
+    )

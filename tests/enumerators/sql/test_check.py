@@ -1,0 +1,107 @@
+"""What ``flip27 check`` finds about a table that is polled, in real databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flip27_source.enumerators.sql.enumerator import SqlEnumerator
+from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.source import Source
+from flip27_source.source_checks import Finding, Status
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, postgres_shop
+from tests.postgres_server import PostgresServer, postgres_server
+
+
+def check(shop: Shop, **options: str) -> dict[str, Finding]:
+    found = SqlEnumerator.check_source(Source.resolve(shop.with_options(**options)).options)
+    return {finding.check: finding for finding in found}
+
+
+def wrong(findings: dict[str, Finding]) -> dict[str, Status]:
+    return {name: finding.status for name, finding in findings.items() if finding.status is not Status.OK}
+
+
+@pytest.fixture
+def postgres_table(postgres: PostgresServer) -> Iterator[Shop]:
+    with postgres_shop(postgres) as shop:
+        yield shop
+
+
+def test_a_table_that_can_be_polled_passes_in_every_database(shop: Shop) -> None:
+    shop.insert(ORDERS)
+    found = check(shop)
+    assert set(wrong(found)) <= {"index"}
+    assert found["cursor columns"].found.startswith("updated_at, id; the newest row has ")
+    assert f"{DAY}" in found["cursor columns"].found
+
+
+def test_an_empty_table_passes(sqlite: Shop) -> None:
+    assert check(sqlite)["cursor columns"].found == "updated_at, id; there is no row yet"
+
+
+def test_a_table_that_is_missing_fails_with_what_the_database_says(shop: Shop) -> None:
+    found = check(shop, table="invoices")
+    assert wrong(found) == {"table": Status.FAILED}
+    assert "invoices" in found["table"].found
+
+
+def test_a_column_that_is_missing_is_an_error_that_lists_the_others(sqlite: Shop) -> None:
+    with pytest.raises(OptionError, match=r"changed_at.* it has id, amount, updated_at"):
+        check(sqlite, cursorColumns="changed_at")
+
+
+def test_null_in_a_cursor_column_fails_unless_such_rows_are_left_out(sqlite: Shop) -> None:
+    sqlite.execute("INSERT INTO orders VALUES (1, 1.0, NULL)")
+    assert wrong(check(sqlite)) == {"NULL": Status.FAILED}
+    assert wrong(check(sqlite, onNullCursor="ignore")) == {"NULL": Status.WARNING}
+
+
+def test_a_time_in_the_future_is_a_warning(sqlite: Shop) -> None:
+    sqlite.insert([(1, 1.0, "2999-01-01 00:00:00")])
+    found = check(sqlite)
+    assert wrong(found) == {"clock": Status.WARNING}
+    assert "set option timeZone" in (found["clock"].remedy or "")
+
+
+def test_a_table_without_an_index_is_a_warning_with_the_statement(postgres_table: Shop) -> None:
+    found = check(postgres_table)["index"]
+    assert (found.status, found.remedy) == (
+        Status.WARNING, 'CREATE INDEX ON orders ("updated_at", "id");'
+    )  # fmt: skip
+    postgres_table.execute(found.remedy)
+    assert check(postgres_table)["index"].status is Status.OK
+    assert check(postgres_table, cursorColumns="id")["index"].status is Status.OK
+    assert check(postgres_table, cursorColumns="id,updated_at")["index"].status is Status.WARNING
+
+
+def test_ids_that_wait_for_nothing_are_a_warning(postgres_table: Shop) -> None:
+    found = check(postgres_table, cursorColumns="id", waitForTransactions="false")
+    assert wrong(found) == {"late commits": Status.WARNING}
+
+
+def test_a_standby_needs_a_lag_in_place_of_its_primary_s_transactions(tmp_path: Path) -> None:
+    with postgres_server() as server, server.connect() as owner:
+        owner.execute("CREATE TABLE orders (id bigint PRIMARY KEY, updated_at timestamp NOT NULL)")
+        owner.execute(f"INSERT INTO orders VALUES (1, '{DAY} 08:00:00')")
+        row = owner.execute("SELECT current_setting('data_directory')").fetchone()
+        assert row is not None
+        server.stop()
+        Path(row[0], "standby.signal").touch()
+        server.start()
+        options = {
+            "enumerator": "sql", "driver": "postgresql", "table": "orders", "cursorColumns": "updated_at,id",
+            "uri": f"postgresql://postgres@127.0.0.1:{server.port}/postgres",
+        }  # fmt: skip
+        shop = Shop(options=options, execute=owner.execute)
+        found = check(shop)["late commits"]
+        assert found.status is Status.FAILED
+        assert "the server is a standby" in found.found
+        with pytest.raises(DiscoveryError, match="the server is a standby"):
+            batches_of(MicroBatchEngine(options))
+        lagging = shop.with_options(waitForTransactions="false", lag="5s")
+        assert check(Shop(options=lagging, execute=owner.execute))["late commits"].status is Status.OK
+        assert len(batches_of(MicroBatchEngine(lagging, available_now=True))) == 1
