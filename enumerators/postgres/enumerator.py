@@ -307,7 +307,7 @@ class PostgresEnumerator(
             self._clock.seen(look.seen[-1].end, look.slot.asked_at)
             self.context.metrics.gauge("slotKeptBytes", look.slot.kept_bytes)
         if look.published is not None and self._state is not None and self._state.published != look.published:
-            self._state = replace(self._state, published=dict(look.published))
+            self._state = replace(self._state, published=look.published)
         self._publish()
         self._publish_waits(look)
         self._wanted = self._next_wanted()

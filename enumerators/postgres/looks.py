@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
-from flip27_source.enumerators.postgres.table_losses import put_back, table_losses
+from flip27_source.enumerators.postgres.table_losses import PublicationEntries, put_back, table_losses
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 
@@ -94,7 +94,7 @@ class Look:
     has_changes: bool | None = None
     position: int | None = None
     slot: server.Slot | None = None
-    published: Mapping[int, int] | None = None
+    published: PublicationEntries | None = None
     waits: tuple[OpenTransaction, float] | None = None
 
 
@@ -162,7 +162,7 @@ class ServerLooks:
 
     def _asked(self, connection: Connection, wanted: Wanted) -> Look:
         known_state, setup = wanted.state, None
-        published: Mapping[int, int] | None = None
+        published: PublicationEntries | None = None
         tables: tuple[CatalogTable, ...] = ()
         if self._first_look:
             tables = self._tables(connection)
@@ -282,7 +282,7 @@ class ServerLooks:
 
     def _check(
         self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]
-    ) -> Mapping[int, int] | None:
+    ) -> PublicationEntries | None:
         """Check that the server still has what the state rests on; what the publication has."""
         system = server.check_server(connection, reads_log=state.slot is not None)
         if state.slot is None or state.publication is None:
@@ -315,7 +315,7 @@ class ServerLooks:
         state: PostgresState,
         tables: Sequence[CatalogTable],
         known: Sequence[TableName],
-    ) -> Mapping[int, int]:
+    ) -> PublicationEntries | None:
         """Let the publication have all tables, and report what the log does not have."""
         publication = state.publication
         assert publication is not None

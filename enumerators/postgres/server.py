@@ -13,6 +13,7 @@ from flip27_source.enumerators.postgres.assigner import Horizon, Observation
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
 from flip27_source.enumerators.postgres.remedies import READ_ANEW
 from flip27_source.enumerators.postgres.split import TableName, lsn_text, parse_lsn
+from flip27_source.enumerators.postgres.table_losses import PublicationEntries
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError, DiscoveryError
 
@@ -273,19 +274,17 @@ def published_tables(connection: Connection, name: str) -> list[tuple[str, str]]
     return [(schema, table) for schema, table in rows]
 
 
-def publication_entries(connection: Connection, name: str) -> dict[int, int]:
-    """The numbers of the entries of a publication by those of their tables, and its own number by 0.
-
-    A table that is taken out and put back has an entry with another number. Publications of whole schemas,
-    and of all tables, have no entries.
-    """
-    rows = connection.execute(
-        "SELECT 0::bigint, oid::bigint FROM pg_publication WHERE pubname = %s UNION ALL "
-        "SELECT r.prrelid::bigint, r.oid::bigint FROM pg_publication_rel r "
-        "JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = %s",
-        [name, name],
-    ).fetchall()
-    return dict(rows)
+def publication_entries(connection: Connection, name: str) -> PublicationEntries | None:
+    """The entries of a publication; None if there is none of this name."""
+    row = connection.execute("SELECT oid::bigint FROM pg_publication WHERE pubname = %s", [name]).fetchone()
+    if row is None:
+        return None
+    found = connection.execute(
+        "SELECT prrelid::bigint, oid::bigint FROM pg_publication_rel WHERE prpubid = %s::bigint::oid "
+        "ORDER BY prrelid",
+        row,
+    )
+    return PublicationEntries(oid=row[0], entries=tuple((table, entry) for table, entry in found))
 
 
 def publication_sql(name: str, tables: Sequence[TableName]) -> str:

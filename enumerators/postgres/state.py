@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from flip27_source.enumerators.postgres.assigner import AssignerState
 from flip27_source.enumerators.postgres.split import PostgresSplit
+from flip27_source.enumerators.postgres.table_losses import PublicationEntries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class PostgresState:
         chunks_read: the number of chunks that were read since the first start.
         committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
         exported: the exported snapshot of a batch read.
-        published: the entries of the publication (``publication_entries``), when they were last looked at.
+        published: what the publication had when it was last looked at.
         query: an id of this query, made at its first start.
     """
 
@@ -39,7 +40,7 @@ class PostgresState:
     exported: str | None = None
     query: str = ""
     planned_to: int = 0
-    published: dict[int, int] = field(default_factory=dict)
+    published: PublicationEntries | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

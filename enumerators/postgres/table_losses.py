@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from flip27_source.enumerators.postgres.remedies import READ_ANEW
@@ -17,11 +17,26 @@ class TableLoss:
     remedy: str = READ_ANEW
 
 
-def put_back(before: Mapping[int, int], now: Mapping[int, int]) -> frozenset[int]:
-    """The tables that were taken out of the publication and put back; see ``publication_entries``."""
-    if before.get(0) != now.get(0):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationEntries:
+    """What a publication has, by numbers that are given out anew when it is put together anew.
+
+    Attributes:
+        oid: the number of the publication.
+        entries: the numbers of its tables, each with that of the table's entry. Publications of whole
+            schemas, and of all tables, have none.
+    """
+
+    oid: int
+    entries: tuple[tuple[int, int], ...]
+
+
+def put_back(before: PublicationEntries | None, now: PublicationEntries | None) -> frozenset[int]:
+    """The tables that were taken out of the publication and put back."""
+    if before is None or now is None or before.oid != now.oid:
         return frozenset()  # another publication: the log itself says what it lacks
-    return frozenset(oid for oid, entry in now.items() if before.get(oid, entry) != entry)
+    known = dict(before.entries)
+    return frozenset(oid for oid, entry in now.entries if known.get(oid, entry) != entry)
 
 
 def table_losses(

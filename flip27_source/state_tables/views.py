@@ -130,7 +130,8 @@ _SPLITS = View(
         _key(
             "status",
             _STRING,
-            "`waiting`: postponed by a limit; `planned`: in the newest batch, which is not known to be "
+            "`waiting`: postponed by a limit, or a chunk of a PostgreSQL table that is not assigned yet; "
+            "`planned`: in the newest batch, which is not known to be "
             "complete; `finished`; `live`: read in parts, continues at `position`; `returned`: returned by "
             "the reader, not read; `quarantined`: set aside; `ignored`: it cannot be read, and an option "
             "ignores such splits (of checkpoints that are no longer retained, the last 20)",
