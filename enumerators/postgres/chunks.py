@@ -1,4 +1,8 @@
-"""How a table is cut into chunks: the SQL of a range of its key, and the walk that finds the bounds."""
+"""How a table is cut into chunks: the SQL of a range of its key, and how the bounds are found.
+
+A table without a key is cut by the places of its rows (ctid) if all chunks are read in one snapshot: a row
+that is updated meanwhile stays in the place where the snapshot sees it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,24 @@ from flip27_source.enumerators.postgres.table_patterns import quoted_with_parame
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
+
+
+CTID = KeyColumn(name="ctid", type="tid")
+"""The place of a row in its table: a block, and a number in the block."""
+
+_ROWS_PER_BLOCK = 80
+"""Of a table that was never analysed."""
+
+# The same block of each partition is in one chunk.
+_BLOCKS = """
+SELECT coalesce(max(pg_relation_size(c.oid)) / current_setting('block_size')::int, 0)::bigint,
+       sum(greatest(c.reltuples, 0))::bigint, sum(c.relpages)::bigint,
+       count(*) FILTER (WHERE c.relkind = 'r'), count(*)
+FROM pg_class c
+WHERE c.relkind <> 'p' AND (
+    c.oid = %(oid)s::bigint::oid
+    OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s::bigint::oid::regclass)))
+"""
 
 
 def key_range(
@@ -61,3 +83,15 @@ def next_bound(
     )
     found = connection.execute(sql, parameters).fetchone()
     return None if found is None else tuple(found)
+
+
+def block_bounds(connection: Connection, table: TableName, *, rows: int) -> tuple[tuple[str, ...], ...]:
+    """The places that cut a table into chunks of about ``rows`` rows."""
+    row = connection.execute(_BLOCKS, {"oid": table.oid}).fetchone()
+    assert row is not None
+    blocks, known_rows, known_blocks, heaps, parts = row
+    if not blocks or heaps < parts:
+        return ()  # a partition on another server has no places
+    per_block = known_rows / known_blocks if known_rows and known_blocks else _ROWS_PER_BLOCK
+    step = max(1, int(rows / (per_block * parts)))
+    return tuple((f"({block},0)",) for block in range(step, blocks, step))

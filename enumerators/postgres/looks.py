@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import AssignerState, Horizon, Key, Observation
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables, table_of
-from flip27_source.enumerators.postgres.chunks import next_bound
+from flip27_source.enumerators.postgres.chunks import CTID, block_bounds, next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
 from flip27_source.enumerators.postgres.open_transactions import HeldBack, OpenTransaction, oldest_open
@@ -213,7 +213,10 @@ class ServerLooks:
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
         patterns = self._options.require(opts.TABLES, why="the postgres source reads tables")
-        return tuple(find_tables(connection, patterns))
+        found = tuple(find_tables(connection, patterns))
+        if self._run.reads_once:
+            found = tuple(item if item.key else replace(item, key=(CTID,)) for item in found)
+        return found
 
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
         """Make what is missing on the server; repeated, it finds what it made."""
@@ -359,6 +362,11 @@ class ServerLooks:
         deadline = time.monotonic() + _CUT_S
         found = []
         for table, key, lower in uncut:
+            if key == (CTID,):
+                rows = self._options[opts.SNAPSHOT_CHUNK_ROWS]
+                places = tuple((bound, rows) for bound in block_bounds(connection, table, rows=rows))
+                found.append(Cut(oid=table.oid, bounds=places, is_end=True))
+                continue
             bounds: list[tuple[Key, int]] = []
             bound = lower
             present = table_of(connection, table.oid)

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from ..discovery import DiscoveringEnumerator
 from ..enumerator import HoldsSplits, SplitEnumerator
-from ..errors import CorruptStateError, IncompatibleStateError, RegistryError
+from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, RegistryError
 from ..registry import find_enumerator
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
@@ -37,12 +38,13 @@ def held_splits(
 def splits_held_by_class(history: History, document: CheckpointDocument) -> Iterator[StoredSplit]:
     """Those of a state whose form only its class knows."""
     kind: Any = class_of(document)
-    if kind is None or held_pages(document) or not issubclass(kind, HoldsSplits):
+    # The pages of a DiscoveringEnumerator have a form of their own, and its state may be large.
+    if kind is None or issubclass(kind, DiscoveringEnumerator) or not issubclass(kind, HoldsSplits):
         return
     codec = SnapshotCodec(kind)
     try:
         state = codec.decode_state(document, history.segment_loader(document))
-    except (CorruptStateError, IncompatibleStateError):
+    except (CorruptStateError, IncompatibleStateError, MissingStateError):
         return
     for split in kind.splits_in(state):
         yield StoredSplit.of(msgspec.Raw(codec.encode_split(split)))

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import types_of
+from flip27_source.enumerators.postgres.chunks import CTID
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import connect, failed, imported
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
@@ -95,7 +96,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 return
             types = {column.name: column.type for column in opened.columns}
             self._columns.check(str(opened.table), types, old=())
-            key = [column.name for column in chunk.key]
+            key = [column.name for column in chunk.key if column != CTID]
             filter_sql = self.context.options[opts.SNAPSHOT_WHERE]
             for count, texts in chunk_texts(connection, opened, self._rows.wanted, filter_sql):
                 rows += count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import psycopg
@@ -120,3 +121,31 @@ def test_rows_of_partitions_are_rows_of_the_partitioned_table(postgres: Postgres
         shop.execute("INSERT INTO orders VALUES (1, 'a')")
         given = SourceUnderTest(options=options_of(postgres, database))
         assert [row[:2] for task in planned(given) for row in rows_of_task(given, task)] == [(1, "a")]
+
+
+@pytest.mark.parametrize("partitions", ["", "PARTITION BY RANGE (id)"])
+def test_a_table_without_a_key_is_read_in_chunks_by_the_places_of_its_rows(
+    postgres: PostgresServer, partitions: str
+) -> None:
+    with postgres.database() as database, postgres.connect(database) as shop:
+        shop.execute(f"CREATE TABLE orders (id int, name text) {partitions}")
+        if partitions:
+            shop.execute("CREATE TABLE low PARTITION OF orders FOR VALUES FROM (0) TO (1000)")
+            shop.execute("CREATE TABLE high PARTITION OF orders DEFAULT")
+        shop.execute("INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 5000) i; ANALYZE orders")
+        given = SourceUnderTest(options=options_of(postgres, database) | {"snapshotChunkRows": "1000"})
+        tasks = planned(given)
+        chunks = [split for task in tasks for split in json.loads(task.splits)]
+        assert len(chunks) > 3
+        shop.execute("UPDATE orders SET name = 'new'; DELETE FROM orders WHERE id = 9; VACUUM orders")
+        rows = [row[:2] for task in tasks for row in rows_of_task(given, task)]
+        assert sorted(rows) == [(number, "old") for number in range(1, 5001)]
+
+
+def test_rows_of_a_table_without_a_key_have_no_key_in_an_envelope(postgres: PostgresServer) -> None:
+    with postgres.database() as database, postgres.connect(database) as shop:
+        shop.execute("CREATE TABLE orders (id int)", prepare=False)
+        shop.execute("INSERT INTO orders VALUES (1)")
+        given = SourceUnderTest(options=options_of(postgres, database) | {"changeFormat": "envelope"})
+        (row,) = (row for task in planned(given) for row in rows_of_task(given, task))
+        assert row[:5] == ("public.orders", "r", None, None, '{"id":1}')
