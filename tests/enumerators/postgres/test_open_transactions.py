@@ -80,8 +80,8 @@ def test_check_names_the_transaction_that_making_the_slot_waits_for(shop: Faulty
         writer.execute("BEGIN; INSERT INTO orders VALUES (11, 'x')")
         findings = PostgresEnumerator.check_source(Source.resolve(shop.options).options)
         (found,) = [finding for finding in findings if finding.check == "open transactions"]
+        assert f"server process {writer.info.backend_pid}" in found.found
         writer.execute("ROLLBACK")
-    assert f"server process {writer.info.backend_pid}" in found.found
 
 
 def test_a_transaction_that_is_open_for_more_than_a_minute_is_a_warning() -> None:
