@@ -17,9 +17,7 @@ from typing import Any
 import msgspec
 
 from ..coordination.edit_values import EditOperation, EditRequest
-from ..enumerator import ForgetsSplits, NamedPosition, NamesPositions, SplitEnumerator
-from ..errors import EditError, RegistryError
-from ..enumerator import CutsSomeSplits, ForgetsSplits, SplitEnumerator
+from ..enumerator import CutsSomeSplits, ForgetsSplits, NamedPosition, NamesPositions, SplitEnumerator
 from ..errors import EditError
 from ..file_systems.paths import redacted
 from ..snapshots.codec import SnapshotCodec
@@ -138,8 +136,7 @@ def plan(
         selection = Selection(
             split_ids=tuple(dict.fromkeys(splits)), glob=glob, since=_aware(since), until=_aware(until)
         )
-        _check(chosen, selection, request.position, _class_of(ground.head))
-        _check(chosen, selection, position, class_of(ground.head))
+        _check(chosen, selection, request.position, class_of(ground.head))
         request = replace(request, selected=str(selection))
         request, changes, notes = _BY_SPLITS[chosen](ground, request, selection)
     return EditPlan(
@@ -195,16 +192,8 @@ def _aware(given: dt.datetime | None) -> dt.datetime | None:
     return None if given is None else given.astimezone(dt.UTC)
 
 
-def _class_of(head: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
-    """The enumerator's class; None if it cannot be found here by its name."""
-    try:
-        return find_enumerator(head.source.enumerator)
-    except RegistryError:
-        return None
-
-
 def _fields_at(position: NamedPosition, head: CheckpointDocument) -> Mapping[str, Any]:
-    enumerator = _class_of(head)
+    enumerator = class_of(head)
     if enumerator is None or not issubclass(enumerator, NamesPositions):
         raise EditError(
             f"positions of the enumerator {head.source.enumerator} have no names",
@@ -301,7 +290,7 @@ def _set_position(ground: _Ground, request: EditRequest, selection: Selection) -
                 remedy=f"give fields of the split, which is {item.split.text}; its id cannot change",
             )
         then = f"continues at {canonical({**item.split.fields, **fields})}"
-        then += _moved(_class_of(ground.head), item.split.fields, fields)
+        then += _moved(class_of(ground.head), item.split.fields, fields)
         changes.append(Change(split_id=item.split.split_id, now=item.now, then=then))
     note = "rows are delivered again if the new position is before the old one, and skipped if it is after it"
     return _by_ids(request, chosen), changes, [note]
