@@ -80,13 +80,14 @@ def complaints(connection: psycopg.Connection, table: str, changes: Iterable[Cha
     noted = _noted(connection, table)
     found = []
     for key in {*events, *snapshot, *noted}:
-        told = _complaint(noted.get(key, []), events.get(key, []), snapshot.get(key, []))
+        told = complaint(noted.get(key, []), events.get(key, []), snapshot.get(key, []))
         if told:
             found.append(f"{table}, key {key}: {told}")
     return found
 
 
-def _complaint(noted: list[Noted], events: list[Noted], snapshot: list[str | None]) -> str | None:
+def complaint(noted: list[Noted], events: list[Noted], snapshot: list[str | None]) -> str | None:
+    """What is wrong with the changes of one key and its rows of the snapshot; None if nothing is."""
     changes = [change for change in noted if change[0] != "t"]
     in_snapshot = len(changes) - len(events)
     if in_snapshot < 0 or events != changes[in_snapshot:]:

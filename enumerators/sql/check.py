@@ -72,8 +72,9 @@ def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
     else:
         yield ok("cursor columns", f"{named}; the newest row has {newest}")
     yield _nulls(table, options)
-    if table.database.dialect.name == "postgresql" and options[TABLE] is not None:
-        yield _index(table, options[TABLE], cursor_columns(options))
+    name = options[TABLE]
+    if table.database.dialect.name == "postgresql" and name is not None:
+        yield _index(table, name, cursor_columns(options))
     kind = "" if newest is None else newest.types[0]
     has_time = newest is not None and is_time(table.plain(newest), kind)
     yield _late_commits(table, options, has_time=has_time)

@@ -15,6 +15,7 @@ import pytest
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.postgres_server import PostgresServer
 from tests.replica import TABLE, Replica, Writers, rows_of
+from tests.table_audit import AUDIT, audited_table, complaint, complaints
 
 SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
 CRASH_STEPS = [step for step in Step if step not in (Step.STATE_WRITE, Step.REPORT_WRITE)]
@@ -26,6 +27,7 @@ class Shop:
 
     options: dict[str, str]
     control: psycopg.Connection
+    sessions: list[psycopg.Connection]
     writers: Writers
 
 
@@ -55,7 +57,7 @@ def shop(
             "maxLogLagDuringSnapshot": "1k", "stateLocation": location, **options,
         }  # fmt: skip
         writers = Writers(sessions, "public.orders", seed=seed, key=key)
-        yield Shop(given, control, writers)
+        yield Shop(given, control, sessions, writers)
         writers.finish()
 
 
@@ -110,3 +112,44 @@ def test_crashes_of_drivers_and_tasks_lose_and_invent_nothing(postgres: Postgres
         replica.apply(engine.rows)
         assert replica.rows == rows_of(found.control, "orders")
         engine.stop()
+
+
+def test_the_changes_of_each_key_are_those_that_triggers_note_in_their_order(
+    postgres: PostgresServer,
+) -> None:
+    rng = random.Random(3)
+    with shop(postgres, 3, tables="public.audited") as found:
+        found.control.execute(AUDIT)
+        found.control.execute(audited_table("public.audited", 60))
+        writers = Writers(found.sessions, "public.audited", seed=3)
+        engine = MicroBatchEngine(found.options)
+        engine.run_batch()
+        for _ in range(30):
+            batch_among_writes(engine, writers, rng)
+        writers.finish()
+        catch_up(engine)
+        assert complaints(found.control, "public.audited", engine.rows) == []
+        assert engine.rows
+        engine.stop()
+
+
+@pytest.mark.parametrize(
+    ("events", "snapshot", "said"),
+    [
+        ([("u", 8, "b"), ("d", 9, None)], ["a"], None),
+        ([("d", 9, None)], ["b"], None),
+        ([("d", 9, None)], [], None),
+        ([("u", 8, "b")], ["a"], "and the triggers have noted"),
+        ([("d", 9, None), ("u", 8, "b")], ["a"], "and the triggers have noted"),
+        ([("c", 7, "a"), ("u", 8, "b"), ("d", 9, None)], [], None),
+        ([("c", 7, "a"), ("c", 7, "a"), ("u", 8, "b"), ("d", 9, None)], [], "and the triggers have noted"),
+        ([("d", 9, None)], ["a"], "the snapshot has"),
+        ([], ["b"], "the snapshot has"),
+        ([], [], None),
+    ],
+)
+def test_an_audit_notices_changes_that_are_missing_repeated_or_in_another_order(
+    events: list[tuple[str, int, str | None]], snapshot: list[str | None], said: str | None
+) -> None:
+    told = complaint([("c", 7, "a"), ("u", 8, "b"), ("d", 9, None)], events, snapshot)
+    assert (told is None) if said is None else (said in (told or ""))
