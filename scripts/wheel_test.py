@@ -20,6 +20,8 @@ import venv
 import zipfile
 from pathlib import Path
 
+from scripts.class_archive import BRIEF_JVM
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 NOT_SOURCE = shutil.ignore_patterns(
     ".*", "build", "dist", "*.egg-info", "__pycache__", "demo-output", "results"
@@ -42,12 +44,23 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> None:
         sys.exit(f"wheel-test: failed with exit code {outcome.returncode}: {' '.join(map(str, command))}")
 
 
+def pip_into(python: Path) -> tuple[str | Path, ...]:
+    """The pip of this environment, for another one: an environment without pip is made in no time."""
+    return (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+
+
 def build_wheels(work: Path) -> tuple[Path, Path]:
     """The wheel built from the tree, and the wheel built from an sdist of the tree."""
     tree = work / "tree"
     shutil.copytree(CHECKOUT, tree, symlinks=True, ignore=NOT_SOURCE)
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", work / "direct", cwd=tree)
-    run(sys.executable, "-m", "build", "--outdir", work / "by-sdist", cwd=tree)  # sdist, then wheel from it
+    # One environment for all builds; nothing is in it but the tools and what they need.
+    builder = work / "builder"
+    venv.create(builder)
+    python = builder / "bin" / "python"
+    run(*pip_into(python), "install", "--quiet", "build", "setuptools", cwd=work)
+    build = (python, "-m", "build", "--no-isolation")
+    run(*build, "--wheel", "--outdir", work / "direct", cwd=tree)
+    run(*build, "--outdir", work / "by-sdist", cwd=tree)  # sdist, then wheel from it
     (direct,) = (work / "direct").glob("*.whl")
     (by_sdist,) = (work / "by-sdist").glob("*.whl")
     return direct, by_sdist
@@ -112,9 +125,9 @@ def parsed_entry_points(text: str) -> dict[str, dict[str, str]]:
 def clean_environment(work: Path, wheel: Path) -> Path:
     """The Python of a new environment that holds the wheel alone and borrows the dependencies."""
     home = work / "clean"
-    venv.create(home, with_pip=True)
+    venv.create(home)
     python = home / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=work)
+    run(*pip_into(python), "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=work)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     lent = home / "lib" / version / "site-packages" / "lent.pth"
     lent.write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
@@ -140,6 +153,7 @@ def main() -> None:
             cwd=elsewhere,
             PYSPARK_PYTHON=str(python),
             SPARK_LOCAL_IP="127.0.0.1",
+            SPARK_SUBMIT_OPTS=BRIEF_JVM,
         )
         print('wheel-test: imported, found by Spark without registering, and format("flip27") streams')
 
