@@ -42,7 +42,12 @@ def _daemon(log: Path, what: str, *arguments: str) -> Iterator[None]:
     with log.open("wb") as file:
         process = subprocess.Popen(
             [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *arguments],
-            env=spark_environment() | {"SPARK_HOME": str(home), "SPARK_NO_DAEMONIZE": "1"},
+            env=spark_environment()
+            | {
+                "SPARK_HOME": str(home),
+                "SPARK_NO_DAEMONIZE": "1",
+                "SPARK_DAEMON_JAVA_OPTS": os.environ.get("SPARK_SUBMIT_OPTS", ""),
+            },
             stdout=file,
             stderr=file,
             start_new_session=True,

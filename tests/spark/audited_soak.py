@@ -6,6 +6,7 @@ of order shows in the audit.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ def audited_soak(
     root = folder / "query"
     root.mkdir()
     all_options = {"counters": "8", "rows": "300", "pageMs": "2", "maxRowsPerSplit": "100"} | options
-    return Soak(root=root, options=all_options, settings=settings, quick=QUICK if quick is None else quick)
+    # Executors that are JVMs of their own start as the driver does.
+    all_settings = {"spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"]} | settings
+    return Soak(
+        root=root, options=all_options, settings=all_settings, quick=QUICK if quick is None else quick
+    )
 
 
 def assert_exact(soak: Soak) -> None:
