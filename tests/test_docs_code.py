@@ -22,6 +22,7 @@ from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
 from tests.http_api import http_api
+from tests.kafka_server import kafka_broker
 from tests.pages.places import SCHEMA, Orders, ids_query, land, order, savepoint_named_as_on_the_page
 from tests.pages.running import LANGUAGES, NOT_RUN, REPOSITORY, PageRun, blocks_of, reason_not_to_run
 from tests.pages.shop import changes_are_those_of_the_page, recipes_follow_the_table
@@ -97,6 +98,17 @@ def http(page: PageRun) -> None:
         page.places["https://api.example.com/v1"] = f"{api.url}/cursor"
         page.run()
         assert ids(page.names["df"], "http") == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def kafka(page: PageRun) -> None:
+    with kafka_broker() as broker:
+        broker.topic(2, name="orders")
+        broker.produce("orders", [b'{"id": 1, "customer": "Ada"}', b'{"id": 2}'], partition=1)
+        page.places["kafka1:9092"] = broker.address
+        page.run()
+        assert [row.offset for row in delivered(page.names["orders"], "kafka")] == [0, 1]
+        decoded = delivered(page.names["decoded"], "kafka_decoded")
+        assert sorted(map(tuple, decoded)) == [(1, "Ada", 1, 0), (2, None, 1, 1)]
 
 
 def sql(page: PageRun) -> None:
@@ -254,6 +266,7 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/files.md": files,
     "docs/native.md": native,
     "docs/http.md": http,
+    "docs/kafka.md": kafka,
     "docs/monitoring.md": monitoring,
     "docs/postgres.md": changes_are_those_of_the_page,
     "docs/postgres_recipes.md": recipes_follow_the_table,
