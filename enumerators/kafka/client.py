@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 _LOGGER = "flip27_source.kafka"
 
 
+_OF_CONSUMERS = {
+    # A consumer whose queue is full looks again after this time. librdkafka waits for a second by default, in
+    # which a task has emptied the queue.
+    "fetch.queue.backoff.ms": "2",
+}
+
+
 class KafkaError(Flip27Error):
     """The brokers cannot be reached, or refused a request.
 
@@ -53,7 +60,7 @@ def new_consumer(properties: ClientProperties) -> Consumer:
         OptionError: librdkafka does not take a property.
     """
     kafka = imported()
-    consumer: Consumer = _made(kafka.Consumer, properties, properties.values)
+    consumer: Consumer = _made(kafka.Consumer, properties, {**_OF_CONSUMERS, **properties.values})
     return consumer
 
 
