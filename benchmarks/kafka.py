@@ -327,13 +327,15 @@ MEASURES = {
 
 
 def main() -> None:
-    """Measure what the argument asks for; the last line of the output is the answer."""
-    spec = msgspec.json.decode(sys.argv[1], type=Spec)
-    with kafka_broker("tansu") as broker, tempfile.TemporaryDirectory(prefix="flip27-bench-") as scratch:
-        bench = Bench(broker, scratch)
-        found = MEASURES[spec.what](bench, spec)
-        bench.spark.stop()
-    sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    """Measure what each argument asks for, with a broker of its own; each answer is a line."""
+    specs = [msgspec.json.decode(argument, type=Spec) for argument in sys.argv[1:]]
+    for number, spec in enumerate(specs, start=1):
+        with kafka_broker("tansu") as broker, tempfile.TemporaryDirectory(prefix="flip27-bench-") as scratch:
+            bench = Bench(broker, scratch)
+            found = MEASURES[spec.what](bench, spec)
+            if number == len(specs):
+                bench.spark.stop()
+        print(msgspec.json.encode(found).decode(), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import statistics
 
 from .kafka import Spec
 from .outcomes import Outcome, Target
-from .server_cases import Compared, alone, beside, measured
+from .server_cases import alone, beside, measured
 from .sizes import Sizes
 
 HALF = Target("at least", 0.5)
@@ -26,11 +26,15 @@ MESSAGE_PARTITIONS = 8
 def kafka_outcomes(sizes: Sizes) -> list[Outcome]:
     """All six lines."""
     rounds = sizes.rounds
-    messages = _measured("messages", sizes.kafka_messages, MESSAGE_PARTITIONS, rounds)
-    values = _measured("json", sizes.kafka_values, 2, rounds)
-    idle = _measured("idle", sizes.kafka_idle_s, IDLE_PARTITIONS, 1)
-    latency = _measured("latency", sizes.kafka_latencies, 1, 1)
-    planning = _measured("planning", sizes.kafka_partitions, sizes.kafka_partitions, rounds)
+    messages, values, idle, latency, planning = measured(
+        "benchmarks.kafka",
+        _spec("messages", sizes.kafka_messages, MESSAGE_PARTITIONS, rounds),
+        _spec("json", sizes.kafka_values, 2, rounds),
+        _spec("idle", sizes.kafka_idle_s, IDLE_PARTITIONS, 1),
+        _spec("latency", sizes.kafka_latencies, 1, 1),
+        _spec("planning", sizes.kafka_partitions, sizes.kafka_partitions, rounds),
+        shares_session=sizes.shares_sessions,
+    )
     milliseconds = sorted(1000 * second for second in latency.ours)
     p50 = statistics.median(milliseconds)
     p99 = milliseconds[min(len(milliseconds) - 1, int(0.99 * len(milliseconds)))]
@@ -60,5 +64,5 @@ def kafka_outcomes(sizes: Sizes) -> list[Outcome]:
     ]  # fmt: skip
 
 
-def _measured(what: str, count: int, partitions: int, rounds: int) -> Compared:
-    return measured("benchmarks.kafka", Spec(what=what, count=count, partitions=partitions, rounds=rounds))
+def _spec(what: str, count: int, partitions: int, rounds: int) -> Spec:
+    return Spec(what=what, count=count, partitions=partitions, rounds=rounds)

@@ -1,6 +1,7 @@
 """PostgreSQL: changes and rows per second beside what the server alone gives, latency, and memory of a task.
 
-One process with its own server and its own Spark session measures one case; :mod:`.postgres_cases` starts it.
+A process with its own server and its own Spark session measures one case, or several small ones;
+:mod:`.postgres_cases` starts it.
 """
 
 from __future__ import annotations
@@ -270,19 +271,24 @@ def _largest_worker() -> Iterator[Callable[[], float]]:
         thread.join()
 
 
+MEASURES = {"changes": changes, "snapshot": snapshot, "latency": latency, "memory": memory}
+
+
 def main() -> None:
-    """Measure what the argument asks for; the last line of the output is the answer."""
-    spec = msgspec.json.decode(sys.argv[1], type=Spec)
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(postgres_server(max_wal_size="8GB"))
-        database = stack.enter_context(server.database())
-        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="flip27-bench-"))
-        bench = Bench(server, database, scratch)
-        measure = {"changes": changes, "snapshot": snapshot, "latency": latency, "memory": memory}[spec.what]
-        found = measure(bench, spec)
-        bench.spark.stop()
-        bench.control.close()
-    sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    """Measure what each argument asks for, in a database of its own; each answer is a line."""
+    specs = [msgspec.json.decode(argument, type=Spec) for argument in sys.argv[1:]]
+    with postgres_server(max_wal_size="8GB") as server:
+        for number, spec in enumerate(specs, start=1):
+            with (
+                server.database() as database,
+                tempfile.TemporaryDirectory(prefix="flip27-bench-") as scratch,
+            ):
+                bench = Bench(server, database, scratch)
+                found = MEASURES[spec.what](bench, spec)
+                if number == len(specs):
+                    bench.spark.stop()
+                bench.control.close()
+            print(msgspec.json.encode(found).decode(), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import statistics
 
 from .outcomes import Outcome, Target
 from .postgres import Spec
-from .server_cases import Compared, alone, beside, measured
+from .server_cases import alone, beside, measured
 from .sizes import Sizes
 
 HALF = Target("at least", 0.5)
@@ -18,10 +18,14 @@ MEMORY = Target("at most", 512, "MB")
 def postgres_outcomes(sizes: Sizes) -> list[Outcome]:
     """All five lines."""
     rounds = sizes.rounds
-    changes = _measured(Spec(what="changes", rows=sizes.postgres_changes, rounds=rounds))
-    rows = _measured(Spec(what="snapshot", rows=sizes.postgres_rows, rounds=rounds))
-    latency = _measured(Spec(what="latency", rows=sizes.postgres_commits, rounds=1))
-    memory = _measured(Spec(what="memory", rows=sizes.postgres_changes, rounds=min(rounds, 2)))
+    changes, rows, latency, memory = measured(
+        "benchmarks.postgres",
+        Spec(what="changes", rows=sizes.postgres_changes, rounds=rounds),
+        Spec(what="snapshot", rows=sizes.postgres_rows, rounds=rounds),
+        Spec(what="latency", rows=sizes.postgres_commits, rounds=1),
+        Spec(what="memory", rows=sizes.postgres_changes, rounds=min(rounds, 2)),
+        shares_session=sizes.shares_sessions,
+    )
     of_changes = f"{sizes.postgres_changes:,} changes from a PostgreSQL slot"
     of_rows = f"{sizes.postgres_rows:,} rows of a PostgreSQL table"
     milliseconds = sorted(1000 * second for second in latency.ours)
@@ -39,7 +43,3 @@ def postgres_outcomes(sizes: Sizes) -> list[Outcome]:
             max(memory.ours), MEMORY, "",
         ),
     ]  # fmt: skip
-
-
-def _measured(spec: Spec) -> Compared:
-    return measured("benchmarks.postgres", spec)

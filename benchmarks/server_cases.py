@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -28,13 +29,15 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     peers: dict[str, list[float]] = {}
 
 
-def measured(module: str, spec: msgspec.Struct) -> Compared:
-    """What the program of a module measures; the last line of its output is the answer."""
-    with tempfile.TemporaryDirectory(prefix="flip27-bench-") as name:
-        argument = msgspec.json.encode(spec).decode()
-        child = ChildProcess(module, [argument], log=Path(name) / "log", stdout=subprocess.PIPE)
-        with child:
-            return msgspec.json.decode(one_line(child), type=Compared)
+def measured(module: str, *specs: msgspec.Struct, shares_session: bool) -> Iterator[Compared]:
+    """What the program of a module measures for each spec, in processes of their own or all in one."""
+    for together in [specs] if shares_session else [(spec,) for spec in specs]:
+        arguments = [msgspec.json.encode(spec).decode() for spec in together]
+        with tempfile.TemporaryDirectory(prefix="flip27-bench-") as name:
+            child = ChildProcess(module, arguments, log=Path(name) / "log", stdout=subprocess.PIPE)
+            with child:
+                for _ in together:
+                    yield msgspec.json.decode(one_line(child), type=Compared)
 
 
 def beside(case: str, found: Compared, peer: str, target: Target, note: str) -> Outcome:

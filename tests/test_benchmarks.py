@@ -30,23 +30,29 @@ SMALL = dataclasses.replace(
     file_bytes=200_000,
     files_per_trigger=1,
     one_row_batches=3,
-    known_files=2_000,
-    new_files=100,
+    known_files=300,
+    new_files=50,
     known_rounds=2,
     many_known_rounds=2,
+    postgres_changes=1_000,
+    postgres_rows=1_000,
+    postgres_commits=1,
+    kafka_messages=1_000,
+    kafka_values=1_000,
+    kafka_partitions=20,
+    kafka_latencies=2,
+    kafka_idle_s=1,
     warm_ups=0,
 )
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
-    """Every case once; with one setting for all of them, two sessions are enough."""
+    """Every case once; with one setting for all of them, two sessions are enough, and one for each server."""
     data = DataCache(tmp_path_factory.mktemp("data"))
     settings = {name: value for case in CASES for name, value in case.conf.items()}
     bench = Bench(sizes=SMALL, data=data, conf=tuned.CONF | settings, say=lambda _line: None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_HOME", str(tuned.spark_home(tmp_path_factory.mktemp("tuned"))))
-        return list(run_cases(bench, CASES))
+    return list(run_cases(bench, CASES))
 
 
 def test_every_case_runs_without_failure(outcomes: list[Outcome]) -> None:
