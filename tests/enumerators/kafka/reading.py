@@ -8,7 +8,7 @@ from typing import Any
 from flip27_source.testing import MicroBatchEngine
 from tests.kafka_server import KafkaBroker
 
-_OF_ENGINE = ("available_now", "inline_state", "parallelism", "schema", "store")
+_OF_ENGINE = ("available_now", "inline_state", "max_failures", "parallelism", "schema", "store")
 
 
 def options_of(broker: KafkaBroker, topic: str | None = None, **more: Any) -> dict[str, str]:
