@@ -11,6 +11,8 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import failed, imported
@@ -49,7 +51,7 @@ class _Range:
     split: KafkaSplit
     position: int
     end: int
-    held: list[Sequence[Message]] = field(default_factory=list)
+    held: list[Run] = field(default_factory=list)
     held_bytes: int = 0
     is_paused: bool = False
     is_released: bool = False
@@ -62,7 +64,7 @@ class _Range:
     def take(self) -> list[Run]:
         """The messages that were fetched and not delivered."""
         held, self.held, self.held_bytes = self.held, [], 0
-        return [Run(self.split.topic, self.split.partition, messages) for messages in held]
+        return held
 
 
 class Fetches:
@@ -122,42 +124,48 @@ class Fetches:
         """Fetch once, and keep what arrives with its range."""
         left = sum(item.end - item.position for item in ranges.values() if not item.is_done)
         messages = self._consumer.consume(min(left, self._per_call), _WAIT_S)
-        now = time.monotonic()
-        if not messages:
-            if now > self._deadline:
-                raise self._too_late(first)
-            if now > self._look_after:
-                self._look_after = now + _SILENCE_S
-                self._check_end(first)
-            return
-        self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
         errors = [message.error() for message in messages]
-        if any(error is not None for error in errors):
+        events: list[Message] = []
+        if any(map(is_not, errors, repeat(None))):
             events = [message for message, error in zip(messages, errors, strict=True) if error is not None]
             messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
-        else:
-            events = []
+        now = time.monotonic()
         if messages:
-            size = sum(map(len, messages))
-            self._per_call = max(1, min(_MOST_MESSAGES, _CALL_BYTES * len(messages) // max(1, size)))
+            # Events alone are no progress: brokers that are away cause some again and again.
+            self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
+            size = 0
             for topic, number, run in _by_partition(messages, is_one=len(ranges) == 1):
-                self._keep(ranges[topic, number], run)
+                size += self._keep(ranges[topic, number], run)
+            if size:
+                self._per_call = max(1, min(_MOST_MESSAGES, _CALL_BYTES * len(messages) // size))
         for message in events:
             self._handle(ranges, message)
+        if not messages and not first.is_done:
+            self._check_time(first, now)
 
-    def _keep(self, item: _Range, messages: Sequence[Message]) -> None:
-        """Keep those messages of a partition that belong to its range."""
+    def _check_time(self, first: _Range, now: float) -> None:
+        """Nothing came: is there something to come, and time to wait for it?"""
+        if now > self._deadline:
+            raise self._too_late(first)
+        if now > self._look_after:
+            self._look_after = now + _SILENCE_S
+            self._check_end(first)
+
+    def _keep(self, item: _Range, messages: Sequence[Message]) -> int:
+        """Keep those messages of a partition that belong to its range; gives their bytes."""
         last = _offset(messages[-1])
         if _offset(messages[0]) < item.position or last >= item.end:
             first = bisect_left(messages, item.position, key=_offset)
             messages = messages[first : bisect_left(messages, item.end, key=_offset)]
+        size = sum(map(len, messages))
         if messages:
-            item.held.append(messages)
-            item.held_bytes += sum(map(len, messages))
+            item.held.append(Run(item.split.topic, item.split.partition, messages, size))
+            item.held_bytes += size
         item.position = max(item.position, last + 1)
         if item.is_done:
             # The partition may have more, which would fill the queue of the others.
             self._release(item)
+        return size
 
     def _handle(self, ranges: dict[tuple[str, int], _Range], message: Message) -> None:
         """The end of a partition, or an error."""

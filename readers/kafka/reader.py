@@ -83,7 +83,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         for run in runs:
             held.append(run)
             rows += len(run.messages)
-            size += sum(map(len, run.messages))
+            size += run.size
             if rows >= BATCH_ROWS or size >= BATCH_BYTES:
                 yield self._batch(held)
                 held, rows, size = [], 0, 0

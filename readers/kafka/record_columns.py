@@ -35,11 +35,16 @@ def record_schema(*, include_headers: bool) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Messages of one partition, in the order of their offsets."""
+    """Messages of one partition, in the order of their offsets.
+
+    Attributes:
+        size: bytes of their values.
+    """
 
     topic: str
     partition: int
     messages: Sequence[Message]
+    size: int
 
 
 def columns(names: Iterable[str], runs: Sequence[Run]) -> list[pa.Array]:
@@ -47,11 +52,16 @@ def columns(names: Iterable[str], runs: Sequence[Run]) -> list[pa.Array]:
     counts = [len(run.messages) for run in runs]
     messages = runs[0].messages if len(runs) == 1 else [item for run in runs for item in run.messages]
     found = []
+    times: np.ndarray | None = None
     for name in names:
         if name == "topic":
             found.append(_repeated([run.topic for run in runs], counts, pa.string()))
         elif name == "partition":
             found.append(_repeated([run.partition for run in runs], counts, pa.int32()))
+        elif name in _OF_TIMES:
+            if times is None:
+                times = np.array([message.timestamp() for message in messages], np.int64)
+            found.append(_OF_TIMES[name](times))
         else:
             found.append(_COLUMNS[name](messages))
     return found
@@ -75,15 +85,13 @@ def _offsets(messages: Sequence[Message]) -> pa.Array:
     return pa.array([message.offset() for message in messages], pa.int64())
 
 
-def _timestamps(messages: Sequence[Message]) -> pa.Array:
-    milliseconds = np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages))
-    return pa.array(milliseconds * 1000).cast(pa.timestamp("us", tz="UTC"))
+def _timestamps(times: np.ndarray) -> pa.Array:
+    return pa.array(times[:, 1] * 1000).cast(pa.timestamp("us", tz="UTC"))
 
 
-def _timestamp_types(messages: Sequence[Message]) -> pa.Array:
+def _timestamp_types(times: np.ndarray) -> pa.Array:
     # librdkafka has 0 for none, 1 for CreateTime and 2 for LogAppendTime; Spark has -1, 0 and 1.
-    types = np.fromiter((message.timestamp()[0] for message in messages), np.int32, len(messages))
-    return pa.array(types - 1, pa.int32())
+    return pa.array((times[:, 0] - 1).astype(np.int32))
 
 
 def _headers(messages: Sequence[Message]) -> pa.Array:
@@ -97,7 +105,9 @@ _COLUMNS: Mapping[str, Callable[[Sequence[Any]], pa.Array]] = {
     "key": _keys,
     "value": _values,
     "offset": _offsets,
+    "headers": _headers,
+}
+_OF_TIMES: Mapping[str, Callable[[np.ndarray], pa.Array]] = {
     "timestamp": _timestamps,
     "timestampType": _timestamp_types,
-    "headers": _headers,
 }

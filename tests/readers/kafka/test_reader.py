@@ -7,9 +7,9 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from flip27_source.errors import DataLossError, SchemaError
+from flip27_source.errors import DataLossError, SchemaError, SplitReadError
 from tests.enumerators.kafka.reading import offsets_of, stream, values_of
-from tests.kafka_server import CODECS, KafkaBroker, Record
+from tests.kafka_server import CODECS, KafkaBroker, Record, kafka_broker
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 MIDNIGHT_MS = int(MIDNIGHT.timestamp() * 1000)
@@ -184,3 +184,14 @@ def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: K
     kafka.delete_topic(topic)
     with pytest.raises(DataLossError, match="offsets 0 to 0 are gone"):
         engine.run_batch()
+
+
+def test_brokers_that_stay_away_end_the_task_when_its_time_is_over() -> None:
+    with kafka_broker("noida") as broker:
+        topic = broker.topic()
+        broker.produce(topic, [b"a"])
+        engine = stream(broker, topic, **{"kafkaConsumer.pollTimeoutMs": 2_000})
+        assert engine.trigger()
+        broker.kill()
+        with pytest.raises(SplitReadError, match="has offsets up to 0, and for 2 s nothing came"):
+            engine.run_batch()
