@@ -22,6 +22,8 @@ _OF_CONSUMERS = {
     # A consumer whose queue is full looks again after this time. librdkafka waits for a second by default, in
     # which a task has emptied the queue.
     "fetch.queue.backoff.ms": "2",
+    # Only records that exist are fetched; a request that waits for more would delay the next range.
+    "fetch.wait.max.ms": "10",
 }
 
 

@@ -99,10 +99,6 @@ def client_properties(options: Options, *, environment: Mapping[str, str] = os.e
         "client.id": "flip27",
         "group.id": f"{options[GROUP_ID_PREFIX] or 'flip27'}-reader",
         "isolation.level": "read_committed",
-        # Only records that exist are fetched. A request that waits for more would delay the next range, and a
-        # queue that was full is empty long before a second has passed.
-        "fetch.wait.max.ms": "10",
-        "fetch.queue.backoff.ms": "5",
     }
     return ClientProperties(values={**defaults, **found, **own}, hidden=Hidden(secrets))
 

@@ -38,7 +38,7 @@ _TIMES_UNTIL_GONE = 2
 _SILENCE_S = 1.0
 """After it the end of the partition is asked: librdkafka takes half a minute to say that a topic is gone."""
 
-_ANSWER_S = 10.0
+_ANSWER_S = 2.0
 
 Lost = Callable[[KafkaSplit, str], None]
 """Reports what a range has lost; raises if losses are fatal."""
