@@ -1,0 +1,122 @@
+"""The assigner decides from looks alone, without brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flip27_source.enumerators.kafka.assigner import Assigner, Loss
+from flip27_source.enumerators.kafka.cluster import Topic
+from flip27_source.enumerators.kafka.division import divided
+from flip27_source.enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE, Look
+from flip27_source.enumerators.kafka.split import KafkaSplit
+from flip27_source.enumerators.kafka.state import as_ranges, of_ranges
+
+ORDERS = Topic(topic_id="a", partitions=(0, 1))
+
+
+def look(
+    topics: Mapping[str, Topic] | None = None,
+    ends: tuple[int, ...] = (),
+    starts: tuple[int, ...] = (),
+    resolved: tuple[int, ...] = (),
+) -> Look:
+    """A look at the partitions of orders, from 0 on."""
+
+    def of(offsets: tuple[int, ...]) -> dict[tuple[str, int], int]:
+        return {("orders", number): offset for number, offset in enumerate(offsets)}
+
+    return Look(topics=topics, ends=of(ends), starts=of(starts), resolved=of(resolved))
+
+
+def assigner_at(*looks: Look, chosen: bool = True) -> Assigner:
+    """An assigner that has seen these looks."""
+    assigner = Assigner(None, lambda _: chosen)
+    for seen in looks:
+        assigner.take(seen)
+    return assigner
+
+
+FIRST = look({"orders": ORDERS}, ends=(10, 20), starts=(0, 0), resolved=(10, 5))
+
+
+def test_a_partition_starts_where_the_first_look_has_resolved_it() -> None:
+    assigner = assigner_at(FIRST)
+    assert assigner.next_split() == KafkaSplit(split_id="orders/0", next=10, topic_id="a")
+    assert assigner.next_split() == KafkaSplit(split_id="orders/1", next=5, topic_id="a")
+    assert assigner.next_split() is None
+
+
+def test_a_second_first_look_changes_no_start() -> None:
+    again = look({"orders": ORDERS}, ends=(11, 21), resolved=(11, 21))
+    assert [split.next for split in assigner_at(FIRST, again).held] == [10, 5]
+
+
+def test_the_state_leads_to_the_same_assigner() -> None:
+    assigner = assigner_at(FIRST)
+    assigner.next_split()
+    restored = Assigner(assigner.state(), lambda _: True)
+    assert restored.known == assigner.known
+    assert restored.held == assigner.held
+
+
+def test_a_topic_that_is_missing_for_a_moment_stays_where_it_is() -> None:
+    split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
+    without = look({"customers": ORDERS})
+    assigner = assigner_at(FIRST, *[without] * (DESCRIPTIONS_UNTIL_GONE - 1))
+    assert assigner.found(split) is None
+    assigner.take(look({"orders": ORDERS}, ends=(12, 20)))
+    assert assigner.found(split) == split
+
+
+def test_a_topic_that_stays_missing_is_gone_unless_the_options_no_longer_choose_it() -> None:
+    split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
+    looks = [FIRST, *[look({"customers": ORDERS})] * DESCRIPTIONS_UNTIL_GONE]
+    lost = assigner_at(*looks).found(split)
+    assert isinstance(lost, Loss)
+    assert lost.begins is None
+    assert assigner_at(*looks, chosen=False).found(split) is None
+
+
+def test_a_partition_that_a_topic_no_longer_has_is_gone() -> None:
+    smaller = look({"orders": Topic(topic_id="a", partitions=(0,))}, ends=(10,))
+    assigner = assigner_at(FIRST, *[smaller] * DESCRIPTIONS_UNTIL_GONE)
+    lost = assigner.found(KafkaSplit(split_id="orders/1", next=5, topic_id="a"))
+    assert isinstance(lost, Loss)
+    assert assigner.found(KafkaSplit(split_id="orders/0", next=5, topic_id="a")) is not None
+
+
+def test_another_id_waits_for_the_beginning_of_the_new_topic() -> None:
+    split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
+    anew = {"orders": Topic(topic_id="b", partitions=(0, 1))}
+    assigner = assigner_at(FIRST, look(anew, ends=(7, 7)))
+    assert assigner.found(split) is None, "the beginning of the old topic says nothing"
+    assigner.take(look(anew, ends=(7, 7), starts=(2, 0)))
+    lost = assigner.found(split)
+    assert isinstance(lost, Loss)
+    assert assigner.after_loss(split, lost) == KafkaSplit(split_id="orders/0", next=2, topic_id="b")
+
+
+def test_a_partition_without_a_leader_keeps_the_end_that_was_told() -> None:
+    assigner = assigner_at(FIRST, look({"orders": ORDERS}, ends=()))
+    split = KafkaSplit(split_id="orders/1", next=5, topic_id="a")
+    assert assigner.found(split) == split
+    assert assigner.ends["orders/1"] == 20
+
+
+def test_ranges_are_the_numbers_that_they_are_made_of() -> None:
+    assert as_ranges([3, 0, 1, 7]) == ((0, 2), (3, 4), (7, 8))
+    assert of_ranges(as_ranges(range(5000))) == frozenset(range(5000))
+
+
+def test_parts_are_the_offsets_of_their_range() -> None:
+    ranges = [
+        KafkaSplit(split_id="orders/0", next=5, end=105),
+        KafkaSplit(split_id="orders/1", next=0, end=1),
+    ]
+    division = divided(ranges, min_partitions=7, max_records=30)
+    offsets = [
+        (part.split_id, offset) for part in division.parts for offset in range(part.next, part.end or 0)
+    ]
+    assert offsets == [("orders/0", offset) for offset in range(5, 105)] + [("orders/1", 0)]
+    assert division.subtasks == 7
+    assert max((part.end or 0) - part.next for part in division.parts) <= 30
