@@ -9,7 +9,7 @@ import pytest
 from tests.postgres_server import NEWEST
 from tests.soak.table_disasters import table_disasters
 
-MOVES = ("server", "worker", "driver", "coordinator", "jvm", "server")
+MOVES = ("server", "worker", "driver", "server")
 
 
 @pytest.mark.slow  # a short form of the soak
