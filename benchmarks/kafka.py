@@ -136,7 +136,9 @@ def _consumed(address: str, topic: str, partitions: list[int], each: int) -> Non
     """Take the records of some partitions; runs in a process of its own."""
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False})
+    properties = {"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False}
+    # As ours: with librdkafka's default of a second, a consumer is idle most of the time.
+    consumer = Consumer({**properties, "fetch.queue.backoff.ms": 2})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
     left = each * len(partitions)
     while left:
