@@ -21,6 +21,7 @@ from .outcomes import (
     Rounds,
     Target,
     batch_time,
+    batches_faster,
     failed,
     faster,
     known_files_outcomes,
@@ -183,6 +184,51 @@ def _bulk(
     return run
 
 
+def _native(bench: Bench, pair: Pair | None) -> list[Outcome]:
+    data = bench.data.bulk("parquet", total_bytes=bench.sizes.bulk_bytes, file_bytes=bench.sizes.file_bytes)
+    spec = _native_spec(data, bench.sizes.files_per_trigger)
+    rounds = _alternate(bench, pair, spec, warm_up=_counted(spec))
+    title = f"{data.bytes / 1e6:,.0f} MB of parquet, ten columns, native reads"
+    whole = faster(f"{title}, whole run", rounds, Target("at least", 0.85), rows=data.rows)
+    return [batches_faster(title, rounds, BY_NAME["native"].target, rows=data.rows), whole]
+
+
+def _native_pruned(bench: Bench, pair: Pair | None) -> list[Outcome]:
+    assert pair is not None
+    sizes = bench.sizes
+    bench.say("  the data, made once ...")
+    data = bench.data.wide(total_bytes=sizes.bulk_bytes, file_bytes=sizes.file_bytes)
+    spec = _native_spec(data, sizes.files_per_trigger)
+    spec = msgspec.structs.replace(spec, select=("id0", "price3"), where="quantity0 < 500")
+    rounds = _alternate(bench, pair, spec, warm_up=_counted(spec))
+    bench.say("  plain flip27 ...")
+    plain = pair.flip27.run(msgspec.structs.replace(spec, native_files=0))
+    title = f"two of fifty columns with a filter, {data.bytes / 1e6:,.0f} MB of parquet, native reads"
+    note = f"flip27's own reader, which reads all columns: {sum(plain.batch_ms) / 1000:.1f} s"
+    return [batches_faster(title, rounds, BY_NAME["native-pruned"].target, rows=data.rows, note=note)]
+
+
+def _native_tiny(bench: Bench, pair: Pair | None) -> list[Outcome]:
+    tiny = bench.sizes.tiny["tiny-parquet"]
+    data, small = bench.data.tiny(tiny.files, "parquet"), bench.data.tiny(tiny.warm_up, "parquet")
+    warm_up = _counted(_native_spec(small, max(1, tiny.warm_up // 2)))
+    spark_rounds = min(bench.sizes.slow_rounds, bench.sizes.rounds)
+    spec = _native_spec(data, tiny.per_trigger)
+    rounds = _alternate(bench, pair, spec, warm_up=warm_up, spark_rounds=spark_rounds)
+    title = f"{tiny.files:,} one-row parquet files, native reads"
+    return [faster(title, rounds, BY_NAME["native-tiny"].target, rows=data.rows)]
+
+
+def _native_spec(data: Dataset, files_per_trigger: int) -> RoundSpec:
+    spec = _spec(data, files_per_trigger)
+    return msgspec.structs.replace(spec, native_files=data.files, expected_rows=data.rows)
+
+
+def _counted(spec: RoundSpec) -> RoundSpec:
+    """The round of the warm-up, in which native reads count their rows."""
+    return msgspec.structs.replace(spec, is_counted=True)
+
+
 def _known_tree(bench: Bench, pair: Pair | None) -> list[Outcome]:
     assert pair is not None
     sizes = bench.sizes
@@ -260,6 +306,9 @@ CASES = (
     Case(name="tiny-often", target=Target("at least", 8), run=_tiny_files("tiny-often", "json")),
     Case(name="tiny-parquet", target=Target("at least", 8), run=_tiny_files("tiny-parquet", "parquet")),
     Case(name="parquet", target=Target("at least", 1.4), run=_bulk("parquet", "parquet")),
+    Case(name="native", target=Target("at least", 0.95), run=_native),
+    Case(name="native-pruned", target=Target("at least", 0.95), run=_native_pruned),
+    Case(name="native-tiny", target=Target("at least", 2), run=_native_tiny),
     Case(name="json", target=Target("at least", 1.6), run=_bulk("json", "json")),
     Case(name="csv", target=Target("at least", 2), run=_bulk("csv", "csv")),
     Case(name="one-json", target=Target("at least", 1.6), run=_bulk("one-json", "json", one_file=True)),

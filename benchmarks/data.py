@@ -24,6 +24,7 @@ _FORMAT = 2
 """Goes up when the data of a name changes: what older runs made is then made again."""
 
 _FILES_IN_A_FOLDER = 10_000
+_COPIES = 5
 _SAMPLE_ROWS = 250_000
 _ROW_GROUP_ROWS = 250_000
 _TEXT = "the quick brown fox, jumps over a lazy dog and naïve café owners sell fresh bread every day"
@@ -93,6 +94,20 @@ class DataCache:
 
         options = {"header": "true"} if reader == "csv" else {}
         return self._made(f"{reader}-{count}x{file_bytes}", reader, MIXED_SCHEMA, options, write)
+
+    def wide(self, *, total_bytes: int, file_bytes: int) -> Dataset:
+        """Parquet files of fifty columns: the ten mixed ones, five times."""
+        count = max(1, round(total_bytes / file_bytes))
+
+        def write(folder: Path) -> int:
+            rows = _rows_for(_write_wide_parquet, folder / ".sample", file_bytes, _SAMPLE_ROWS // 5)
+            for number in range(count):
+                _write_wide_parquet(mixed_rows(number, rows), folder / f"{number:03d}.parquet")
+            return rows * count
+
+        columns = [column.split() for column in MIXED_SCHEMA.split(", ")]
+        schema = ", ".join(f"{name}{copy} {kind}" for copy in range(_COPIES) for name, kind in columns)
+        return self._made(f"wide-parquet-{count}x{file_bytes}", "parquet", schema, {}, write)
 
     def _made(
         self, name: str, reader: str, schema: str, options: dict[str, str], write: Callable[[Path], int]
@@ -177,16 +192,34 @@ _TINY_WRITERS: dict[str, Callable[[int, Path], None]] = {
 }
 
 
-def _rows_for(write_file: Callable[[pa.Table, Path], None], sample: Path, file_bytes: int) -> int:
+def _rows_for(
+    write_file: Callable[[pa.Table, Path], None],
+    sample: Path,
+    file_bytes: int,
+    sample_rows: int = _SAMPLE_ROWS,
+) -> int:
     """How many rows make a file of this size."""
-    write_file(mixed_rows(0, _SAMPLE_ROWS), sample)
-    rows = max(1, file_bytes * _SAMPLE_ROWS // sample.stat().st_size)
+    write_file(mixed_rows(0, sample_rows), sample)
+    rows = max(1, file_bytes * sample_rows // sample.stat().st_size)
     sample.unlink()
     return rows
 
 
 def _write_parquet(table: pa.Table, file: Path) -> None:
     pq.write_table(table, file, row_group_size=_ROW_GROUP_ROWS, coerce_timestamps="us")
+
+
+def _write_wide_parquet(table: pa.Table, file: Path) -> None:
+    names = [f"{name}{copy}" for copy in range(_COPIES) for name in table.column_names]
+    # Other rows in each copy, or a dictionary of one column would serve for all.
+    parts = [_turned(table, copy) for copy in range(_COPIES)]
+    columns = [column for part in parts for column in part.columns]
+    _write_parquet(pa.Table.from_arrays(columns, names=names), file)
+
+
+def _turned(table: pa.Table, number: int) -> pa.Table:
+    at = table.num_rows * number // _COPIES
+    return pa.concat_tables([table[at:], table[:at]]).combine_chunks()
 
 
 def _write_json(table: pa.Table, file: Path) -> None:

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import flip27_source
 from flip27_source.cli.demo.processes import FINISH, obey_parent
+from flip27_source.native import native_batches
 
 from .rounds import Round, RoundSpec
 from .usage import UsageWatch
@@ -58,10 +59,35 @@ def read(session: SparkSession, side: str, spec: RoundSpec, checkpoint: Path) ->
         return reader.format(spec.reader).schema(spec.schema).load(spec.folder)
     reader = reader.format("flip27").option("enumerator", "files")
     reader = reader.option("stateLocation", str(checkpoint / "flip27"))
+    if spec.native_files:
+        return reader.option("reader", "splits").load(spec.folder)
     if spec.is_parsed:
         lines = reader.option("reader", "text").load(spec.folder)
         return flip27_source.parsed(lines, spec.reader, spec.schema, **spec.options)
     return reader.option("reader", spec.reader).schema(spec.schema).load(spec.folder)
+
+
+def narrowed(frame: DataFrame, spec: RoundSpec) -> DataFrame:
+    """The query of the round."""
+    frame = frame.where(spec.where) if spec.where else frame
+    return frame.select(*spec.select) if spec.select else frame
+
+
+class NativeSink:
+    """Writes what Spark reads for flip27 to nowhere.
+
+    Attributes:
+        rows: rows so far, if the round counts them.
+    """
+
+    def __init__(self, spec: RoundSpec) -> None:
+        self._spec = spec
+        self.rows = 0
+
+    def __call__(self, frame: DataFrame, _batch_id: int) -> None:
+        if self._spec.is_counted:
+            self.rows += frame.count()
+        narrowed(frame, self._spec).write.format("noop").mode("append").save()
 
 
 def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) -> Round:
@@ -69,11 +95,14 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
     checkpoint = Path(tempfile.mkdtemp(prefix="checkpoint-", dir=scratch))
     if spec.template is not None:
         shutil.copytree(spec.template, checkpoint, dirs_exist_ok=True)
-    writer = (
-        read(session, side, spec, checkpoint)
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(checkpoint))
-    )
+    is_native = bool(spec.native_files) and side == FLIP27
+    stream, native = read(session, side, spec, checkpoint), NativeSink(spec)
+    if is_native:
+        function = native_batches(native, format=spec.reader, schema=spec.schema, **spec.options)
+        writer = stream.writeStream.foreachBatch(function)
+    else:
+        writer = narrowed(stream, spec).writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(checkpoint))
     with UsageWatch() as usage:
         began = time.perf_counter()
         if spec.batches is None:
@@ -91,8 +120,11 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
         checkpoint.rename(spec.keep)
     else:
         shutil.rmtree(checkpoint)
+    rows = sum(entry["numInputRows"] for entry in progress)
+    if is_native and rows == spec.native_files:  # these rows are files
+        rows = native.rows if spec.is_counted else spec.expected_rows
     return Round(
-        rows=sum(entry["numInputRows"] for entry in progress),
+        rows=rows,
         seconds=seconds,
         batch_ms=[entry["durationMs"]["triggerExecution"] for entry in progress],
         phases_ms=_medians([entry["durationMs"] for entry in progress]),

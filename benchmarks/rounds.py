@@ -16,6 +16,11 @@ class RoundSpec(msgspec.Struct, frozen=True, kw_only=True):
         template: a checkpoint to go on from; the query works on a copy of it.
         keep: where the checkpoint is put at the end.
         is_parsed: flip27 reads lines, and ``flip27_source.parsed`` parses them.
+        native_files: flip27 plans so many files, and Spark reads them (``native_batches``); 0 for its own
+            reader.
+        expected_rows: rows of these files; a warm-up with ``is_counted`` counts them.
+        is_counted: count the rows of native reads, which takes time.
+        select, where: the columns and the filter of the query; all if empty.
     """
 
     folder: str
@@ -27,6 +32,11 @@ class RoundSpec(msgspec.Struct, frozen=True, kw_only=True):
     template: str | None = None
     keep: str | None = None
     is_parsed: bool = False
+    native_files: int = 0
+    expected_rows: int = 0
+    is_counted: bool = False
+    select: tuple[str, ...] = ()
+    where: str = ""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
