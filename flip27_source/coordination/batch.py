@@ -7,7 +7,15 @@ from typing import Generic
 from ..errors import ContractError
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT
-from .packing import MIN_PARTITION_COST_BYTES, Assignment, BatchBudget, Plan, pack
+from .packing import (
+    MIN_PARTITION_COST_BYTES,
+    Assignment,
+    BatchBudget,
+    Plan,
+    cost_bytes,
+    cost_of_naming,
+    pack,
+)
 from .subtask_reports import ReportDemand
 
 
@@ -59,14 +67,21 @@ class Batch(Generic[SplitT]):
         max_partition_bytes: int | None,
         reports: ReportDemand,
         each_apart: bool,
+        names_only: bool = False,
     ) -> Plan[SplitT]:
-        """The plan of the batch; ``each_apart``: one subtask per split, while there are subtasks left."""
+        """The plan of the batch.
+
+        Args:
+            each_apart: one subtask per split, while there are subtasks left.
+            names_only: the reader names data, so the length of a split does not count.
+        """
         packed = pack(
             self._free,
             self._pinned,
             parallelism=max(parallelism, min(self._subtasks, len(self._free))),
             max_partition_bytes=max_partition_bytes,
             min_partition_cost=1 if each_apart else MIN_PARTITION_COST_BYTES,
+            cost=cost_of_naming if names_only else cost_bytes,
         )
         return Plan(
             assignments=tuple(

@@ -162,6 +162,7 @@ class SourceCoordinator(Generic[SplitT]):
             reports=self.settings.reports,
             # A slow page or partition must not delay the others.
             each_apart=self._cuts_splits or self.settings.reader_bounds_splits,
+            names_only=self.settings.reader_type.reads_later,
         )
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
         snapshot = self._snapshot(metadata, plan)

@@ -7,7 +7,7 @@ large partitions; the largest splits are placed first, each into the subtask wit
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Generic
@@ -138,6 +138,11 @@ def cost_bytes(split: SplitT) -> int:
     return work + FILE_COST_BYTES * max(1, size.files)
 
 
+def cost_of_naming(split: SplitT) -> int:
+    """The estimated work of a split whose reader only names its data."""
+    return FILE_COST_BYTES * max(1, size_of(split).files)
+
+
 def subtask_count(
     total_cost: int,
     *,
@@ -164,6 +169,7 @@ def pack(
     parallelism: int,
     max_partition_bytes: int | None = None,
     min_partition_cost: int = MIN_PARTITION_COST_BYTES,
+    cost: Callable[[SplitT], int] = cost_bytes,
 ) -> dict[int, list[SplitT]]:
     """Distribute splits over subtasks so that all finish at the same time.
 
@@ -172,13 +178,13 @@ def pack(
     best); equal costs keep their order. Within a subtask, pinned splits come first, and each kind
     keeps its order.
     """
-    costs = [cost_bytes(split) for split in free]
+    costs = [cost(split) for split in free]
     held: dict[int, list[tuple[bool, int, SplitT]]] = {}
     load: dict[int, int] = {}
     for index, (subtask, split) in enumerate(pinned):
         target = subtask % parallelism
         held.setdefault(target, []).append((False, index, split))
-        load[target] = load.get(target, 0) + cost_bytes(split)
+        load[target] = load.get(target, 0) + cost(split)
     total = sum(costs) + sum(load.values())
     count = subtask_count(
         total,

@@ -22,7 +22,7 @@ from flip27_source.splits_column import PATH_COLUMN, SourceOfSplits, source_in
 
 from .left_out import LeftOutFiles
 from .options import PATH_REWRITES, SCHEMA_EVOLUTION_MODE, NativeOptions
-from .planned_files import COLUMNS, PlannedFiles
+from .planned_files import PlannedFiles
 from .schemas import RecordedColumns
 from .spark_reads import SparkReads
 
@@ -87,7 +87,7 @@ class _NativeBatches:
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         source = _source_of(rows)
-        planned = PlannedFiles.of(rows.select(*COLUMNS).toArrow())
+        planned = PlannedFiles.of(rows.toArrow())
         if planned.files:
             options = NativeOptions.parse(self._raw_options)
             reads = SparkReads(
