@@ -189,8 +189,7 @@ def _native(bench: Bench, pair: Pair | None) -> list[Outcome]:
     spec = _native_spec(data, bench.sizes.files_per_trigger)
     rounds = _alternate(bench, pair, spec, warm_up=_counted(spec))
     title = f"{data.bytes / 1e6:,.0f} MB of parquet, ten columns, native reads"
-    whole = faster(f"{title}, whole run", rounds, Target("at least", 0.85), rows=data.rows)
-    return [batches_faster(title, rounds, BY_NAME["native"].target, rows=data.rows), whole]
+    return [batches_faster(title, rounds, BY_NAME["native"].target, rows=data.rows)]
 
 
 def _native_pruned(bench: Bench, pair: Pair | None) -> list[Outcome]:

@@ -94,6 +94,10 @@ def faster(case: str, rounds: Rounds, target: Target, *, rows: int, note: str = 
 
 def batches_faster(case: str, rounds: Rounds, target: Target, *, rows: int, note: str = "") -> Outcome:
     """How many times faster the batches are, without the start of the query."""
+    whole = Spread.of(
+        [theirs.seconds / ours.seconds for theirs, ours in _paired(rounds.spark, rounds.flip27)]
+    )
+    note = f"{note}; " * bool(note) + f"whole run: {whole.median:.2f} x"
     spark, flip27 = ([_batches_ms(one) / 1000 for one in side] for side in (rounds.spark, rounds.flip27))
     ratios = [theirs / ours for theirs, ours in _paired(spark, flip27)]
     return _compared(
