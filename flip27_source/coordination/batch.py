@@ -81,7 +81,7 @@ class Batch(Generic[SplitT]):
             parallelism=max(parallelism, min(self._subtasks, len(self._free))),
             max_partition_bytes=max_partition_bytes,
             min_partition_cost=1 if each_apart else MIN_PARTITION_COST_BYTES,
-            cost=cost_of_naming if names_only else cost_bytes,
+            cost_of=cost_of_naming if names_only else cost_bytes,
         )
         return Plan(
             assignments=tuple(

@@ -169,7 +169,7 @@ def pack(
     parallelism: int,
     max_partition_bytes: int | None = None,
     min_partition_cost: int = MIN_PARTITION_COST_BYTES,
-    cost: Callable[[SplitT], int] = cost_bytes,
+    cost_of: Callable[[SplitT], int] = cost_bytes,
 ) -> dict[int, list[SplitT]]:
     """Distribute splits over subtasks so that all finish at the same time.
 
@@ -178,13 +178,13 @@ def pack(
     best); equal costs keep their order. Within a subtask, pinned splits come first, and each kind
     keeps its order.
     """
-    costs = [cost(split) for split in free]
+    costs = [cost_of(split) for split in free]
     held: dict[int, list[tuple[bool, int, SplitT]]] = {}
     load: dict[int, int] = {}
     for index, (subtask, split) in enumerate(pinned):
         target = subtask % parallelism
         held.setdefault(target, []).append((False, index, split))
-        load[target] = load.get(target, 0) + cost(split)
+        load[target] = load.get(target, 0) + cost_of(split)
     total = sum(costs) + sum(load.values())
     count = subtask_count(
         total,

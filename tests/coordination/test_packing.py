@@ -14,6 +14,7 @@ from flip27_source.coordination.packing import (
     BatchBudget,
     Limits,
     cost_bytes,
+    cost_of_naming,
     pack,
     subtask_count,
 )
@@ -212,3 +213,10 @@ def test_limits_of_spark_and_of_the_options_combine_to_the_smaller_of_each() -> 
     assert own.tightened_by(Limits(files=5, bytes=7)) == Limits(files=5, rows=100, bytes=7)
     assert own.tightened_by(Limits(files=50)) == own
     assert Limits().tightened_by(Limits()) == Limits()
+
+
+def test_splits_that_are_only_named_are_counted_by_files_however_large_they_are() -> None:
+    splits = mib(*[100] * 128)
+    assert len(pack(splits, [], parallelism=4)) == 4
+    assert len(pack(splits, [], parallelism=4, cost_of=cost_of_naming)) == 1
+    assert len(pack(mib(*[1] * 256), [], parallelism=4, cost_of=cost_of_naming)) == 2
