@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flip27_source.enumerators.postgres import options as opts
-from flip27_source.enumerators.postgres.remedies import remedy_of
+from flip27_source.enumerators.postgres.remedies import CONNECTION_LOST, remedy_of
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.options import Options
 
@@ -136,6 +136,8 @@ def said(error: BaseException) -> str:
 def failed(options: Options, doing: str, error: BaseException, *, remedy: str | None = None) -> ServerError:
     """The error for a statement that failed while ``doing`` something."""
     sqlstate, text = getattr(error, "sqlstate", None), said(error)
+    if sqlstate is None and isinstance(error, imported().OperationalError):
+        remedy = remedy or CONNECTION_LOST
     return ServerError(
         f"{doing} failed on {place(options)}: {text}",
         remedy=remedy or remedy_of(sqlstate, text, user=options[opts.USER]),

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 READ_ANEW = "start a query with a new stateLocation, whose snapshot has all rows"
 
+CONNECTION_LOST = (
+    "nothing is lost: the task is repeated, or the query goes on at its next start; if it happens again, "
+    "look at the server's log"
+)
+
 _NO_PRIVILEGE = "42501"
 _NO_OBJECT = "42704"
 

@@ -1,0 +1,17 @@
+"""What is said where a connection to PostgreSQL fails. No server."""
+
+from __future__ import annotations
+
+import psycopg
+
+from flip27_source.enumerators.postgres.connection import failed
+from flip27_source.source import Source
+
+
+def test_a_connection_that_is_lost_says_that_the_query_goes_on() -> None:
+    options = Source.resolve({"enumerator": "postgres", "database": "shop", "tables": "orders"}).options
+    lost = failed(options, "reading log", psycopg.OperationalError("server closed the connection"))
+    assert lost.what.startswith("reading log failed on database shop")
+    assert "goes on at its next start" in str(lost)
+    refused = failed(options, "reading log", psycopg.errors.TooManyConnections("too many"))
+    assert "max_connections" in str(refused)
