@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster, Topic
-from flip27_source.enumerators.kafka.oldest_record import OldestRecord
+from flip27_source.enumerators.kafka.oldest_record import oldest_time_ms
 from flip27_source.enumerators.kafka.positions import (
     AT_EARLIEST,
     Position,
@@ -108,7 +108,6 @@ class ClusterLooks:
         self._first = first
         self._last = last
         self._cluster: Cluster | None = None
-        self._oldest: OldestRecord | None = None
         self._oldest_after = 0.0
         self._topics: dict[str, Topic] | None = None
         self._is_told = False
@@ -122,9 +121,6 @@ class ClusterLooks:
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
-        if self._oldest is not None:
-            self._oldest.close()
-            self._oldest = None
 
     def look(self, wanted: Wanted) -> Look:
         """Ask the cluster."""
@@ -204,13 +200,11 @@ class ClusterLooks:
         now = time.monotonic()
         if self._is_only or now < self._oldest_after:
             return None
-        if self._oldest is None:
-            self._oldest = OldestRecord(client_properties(self._options))
         planned = wanted.planned
         unread = {
             key: offset for key, end in ends.items() if end > (offset := planned.get(split_id_of(*key), end))
         }
-        found = self._oldest.time_ms(unread, ends)
+        found = oldest_time_ms(client_properties(self._options), unread, ends)
         if unread:
             self._oldest_after = time.monotonic() + LOOKS_PER_OLDEST * self._interval_s
         return found

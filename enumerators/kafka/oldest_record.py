@@ -25,39 +25,33 @@ _SMALL_FETCHES = {
 }
 
 
-class OldestRecord:
-    """Asks for the first unread records, with a consumer of its own that fetches little."""
+def oldest_time_ms(
+    properties: ClientProperties, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> int | None:
+    """The smallest timestamp of the first unread records, in milliseconds since 1970; None if none came.
 
-    def __init__(self, properties: ClientProperties) -> None:
-        self._properties = replace(properties, values={**properties.values, **_SMALL_FETCHES})
-        self._consumer: Consumer | None = None
+    Args:
+        unread: where partitions are read next, of those that have more.
+    """
+    if not unread:
+        return None
+    behind = [(ends[key] - offset, key) for key, offset in unread.items()]
+    asked = [key for _, key in sorted(behind, reverse=True)[:MOST_PARTITIONS]]
+    # A consumer for each question: librdkafka 2.16 can crash when a topic is made anew that one has read.
+    consumer = new_consumer(replace(properties, values={**properties.values, **_SMALL_FETCHES}))
+    try:
+        consumer.assign([imported().TopicPartition(*key, unread[key]) for key in asked])
+        return min(_first_times(consumer, len(asked)).values(), default=None)
+    finally:
+        consumer.close()
 
-    def time_ms(self, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int | None:
-        """The smallest timestamp of the first unread records, in milliseconds since 1970; None if none came.
 
-        Args:
-            unread: where partitions are read next, of those that have more.
-        """
-        if not unread:
-            return None
-        behind = [(ends[key] - offset, key) for key, offset in unread.items()]
-        kafka = imported()
-        if self._consumer is None:
-            self._consumer = new_consumer(self._properties)
-        asked = [key for _, key in sorted(behind, reverse=True)[:MOST_PARTITIONS]]
-        self._consumer.assign([kafka.TopicPartition(*key, unread[key]) for key in asked])
-        found: dict[TopicPartition, int] = {}
-        deadline = time.monotonic() + LONGEST_S
-        while len(found) < len(asked) and time.monotonic() < deadline:
-            for message in self._consumer.consume(len(asked), 0.05):
-                topic, number = message.topic(), message.partition()
-                if message.error() is None and topic is not None and number is not None:
-                    found.setdefault((topic, number), message.timestamp()[1])
-        self._consumer.unassign()
-        return min(found.values(), default=None)
-
-    def close(self) -> None:
-        """End the connection."""
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+def _first_times(consumer: Consumer, partitions: int) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    deadline = time.monotonic() + LONGEST_S
+    while len(found) < partitions and time.monotonic() < deadline:
+        for message in consumer.consume(partitions, 0.05):
+            topic, number = message.topic(), message.partition()
+            if message.error() is None and topic is not None and number is not None:
+                found.setdefault((topic, number), message.timestamp()[1])
+    return found

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.kafka.client import new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.split import KafkaSplit
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -23,9 +24,13 @@ _MOST_IDLE = 4
 """Idle consumers of a process; a Python worker of Spark runs one task at a time."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Idle:
-    """A consumer that no task uses; ``topics`` has the ids of the topics that it has read."""
+    """A consumer that no task uses.
+
+    Attributes:
+        topics: the ids of the topics that it has read, as far as brokers give topics an id.
+    """
 
     process: int
     properties: ClientProperties
@@ -38,35 +43,55 @@ _idle: list[_Idle] = []
 
 
 @contextmanager
-def pooled_consumer(properties: ClientProperties, topics: Mapping[str, str]) -> Iterator[Consumer]:
+def pooled_consumer(properties: ClientProperties, splits: Sequence[KafkaSplit]) -> Iterator[Consumer]:
     """A consumer with these properties, which has no assignment.
 
+    librdkafka 2.16 can crash when it fetches from a topic that was deleted and made anew, so a consumer is
+    closed when a topic has another id than before.
+
     Args:
-        topics: the ids of the topics that are read, if brokers tell them. A consumer that has read a topic of
-            the same name and another id is not used: librdkafka 2.16 can crash on the next fetch.
+        splits: what is read.
     """
+    topics = {split.topic: split.topic_id for split in splits if split.topic_id is not None}
     taken = _taken(properties, topics)
-    consumer, known = (new_consumer(properties), {}) if taken is None else (taken.consumer, taken.topics)
+    if taken is None:
+        taken = _Idle(os.getpid(), properties, new_consumer(properties), {})
     try:
-        yield consumer
-        consumer.unassign()
+        yield taken.consumer
+        taken.consumer.unassign()
     except BaseException:
-        consumer.close()
+        taken.consumer.close()
         raise
-    _give_back(
-        _Idle(process=os.getpid(), properties=properties, consumer=consumer, topics={**known, **topics})
-    )
+    _give_back(replace(taken, topics={**taken.topics, **topics}))
+
+
+def close_idle_consumers() -> None:
+    """Close what the tasks of this process have left, as the end of the process does."""
+    with _lock:
+        own = [idle for idle in _idle if idle.process == os.getpid()]
+        _idle.clear()
+    for idle in own:
+        idle.consumer.close()
 
 
 def _taken(properties: ClientProperties, topics: Mapping[str, str]) -> _Idle | None:
     """An idle consumer; those of a process that this one was forked from are left to it."""
+    fitting: _Idle | None = None
+    outdated: list[_Idle] = []
     with _lock:
-        for index, idle in enumerate(_idle):
+        for idle in list(_idle):
             if idle.process != os.getpid() or idle.properties != properties:
                 continue
-            if all(idle.topics.get(name, topic_id) == topic_id for name, topic_id in topics.items()):
-                return _idle.pop(index)
-    return None
+            if any(idle.topics.get(topic, topic_id) != topic_id for topic, topic_id in topics.items()):
+                outdated.append(idle)
+            elif fitting is None:
+                fitting = idle
+            else:
+                continue
+            _idle.remove(idle)
+    for idle in outdated:
+        idle.consumer.close()
+    return fitting
 
 
 def _give_back(idle: _Idle) -> None:

@@ -71,8 +71,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         if not wanted:
             return
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
-        topics = {split.topic: split.topic_id for split in wanted if split.topic_id is not None}
-        with pooled_consumer(self._properties, topics) as consumer:
+        with pooled_consumer(self._properties, wanted) as consumer:
             fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
             yield from self._batches(fetches.runs(wanted))
 
