@@ -44,6 +44,9 @@ from flip27_source.source_checks import ChecksSource, Finding
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
+_MOST_LOOKS_FOR = 2
+"""Looks for the offset of one partition: the first may have begun before it was asked for."""
+
 
 class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumerator[KafkaSplit]):
     """Assigns each partition once, and bounds it at every checkpoint."""
@@ -82,6 +85,8 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
         # The number of looks; and at which of them, with how many live splits, there was nothing to read.
         self._looked_at = 0
         self._idle_at: tuple[int, int] | None = None
+        self._looks_again = False
+        self._looks_for: dict[str, int] = {}
 
     @classmethod
     def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
@@ -105,6 +110,9 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
 
     def start(self) -> None:
         """Look at the cluster at once, and then again and again."""
+        self._look()
+
+    def _look(self) -> None:
         given = self.options_given
         retries = given[opts.FETCH_RETRIES]
         self.context.call_async(
@@ -169,6 +177,7 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
         if at is None:
             if split.next < 0:
                 self._wanted = self._next_wanted()
+                self._look_again_for(split.split_id)
             return None
         if isinstance(at, Loss):
             # Nothing is left of it: the split ends.
@@ -187,6 +196,15 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
             read=KafkaSplit(split_id=at.split_id, next=at.next, end=end, topic_id=at.topic_id),
             rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),
         )
+
+    def _look_again_for(self, split_id: str) -> None:
+        """A run that ends by itself looks once, and maybe before it is known which offsets are missing."""
+        asked = self._looks_for.get(split_id, 0)
+        looks = self._looks_again or not self._looked_at
+        if self._is_bounded and not looks and asked < _MOST_LOOKS_FOR:
+            self._looks_for[split_id] = asked + 1
+            self._looks_again = True
+            self._look()
 
     def divide_ranges(self, ranges: Sequence[KafkaSplit]) -> Division[KafkaSplit]:
         """Cut large ranges for ``minPartitions`` and ``maxRecordsPerPartition``."""
@@ -219,6 +237,7 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
         self._group_offsets.close()
 
     def _looked(self, look: Look | None, error: BaseException | None) -> None:
+        self._looks_again = False
         if error is not None or look is None:
             assert error is not None
             raise error

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from flip27_source import edits
-from flip27_source.enumerator import NamedPosition
+from flip27_source.enumerator import Boundedness, Budget, NamedPosition
+from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, KafkaSplit
 from flip27_source.errors import EditError
+from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.kafka.reading import offsets_of, stream
+from flip27_source.testing.enumerator_run import EnumeratorRun
+from tests.enumerators.kafka.reading import offsets_of, options_of, stream
 from tests.kafka_server import KafkaBroker, Record
 
 HOUR_MS = 3_600_000
@@ -49,6 +52,20 @@ def test_a_partition_goes_on_at_a_time(kafka: KafkaBroker, tmp_path: Path) -> No
     engine = read_query(kafka, topic, tmp_path)
     set_position(engine, f"{topic}/0", timestamp_ms=4 * HOUR_MS)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
+
+
+def test_a_run_that_ends_by_itself_looks_again_for_the_offset_of_a_time(kafka: KafkaBroker) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [Record(value=b"", timestamp_ms=hour * HOUR_MS) for hour in range(1, 6)])
+    source = Source.resolve(options_of(kafka, topic))
+    run = EnumeratorRun(source, boundedness=Boundedness.BOUNDED)
+    run.discover()
+    edited = KafkaSplit(split_id=f"{topic}/0", next=AT_TIMESTAMP, at_timestamp_ms=4 * HOUR_MS)
+    assert run.enumerator.bound_split(edited, Budget()) is None
+    run.discover()
+    found = run.enumerator.bound_split(edited, Budget())
+    run.enumerator.close()
+    assert (found.read.next, found.read.end) == (3, 5)
 
 
 def test_a_partition_goes_on_at_its_beginning(kafka: KafkaBroker, tmp_path: Path) -> None:
