@@ -186,13 +186,13 @@ class PostgresServer:
 
     @contextmanager
     def only_sessions_write(self) -> Iterator[None]:
-        """Meanwhile the log gets nothing but what sessions write: no record of the server's own processes."""
+        """Meanwhile the log ends where sessions end it: the server itself writes and flushes nothing."""
         import psutil
 
         with self.connect() as connection:
             found = connection.execute(
                 "SELECT pid FROM pg_stat_activity WHERE backend_type IN "
-                "('background writer', 'checkpointer', 'autovacuum launcher')"
+                "('background writer', 'checkpointer', 'walwriter', 'autovacuum launcher')"
             ).fetchall()
         processes = [psutil.Process(pid) for (pid,) in found]
         for process in processes:

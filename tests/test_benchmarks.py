@@ -246,6 +246,9 @@ def test_the_full_sizes_are_those_of_the_targets() -> None:
         "parsed-csv": ("at least", 0.6),
         "postgres": ("at least", 0.5),
         "kafka": ("at least", 0.5),
+        "native": ("at least", 0.95),
+        "native-pruned": ("at least", 0.95),
+        "native-tiny": ("at least", 2),
     }
 
 

@@ -9,6 +9,7 @@ import io
 import shutil
 import sqlite3
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,10 @@ def add_to_a_savepoint(page: PageRun) -> None:
 
 
 def cli(page: PageRun) -> None:
+    library = page.place("/opt/spark/python/lib")
+    library.mkdir(parents=True)
+    with zipfile.ZipFile(library / "pyspark.zip", "w") as archive:
+        archive.writestr("pyspark/__init__.py", "")
     orders = Orders(page)
     orders.run()
     ids_query(page)

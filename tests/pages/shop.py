@@ -56,7 +56,7 @@ def run_statements(connection: psycopg.Connection[tuple[Any, ...]], page: str, b
 def changes_are_those_of_the_page(page: PageRun) -> None:
     """The changes that docs/postgres.md shows."""
     with shop_of_the_pages(page) as database:
-        page.run()
+        page.run(until="flip27 edit")
         spark = page.names["spark"]
         query = page.names["orders"].writeStream.format("memory").queryName("postgres").start()
         wait_for_rows(spark, 2)
@@ -75,6 +75,7 @@ def changes_are_those_of_the_page(page: PageRun) -> None:
             (2, None, None, "d", (2,), 3), (4, "Grace", 3, "c", (2,), 3), (3, None, None, "d", (3,), 4),
         ]  # fmt: skip
         spark.catalog.dropTempView("postgres")
+        page.run()
 
 
 def wait_for_rows(spark: SparkSession, count: int) -> None:
