@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flip27_source import edits
+from flip27_source.cli.main import main
 from flip27_source.enumerator import Boundedness, Budget, NamedPosition
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, KafkaSplit
 from flip27_source.errors import EditError
@@ -129,3 +130,39 @@ def test_a_rewind_reads_later_batches_again(kafka: KafkaBroker, tmp_path: Path) 
     engine.restart()
     engine.process_all_available()
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 2, 3, 4]}
+
+
+@pytest.mark.parametrize(
+    ("words", "read_again"),
+    [
+        (("--to-offset", "2"), [2, 3, 4]),
+        (("--to-timestamp", str(4 * HOUR_MS)), [3, 4]),
+        (("--to-timestamp", "1970-01-01T05:00:00Z"), [4]),
+        (("--to", "earliest"), [0, 1, 2, 3, 4]),
+    ],
+)
+def test_the_command_moves_a_partition(
+    kafka: KafkaBroker, tmp_path: Path, words: tuple[str, str], read_again: list[int]
+) -> None:
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path)
+    named = ("--state", str(tmp_path), "--split", f"{topic}/0", *words, "--why", "test")
+    assert main(["edit", "set-position", *named]) == 0
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4]}, "a dry run changes nothing"
+    assert main(["edit", "set-position", *named, "--execute"]) == 0
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, *read_again]}
+
+
+def test_two_positions_at_once_are_refused(
+    kafka: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.topic()
+    read_query(kafka, topic, tmp_path).stop()
+    named = ("--state", str(tmp_path), "--split", f"{topic}/0", "--why", "test")
+    code = main(["edit", "set-position", *named, "--to-offset", "2", "--to", "earliest"])
+    assert code != 0
+    assert "--to" in capsys.readouterr().err
