@@ -30,4 +30,4 @@ def test_the_reader_keeps_the_laws(options: dict[str, str]) -> None:
 
 @pytest.mark.slow
 def test_the_source_keeps_the_laws(options: dict[str, str]) -> None:
-    check_source(options)
+    check_source(options, fast=True)
