@@ -118,7 +118,7 @@ def test_a_secret_is_in_no_log_error_offset_or_state(
     topic = kafka.topic()
     kafka.produce(topic, [b"a"])
     more = {"kafka.sasl.password": SECRET, "kafka.ssl.key.password": SECRET, "kafka.log_level": "7"}
-    engine = stream(kafka, topic, stateLocation=tmp_path, **more, **{"kafka.debug": "all"})
+    engine = stream(kafka, topic, stateLocation=tmp_path, **more, **{"kafka.debug": "conf,security,broker"})
     with caplog.at_level(logging.DEBUG):
         engine.process_all_available()
         refused = stream(kafka, topic, **more, **{
