@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from flip27_source.enumerators.kafka.cluster import Topic
 from flip27_source.enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE, Look
 from flip27_source.enumerators.kafka.positions import Position, TopicPartition
-from flip27_source.enumerators.kafka.split import KafkaSplit, split_id_of
+from flip27_source.enumerators.kafka.split import KafkaSplit, partition_of, split_id_of
 from flip27_source.enumerators.kafka.state import KafkaState, KnownTopic, as_ranges, of_ranges
 
 
@@ -160,10 +160,7 @@ class Assigner:
     @property
     def unresolved(self) -> dict[TopicPartition, Position]:
         """Positions that the next look is to replace by offsets."""
-        return {
-            (split_id.rpartition("/")[0], int(split_id.rpartition("/")[2])): position
-            for split_id, position in self._wanted.items()
-        }
+        return {partition_of(split_id): position for split_id, position in self._wanted.items()}
 
     def found(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
         """Where a split is read next, at an offset; None as long as that is not known."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.split import partition_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -59,7 +60,10 @@ class GroupOffsets:
                 if self._consumer is None:
                     self._consumer = new_consumer(properties)
                 answers: Any = self._consumer.commit(
-                    offsets=[_place(kafka, split_id, offset) for split_id, offset in ahead.items()],
+                    offsets=[
+                        kafka.TopicPartition(*partition_of(split_id), offset)
+                        for split_id, offset in ahead.items()
+                    ],
                     asynchronous=False,
                 )
                 errors = [answer.error for answer in answers if answer.error is not None]
@@ -78,8 +82,3 @@ class GroupOffsets:
             if self._consumer is not None:
                 self._consumer.close()
                 self._consumer = None
-
-
-def _place(kafka: Any, split_id: str, offset: int) -> Any:
-    topic, _, partition = split_id.rpartition("/")
-    return kafka.TopicPartition(topic, int(partition), offset)

@@ -33,12 +33,12 @@ class KafkaSplit:
     @property
     def topic(self) -> str:
         """The name of the topic; it contains no slash."""
-        return self.split_id.rpartition("/")[0]
+        return partition_of(self.split_id)[0]
 
     @property
     def partition(self) -> int:
         """The number of the partition."""
-        return int(self.split_id.rpartition("/")[2])
+        return partition_of(self.split_id)[1]
 
     @property
     def size(self) -> SplitSize:
@@ -49,3 +49,9 @@ class KafkaSplit:
 def split_id_of(topic: str, partition: int) -> str:
     """The id of a partition's split."""
     return f"{topic}/{partition}"
+
+
+def partition_of(split_id: str) -> tuple[str, int]:
+    """The topic and the partition of a split, by its id."""
+    topic, _, partition = split_id.rpartition("/")
+    return topic, int(partition)
