@@ -8,6 +8,7 @@ from pathlib import Path
 import pyspark
 
 from flip27_source.cli.tune.bytecode import add_bytecode, archives_of
+from tests.spark_home import link_spark
 
 from .cases import UNIX_SOCKETS
 
@@ -20,11 +21,10 @@ CONF = {
 
 def spark_home(folder: Path) -> Path:
     """A SPARK_HOME below ``folder``: the installed one, after ``flip27 tune``."""
-    installed, home = Path(pyspark.__file__).parent, folder / "spark"
+    home = folder / "spark"
     home.mkdir()
-    for entry in ("bin", "jars", "sbin"):
-        (home / entry).symlink_to(installed / entry)
-    shutil.copytree(installed / "python" / "lib", home / "python" / "lib")
+    link_spark(home)
+    shutil.copytree(Path(pyspark.__file__).parent / "python" / "lib", home / "python" / "lib")
     for archive in archives_of(home):
         add_bytecode(archive)
     return home

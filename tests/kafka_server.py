@@ -15,7 +15,6 @@ import importlib.util
 import os
 import signal
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flip27_source.readers.kafka.consumers import close_idle_consumers
 from tests.postgres_server import HOST, free_port
+from tests.server_process import DEADLINE_S, ServerProcess, kept_folder
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -40,7 +40,6 @@ PROGRAMS: dict[Kind, tuple[str, str, str]] = {
 }
 """Package, program in it, and the name to install."""
 
-DEADLINE_S = 120
 
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 
@@ -48,17 +47,6 @@ CODECS = ("gzip", "snappy", "lz4", "zstd")
 TOPIC_CONFIG = {"retention.ms": "-1"}
 
 LARGEST_RECORD_BYTES = 10_000_000
-
-# Reads the broker's process id, one line for each start and an empty one for each stop. The end of the input
-# means that the tests have ended, in whatever way. A broker that a test has suspended is killed, too.
-KEEPER = """
-while read -r line; do server=$line; done
-if [ -n "$server" ]; then
-    kill -KILL "$server"
-    for _ in 1 2 3 4 5; do kill -0 "$server" && sleep 0.1 || break; done
-fi
-rm -rf -- "$0"
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +59,7 @@ class Record:
     timestamp_ms: int | None = None
 
 
-class KafkaBroker:
+class KafkaBroker(ServerProcess):
     """A broker with a data folder of its own. ``kafka_broker`` makes it and starts it.
 
     Attributes:
@@ -81,13 +69,12 @@ class KafkaBroker:
     """
 
     def __init__(self, *, kind: Kind, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
+        super().__init__(keeper)
         self.kind = kind
         self.port = free_port()
         self.advertised_port = self.port
         self.log = folder / "log"
         self._folder = folder
-        self._keeper = keeper
-        self._process: subprocess.Popen[bytes] | None = None
         self._admin: AdminClient | None = None
         self._topics: set[str] = set()
 
@@ -95,10 +82,6 @@ class KafkaBroker:
     def address(self) -> str:
         """For ``bootstrap.servers``."""
         return f"{HOST}:{self.port}"
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
         """Start the broker and wait until it answers."""
@@ -344,31 +327,14 @@ class KafkaBroker:
 
     def _end(self, number: signal.Signals) -> None:
         self._admin = None
-        if self._process is None:
-            return
-        self._process.send_signal(number)
-        self._process.wait(DEADLINE_S)
-        self._process = None
-        self._tell_keeper("")
-
-    def _tell_keeper(self, line: str) -> None:
-        assert self._keeper.stdin is not None
-        self._keeper.stdin.write(f"{line}\n".encode())
-        self._keeper.stdin.flush()
+        super()._end(number)
 
 
 @contextmanager
 def kafka_broker(kind: Kind = "noida", *, advertised_port: int | None = None) -> Iterator[KafkaBroker]:
     """A running broker without topics."""
-    folder = Path(tempfile.mkdtemp(prefix=f"flip27-{kind}-"))
-    keeper = subprocess.Popen(
-        ["/bin/sh", "-c", KEEPER, folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    with keeper:
+    # KILL also ends a broker that a test has suspended.
+    with kept_folder(f"flip27-{kind}-", ended_by="KILL") as (folder, keeper):
         broker = KafkaBroker(kind=kind, folder=folder, keeper=keeper)
         broker.advertised_port = advertised_port or broker.port
         broker.start()

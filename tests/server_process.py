@@ -1,0 +1,66 @@
+"""A server process of the tests: its folder and the process end with the tests, in whatever way those end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DEADLINE_S = 120
+
+# Reads the server's process id, one line for each start and an empty one for each stop. The end of the input
+# means that the tests have ended, in whatever way.
+_KEEPER = """
+while read -r line; do server=$line; done
+if [ -n "$server" ]; then
+    kill -"$1" "$server"
+    for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$server" && sleep 0.2 || break; done
+fi
+rm -rf -- "$0"
+"""
+
+
+class ServerProcess:
+    """A server that may be started and ended again and again; ``kept_folder`` gives folder and keeper."""
+
+    def __init__(self, keeper: subprocess.Popen[bytes]) -> None:
+        self._keeper = keeper
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        self._process.wait(DEADLINE_S)
+        self._process = None
+        self._tell_keeper("")
+
+    def _tell_keeper(self, line: str) -> None:
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.write(f"{line}\n".encode())
+        self._keeper.stdin.flush()
+
+
+@contextmanager
+def kept_folder(prefix: str, *, ended_by: str) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """A folder, and the process that removes it and sends the server the signal ``ended_by`` at the end.
+
+    The folder is not in pytest's own, which other users cannot enter.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    keeper = subprocess.Popen(
+        ["/bin/sh", "-c", _KEEPER, folder, ended_by],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with keeper:
+        yield folder, keeper
