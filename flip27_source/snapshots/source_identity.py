@@ -11,6 +11,9 @@ from ..enumerator import SplitEnumerator
 from ..source import Source
 from .documents import CheckpointDocument, SourceIdentity
 
+ANY_READER = ""
+"""The reader in a savepoint that a source with any reader may start from."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -53,7 +56,7 @@ def savepoint_differences(
     """The differences that keep a query from starting from a savepoint: also reader and type versions."""
     found = document.source
     result = differences(found, mine)
-    if found.reader != mine.reader:
+    if found.reader not in (ANY_READER, mine.reader):
         result.append(Difference(what="reader", was=found.reader, now=mine.reader, is_fatal=False))
     versions = (
         ("state", document.raw.enumerator.version, mine.state_version),
@@ -75,12 +78,12 @@ def _can_upgrade(enumerator_type: type[SplitEnumerator[Any]], hook: str) -> bool
     return own.__func__ is not default.__func__
 
 
-def identity_of(source: Source) -> SourceIdentity:
-    """The identity that a source's documents store."""
+def identity_of(source: Source, *, reader_name: str | None = None) -> SourceIdentity:
+    """The identity that a source's documents store; ``reader_name``: instead of its reader's own name."""
     return SourceIdentity(
         uid=source.uid,
         enumerator=source.enumerator_name,
-        reader=source.reader_name,
+        reader=source.reader_name if reader_name is None else reader_name,
         state_version=source.enumerator_type.state_version,
         split_version=source.enumerator_type.split_version,
         library=__version__,

@@ -43,11 +43,13 @@ class CommittedLines:
 
     Attributes:
         lines: the offset of each source as Spark has stored it.
+        names: the name of each source, which is that of its folder in ``sources``.
         newest_planned: the newest batch in the offset log.
     """
 
     batch_id: int
     lines: tuple[str, ...]
+    names: tuple[str, ...]
     newest_planned: int
 
 
@@ -76,7 +78,10 @@ def committed_lines(store: Store) -> CommittedLines:
     """The offsets of all sources at the end of the newest committed batch; raises as ``newest_committed``."""
     batch_id = newest_committed(store).batch_id
     planned = max(_numbers(store, OFFSETS))
-    return CommittedLines(batch_id=batch_id, lines=tuple(_lines(store, "", batch_id)), newest_planned=planned)
+    lines = _named_lines(store, "", batch_id)
+    return CommittedLines(
+        batch_id=batch_id, lines=tuple(lines.values()), names=tuple(lines), newest_planned=planned
+    )
 
 
 def batch_of(store: Store, name: CheckpointName) -> int | None:
@@ -125,15 +130,22 @@ def _is_of_batch(parts: list[str], batch_id: int) -> bool:
 
 
 def _batch(store: Store, folder: str, batch_id: int) -> CommittedBatch:
-    found = [_offset(line) for line in _lines(store, folder, batch_id)]
+    found = [_offset(line) for line in _named_lines(store, folder, batch_id).values()]
     return CommittedBatch(batch_id=batch_id, offsets=tuple(item for item in found if item is not None))
 
 
-def _lines(store: Store, folder: str, batch_id: int) -> list[str]:
+def _named_lines(store: Store, folder: str, batch_id: int) -> dict[str, str]:
+    """The offset of each source of a batch, by the name of the source.
+
+    Version 1 of Spark's offset log numbers the sources; in version 2 each line begins with the name.
+    """
     lines = store.read(_join(folder, f"{OFFSETS}/{batch_id}")).decode().splitlines()
     if len(lines) < _HEADER_LINES or not lines[0].startswith("v"):
         raise CorruptStateError(f"{OFFSETS}/{batch_id} is not an offset log of Spark: {lines[:1]}")
-    return lines[_HEADER_LINES:]
+    if lines[0] == "v1":
+        return {str(number): line for number, line in enumerate(lines[_HEADER_LINES:])}
+    parts = (line.partition(":") for line in lines[_HEADER_LINES:])
+    return {name: offset for name, _, offset in parts}
 
 
 def _offset(line: str) -> Offset | None:

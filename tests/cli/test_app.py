@@ -28,6 +28,7 @@ from flip27_source.cli.hiding import Hidden
 from flip27_source.cli.rendering import Rendering, cell_text
 from flip27_source.state_tables.views import VIEWS
 from tests.cli.command_line import CommandLine, three_batches
+from tests.cli.spark_query import SparkQuery
 
 SECRET = "hunter2-is-my-secret"
 
@@ -176,6 +177,9 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("origin")
     query = three_batches(root)
     savepoints.create(state=str(query.checkpoint / "flip27"), to=str(root / "saved"))
+    of_spark = SparkQuery(root / "spark")
+    of_spark.log("0", of_spark.entry("a", 0))
+    of_spark.batch(0)
     return root
 
 
@@ -224,6 +228,8 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
         ("edit", "list"): edited,
         ("edit", "withdraw"): ["0f3a5c1e", *edited],
         ("import", "kafka"): ["--checkpoint", f"{remote}/old"],
+        ("import", "spark-files"): ["--checkpoint", f"{remote}/spark/old", "--state", f"{remote}/new",
+                                    "--execute"],
         ("postgres", "drop"): [state, "--database", "shop"],
     }[command]  # fmt: skip
 

@@ -1,0 +1,50 @@
+"""A query of Spark's own file source, as it lies on disk, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flip27_source.testing import MicroBatchEngine
+from tests.cli.command_line import Said
+
+
+class SparkQuery:
+    """The landing folder of a query, and its checkpoint as Spark writes it."""
+
+    def __init__(self, root: Path, *, source: str = "0") -> None:
+        self.landing, self.checkpoint = root / "landing", root / "old"
+        self.state = root / "state"
+        self._source = source
+        for folder in (self.landing, self.checkpoint / "offsets", self.checkpoint / "commits"):
+            folder.mkdir(parents=True)
+        (self.checkpoint / "sources" / source).mkdir(parents=True)
+
+    def land(self, *names: str) -> None:
+        """Files with their own names in them."""
+        for name in names:
+            (self.landing / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.landing / name).write_text(name)
+
+    def log(self, file: str, *entries: str) -> None:
+        """A file of the seen-file log."""
+        (self.checkpoint / "sources" / self._source / file).write_text("\n".join(["v1", *entries]))
+
+    def entry(self, name: str, batch: int) -> str:
+        """A line of the log; the name is percent-encoded."""
+        modified_ms = 1_767_312_000_000 + batch
+        return f'{{"path":"file://{self.landing}/{name}","timestamp":{modified_ms},"batchId":{batch}}}'
+
+    def batch(self, number: int, *lines: str, committed: bool = True) -> None:
+        """The offsets of a batch, of its file source or of all of its sources."""
+        logged = lines or (f'{{"logOffset":{number}}}',)
+        (self.checkpoint / f"offsets/{number}").write_text("\n".join(["v1", '{"conf":{}}', *logged]))
+        if committed:
+            (self.checkpoint / f"commits/{number}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    def read_by(self, said: Said, **more: str) -> list[str]:
+        """What a new query with the answered options reads first."""
+        assert said.code == 0, said.err
+        engine = MicroBatchEngine({"enumerator": "files", "reader": "text", **said.data["options"], **more})
+        engine.process_all_available()
+        engine.stop()
+        return sorted(row[0] for row in engine.rows)

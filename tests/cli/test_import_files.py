@@ -1,0 +1,142 @@
+"""``flip27 import spark-files``: a new query starts behind the files that Spark's source has read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine, Said
+from tests.cli.spark_query import SparkQuery
+
+
+@pytest.fixture
+def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
+
+
+def asking(query: SparkQuery, *words: str) -> list[str | Path]:
+    return ["import", "spark-files", "--checkpoint", query.checkpoint, "--state", query.state, *words]
+
+
+def importing(query: SparkQuery, *words: str) -> list[str | Path]:
+    return [*asking(query, *words), "--json"]
+
+
+def test_a_new_query_starts_with_the_first_file_that_spark_has_not_read(
+    tmp_path: Path, flip27: CommandLine
+) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("a b", "50%", "%20", "é", "c", "new")
+    query.log("9.compact", query.entry("50%25", 3), query.entry("a%20b", 0), query.entry("%2520", 9))
+    query.log("10", query.entry("é", 10))
+    query.log("11", query.entry("c", 11))
+    query.batch(10)
+    query.batch(11)
+    said = flip27(*importing(query, "--execute"))
+    assert (said.data["files"], said.data["read_twice"], said.data["batch_id"]) == (5, [], 11)
+    assert query.read_by(said) == ["new"]
+
+
+def test_files_of_a_batch_that_was_not_committed_are_read(tmp_path: Path, flip27: CommandLine) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("a", "b", "c")
+    query.log("0", query.entry("a", 0))
+    query.log("1.compact", query.entry("b", 1), query.entry("a", 0))
+    query.log("2", query.entry("c", 2))
+    query.batch(0)
+    query.batch(1, committed=False)
+    said = flip27(*importing(query, "--execute"))
+    assert said.code == 3
+    assert said.data["read_twice"] == [f"{query.landing}/b", f"{query.landing}/c"]
+    assert "batch 1 of the old query is planned and not committed" in flip27(*asking(query)).err
+    assert query.read_by(Said(0, said.out, "")) == ["b", "c"]
+
+
+def test_a_dry_run_compares_and_writes_nothing(tmp_path: Path, flip27: CommandLine) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("1/a", "2/b", "2/new")
+    query.log("0", query.entry("1/a", 0), query.entry("2/b", 0), query.entry("2/gone", 0))
+    query.batch(0)
+    said = flip27(*importing(query, "--option", f"path={query.landing}/*"))
+    assert said.code == 0, said.err
+    assert said.data["pattern"] == {"path": f"{query.landing}/*", "is_recursive": False}
+    assert said.data["listing"] == {"found": 3, "known": 2, "new": 1, "gone": 1, "old": 0}
+    assert "savepoint" not in said.data["options"]
+    assert "nothing was written" in flip27(*asking(query)).err
+    assert not query.state.exists()
+
+
+def test_a_path_without_any_known_file_is_said_and_mended(tmp_path: Path, flip27: CommandLine) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("a", "b")
+    query.log("0", '{"path":"dbfs:/mnt/in/a","timestamp":1,"batchId":0}')
+    query.batch(0)
+    path = ("--option", f"path={query.landing}")
+    said = flip27(*asking(query, *path))
+    assert said.code == 3
+    assert "the path contains none of the known files" in said.err
+    mended = flip27(*importing(query, *path, "--path-rewrite", f"dbfs:/mnt/in={query.landing}", "--execute"))
+    assert query.read_by(mended) == ["b"]
+
+
+def test_a_file_that_was_read_under_another_name_is_said(tmp_path: Path, flip27: CommandLine) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("a", "b")
+    modified_ms = (query.landing / "b").stat().st_mtime_ns // 1_000_000
+    query.log(
+        "0",
+        query.entry("a", 0),
+        json.dumps({"path": "file:///mnt/landing/b", "timestamp": modified_ms, "batchId": 0}),
+    )
+    query.batch(0)
+    said = flip27(*importing(query, "--option", f"path={query.landing}"))
+    assert (said.code, said.data["read_twice"]) == (3, [f"{query.landing}/b"])
+
+
+def test_a_query_that_went_by_names_only_goes_on_by_names_only(tmp_path: Path, flip27: CommandLine) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("1/a", "1/b")
+    query.log("0", '{"path":"file:///elsewhere/a","timestamp":1,"batchId":0}')
+    query.batch(0)
+    options = ("--option", f"path={query.landing}/1", "--option", "fileNameOnly=true")
+    said = flip27(*importing(query, *options, "--execute"))
+    assert said.data["listing"]["known"] == 1
+    assert query.read_by(said, fileNameOnly="true") == ["1/b"]
+
+
+def test_one_of_several_sources_is_chosen(tmp_path: Path, flip27: CommandLine) -> None:
+    query = SparkQuery(tmp_path, source="1")
+    query.log("0", query.entry("a", 0))
+    query.batch(0, '{"orders":{"0":1}}', '{"logOffset":0}')
+    assert flip27(*importing(query)).data["files"] == 1
+    query.batch(1, '{"logOffset":0}', '{"logOffset":0}')
+    assert "add --source" in flip27(*asking(query)).err
+    assert flip27(*importing(query, "--source", "1")).data["files"] == 1
+    query.batch(2, '{"orders":{"0":1}}')
+    assert "has 0 file sources" in flip27(*asking(query)).err
+
+
+def test_sources_that_have_names_in_the_offset_log_are_found(tmp_path: Path, flip27: CommandLine) -> None:
+    query = SparkQuery(tmp_path, source="landing")
+    query.log("0", query.entry("a", 0))
+    query.batch(0)
+    offsets = query.checkpoint / "offsets/0"
+    offsets.write_text('v2\n{"conf":{}}\nlanding:{"logOffset":0}')
+    assert flip27(*importing(query)).data["files"] == 1
+
+
+def test_a_log_that_is_not_whole_is_refused(tmp_path: Path, flip27: CommandLine) -> None:
+    query = SparkQuery(tmp_path)
+    query.log("0", query.entry("a", 0))
+    query.log("2", query.entry("c", 2))
+    query.batch(2)
+    assert "has no file for batch 1" in flip27(*asking(query, "--execute")).err
+    query.log("1", query.entry("b", 1)[:-1])
+    damaged = flip27(*asking(query, "--execute"))
+    assert (damaged.code, "line 2 of sources/0/1 is damaged" in damaged.err) == (1, True)
+    query.log("1.compact", query.entry("b", 1), query.entry("a", 0))
+    (query.checkpoint / "sources/0/1").unlink()
+    assert flip27(*importing(query)).data["files"] == 3
+    assert not query.state.exists()
