@@ -302,6 +302,20 @@ def test_importing_the_package_loads_neither_pyspark_nor_file_systems() -> None:
     assert run_python(code, cwd=TOP) == "[]"
 
 
+def test_a_coordinator_loads_nothing_that_only_executors_or_commands_need() -> None:
+    code = f"""
+import sys
+import {PACKAGE}.driver.holder
+from {PACKAGE}.registry import find_enumerator, find_reader
+
+find_enumerator("postgres"), find_reader("postgres")
+unneeded = ("edits.dry_run", "savepoints.management", "state_tables.history", "enumerators.postgres.check",
+            "readers.postgres.pgoutput", "readers.postgres.debezium_rows")
+print([name for name in unneeded if "{PACKAGE}." + name in sys.modules])
+"""
+    assert run_python(code, cwd=TOP) == "[]"
+
+
 def test_spark_can_find_the_format_from_any_folder(tmp_path: Path) -> None:
     code = "import pkgutil; print('pyspark_flip27' in {module.name for module in pkgutil.iter_modules()})"
     assert run_python(code, cwd=tmp_path) == "True"

@@ -28,7 +28,6 @@ from flip27_source.enumerator import (
 )
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss
-from flip27_source.enumerators.kafka.check import findings
 from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.division import divided
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
@@ -96,6 +95,8 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
     @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
         """What ``flip27 check`` says about the cluster."""
+        from flip27_source.enumerators.kafka.check import findings
+
         return findings(options)
 
     @classmethod

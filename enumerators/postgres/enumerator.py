@@ -27,7 +27,6 @@ from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import (
     Assigner,
 )
-from flip27_source.enumerators.postgres.check import findings
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.held_chunks import held_chunks, without_chunks
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
@@ -110,6 +109,8 @@ class PostgresEnumerator(
     @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
         """What ``flip27 check`` says about the server."""
+        from flip27_source.enumerators.postgres.check import findings
+
         return findings(options)
 
     @classmethod

@@ -3,9 +3,16 @@
 ``submit(plan("replay", state="/ckpt/orders/flip27", glob="*/2026-01-03/*", why="bad upload"))``
 """
 
-from .dry_run import EditPlan, plan
-from .requests import PendingEdit, WithdrawnEdit, pending, submit, withdraw
-from .selection import Change
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flip27_source.late_names import late_names
+
+if TYPE_CHECKING:
+    from .dry_run import EditPlan, plan
+    from .requests import PendingEdit, WithdrawnEdit, pending, submit, withdraw
+    from .selection import Change
 
 __all__ = [
     "Change",
@@ -17,3 +24,12 @@ __all__ = [
     "submit",
     "withdraw",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "dry_run": ("EditPlan", "plan"),
+        "requests": ("PendingEdit", "WithdrawnEdit", "pending", "submit", "withdraw"),
+        "selection": ("Change",),
+    },
+)

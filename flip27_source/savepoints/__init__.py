@@ -1,20 +1,27 @@
 """Savepoints for programs: ``flip27_source.savepoints.create(state=..., to=...)``."""
 
-from .creation import create, stop_with_savepoint
-from .management import (
-    DeletedSavepoint,
-    SavepointDetails,
-    SavepointEntry,
-    Verification,
-    VerifiedFile,
-    delete,
-    describe,
-    list_savepoints,
-    verify,
-)
-from .requests import pending, request, withdraw
-from .values import CreatedSavepoint, PendingSavepoint, RequestedSavepoint
-from .whole_queries import RestoredQuery, restore_query
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flip27_source.late_names import late_names
+
+if TYPE_CHECKING:
+    from .creation import create, stop_with_savepoint
+    from .management import (
+        DeletedSavepoint,
+        SavepointDetails,
+        SavepointEntry,
+        Verification,
+        VerifiedFile,
+        delete,
+        describe,
+        list_savepoints,
+        verify,
+    )
+    from .requests import pending, request, withdraw
+    from .values import CreatedSavepoint, PendingSavepoint, RequestedSavepoint
+    from .whole_queries import RestoredQuery, restore_query
 
 __all__ = [
     "CreatedSavepoint",
@@ -37,3 +44,24 @@ __all__ = [
     "verify",
     "withdraw",
 ]
+
+__getattr__ = late_names(
+    __name__,
+    {
+        "creation": ("create", "stop_with_savepoint"),
+        "management": (
+            "DeletedSavepoint",
+            "SavepointDetails",
+            "SavepointEntry",
+            "Verification",
+            "VerifiedFile",
+            "delete",
+            "describe",
+            "list_savepoints",
+            "verify",
+        ),
+        "requests": ("pending", "request", "withdraw"),
+        "values": ("CreatedSavepoint", "PendingSavepoint", "RequestedSavepoint"),
+        "whole_queries": ("RestoredQuery", "restore_query"),
+    },
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -11,10 +11,9 @@ from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT
 from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.options import Options
-from flip27_source.readers.postgres.debezium_rows import DebeziumRows
-from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
-from flip27_source.readers.postgres.json_rows import EnvelopeRows
-from flip27_source.readers.postgres.typed_rows import TypedRows
+
+if TYPE_CHECKING:
+    from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
 
 
 class ChangeRows(Protocol):
@@ -53,9 +52,15 @@ class ChangeRows(Protocol):
 
 
 def change_rows(schema: pa.Schema, options: Options) -> ChangeRows:
-    """The rows of the format that the options choose."""
+    """The rows of the format that the options choose; the others are not imported."""
     if options[CHANGE_FORMAT] == "envelope":
+        from flip27_source.readers.postgres.json_rows import EnvelopeRows
+
         return EnvelopeRows(schema)
     if options[CHANGE_FORMAT] == "debezium":
+        from flip27_source.readers.postgres.debezium_rows import DebeziumRows
+
         return DebeziumRows.of(schema, options)
+    from flip27_source.readers.postgres.typed_rows import TypedRows
+
     return TypedRows(schema)

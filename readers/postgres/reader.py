@@ -2,7 +2,7 @@
 
 What lives here: what happens in which order. :mod:`.chunk_rows` and :mod:`.log` read, :mod:`.pgoutput`
 parses, :mod:`.window_delivery` decides which changes are delivered, :mod:`.change_rows` chooses what makes
-rows.
+rows. They are imported where they are used, because the driver, too, imports the reader's class.
 """
 
 from __future__ import annotations
@@ -32,15 +32,11 @@ from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
-from flip27_source.readers.postgres.chunk_rows import chunk_texts, open_chunk
 from flip27_source.readers.postgres.column_changes import ColumnChanges
-from flip27_source.readers.postgres.log import FIELD_BYTES, log_blocks
-from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
-from flip27_source.readers.postgres.relations import Relation
-from flip27_source.readers.postgres.window_delivery import WindowDelivery
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
+    from flip27_source.readers.postgres.relations import Relation
 
 _TEXT = PgType(name="text")
 
@@ -79,6 +75,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
             self._side.close()
 
     def _read_chunk(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
+        from flip27_source.readers.postgres.chunk_rows import chunk_texts, open_chunk
+
         chunk = split.chunk
         assert chunk is not None
         rows = 0
@@ -108,6 +106,10 @@ class PostgresReader(SplitReader[PostgresSplit]):
         )
 
     def _read_log(self, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
+        from flip27_source.readers.postgres.log import FIELD_BYTES, log_blocks
+        from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
+        from flip27_source.readers.postgres.window_delivery import WindowDelivery
+
         assert window.end is not None
         assert window.slot is not None
         assert window.publication is not None
