@@ -40,9 +40,13 @@ LONGEST_KEPT = 2000
 
 def kept_text(error: BaseException) -> str:
     """The text of an error as stored in the state: its type, and the beginning of its message."""
-    said = masked(f"{type(error).__name__}: {error}")[:LONGEST_KEPT]
+    return kept_words(f"{type(error).__name__}: {error}")
+
+
+def kept_words(text: str) -> str:
+    """The beginning of a text about an error, as stored in the state."""
     # File names that are not valid UTF-8 contain surrogates, which cannot be stored.
-    return said.encode("utf-8", "backslashreplace").decode()
+    return masked(text)[:LONGEST_KEPT].encode("utf-8", "backslashreplace").decode()
 
 
 def said_of(error: BaseException) -> str:

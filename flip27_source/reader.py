@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, TypeAlias
 
-from .errors import ContractError, DataLossError, NewColumnsError
+from .errors import ContractError, DataLossError, NewColumnsError, SplitReadError
 from .events import Progress, SourceEvent
 from .options import Option, Options
 from .split import SplitT
@@ -43,6 +43,13 @@ def _fatal_loss(what: str, split_id: str | None, remedy: str | None) -> None:
     raise DataLossError(named, remedy=remedy)
 
 
+def _not_set_aside(part: Any, error: str, split_id: str) -> None:
+    raise SplitReadError(
+        f"{part.split_id!r} of split {split_id!r} cannot be read: {error}",
+        remedy="correct what it is read with; a stream sets it aside in its state, and a batch read has none",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReaderContext:
     """The context of a reader (FLIP-27 SourceReaderContext).
@@ -62,6 +69,8 @@ class SourceReaderContext:
             ends there; a reader may use it to request no more data than that.
         is_savepoint: whether the checkpoint becomes a savepoint, to which the reader may add files
             (FLINK-5777).
+        set_aside_before: ids of the parts that an earlier attempt of this subtask set aside; this attempt
+            must set aside exactly these, also where it could read them.
     """
 
     options: Options
@@ -81,6 +90,8 @@ class SourceReaderContext:
     loss_reporter: Callable[[str, str | None, str | None], None] = field(
         default=_fatal_loss, repr=False, compare=False
     )
+    set_aside_before: frozenset[str] = frozenset()
+    part_taker: Callable[[Any, str, str], None] = field(default=_not_set_aside, repr=False, compare=False)
 
     def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
         """Report that a part of a split was lost before it was read.
@@ -93,6 +104,28 @@ class SourceReaderContext:
             DataLossError: ``onDataLoss`` is ``fail``, the default.
         """
         self.loss_reporter(what, split_id, remedy)
+
+    def set_aside(self, part: Any, *, error: str, split_id: str) -> None:
+        """Leave a part of a split out of the batch and keep it in the state, to be read later.
+
+        For a record that cannot be decoded in a split that can be read. The part is recorded with the report
+        of this subtask once the batch is complete, is listed with the quarantined splits, counts for
+        ``maxQuarantinedSplits``, and is read again after ``flip27 edit quarantine retry``. The reader must
+        have ``sets_aside``.
+
+        Args:
+            part: a split of its own: the part alone, and whatever is needed to read it later. Its id differs
+                from those of all other splits and parts.
+            error: why it cannot be read.
+            split_id: the split that it is a part of; if that split fails as a whole, its parts are not
+                recorded.
+
+        Raises:
+            SplitReadError: this is a batch read, which has no state.
+            QuarantineError: the task has set aside more than ``maxQuarantinedSplits``.
+            AttemptError: an earlier attempt has reported, and has delivered this part.
+        """
+        self.part_taker(part, error, split_id)
 
     def check_new_columns(self, found: pa.Schema, *, where: str) -> None:
         """Compare the current columns of the source with those of the DataFrame (``FindsSchema``).
@@ -167,6 +200,11 @@ class SplitReader(ABC, Generic[SplitT]):
     reads_later: ClassVar[bool] = False
     """Whether its rows only name data that the query reads later. Splits may then turn out to be unreadable
     after the report of their task: see ``flip27_source.native``."""
+
+    @classmethod
+    def sets_aside(cls, options: Options) -> bool:
+        """Whether, with these options, the reader may call ``context.set_aside``: its tasks then report."""
+        return False
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema | None:

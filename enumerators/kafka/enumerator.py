@@ -19,6 +19,7 @@ from flip27_source.enumerator import (
     Boundedness,
     BoundedRange,
     Budget,
+    CutsSomeSplits,
     Division,
     NamedPosition,
     PerformsActions,
@@ -47,7 +48,9 @@ _MOST_LOOKS_FOR = 2
 """Looks for the offset of one partition: the first may have begun before it was asked for."""
 
 
-class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumerator[KafkaSplit]):
+class KafkaEnumerator(
+    PerformsActions[CommitOffsets], ChecksSource, SplitEnumerator[KafkaSplit], CutsSomeSplits
+):
     """Assigns each partition once, and bounds it at every checkpoint."""
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
@@ -103,6 +106,11 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
     def fields_at(cls, position: NamedPosition) -> Mapping[str, Any]:
         """The fields of a partition at an offset, a time, its beginning or its end."""
         return fields_at(position)
+
+    @classmethod
+    def is_cut_off(cls, split: KafkaSplit) -> bool:
+        """Whether it is a range of a partition."""
+        return split.record is None
 
     @classmethod
     def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
@@ -173,7 +181,9 @@ class KafkaEnumerator(PerformsActions[CommitOffsets], ChecksSource, SplitEnumera
         return () if self._waits_for_more(found) else found
 
     def bound_split(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
-        """The next offsets of the partition."""
+        """The next offsets of the partition, or a record that was set aside."""
+        if split.record is not None:
+            return BoundedRange(read=split, rest=None)
         at = self._position(split)
         if at is None:
             if split.next < 0:

@@ -22,6 +22,8 @@ class KafkaSplit:
         end: where this batch ends: the first offset that it does not read. None for the whole partition.
         topic_id: id of the topic, which a topic that is made anew does not share; None if brokers tell none.
         at_timestamp_ms: with AT_TIMESTAMP, the time, in milliseconds since 1970 UTC.
+        record: the only record of a split ``orders/3@42``, as JSON (``KeptRecord``): it was set aside, and is
+            read from here. None for a partition and its ranges.
     """
 
     split_id: str
@@ -29,6 +31,7 @@ class KafkaSplit:
     end: int | None = None
     topic_id: str | None = None
     at_timestamp_ms: int | None = None
+    record: str | None = None
 
     @property
     def topic(self) -> str:
@@ -51,7 +54,13 @@ def split_id_of(topic: str, partition: int) -> str:
     return f"{topic}/{partition}"
 
 
+def record_id_of(topic: str, partition: int, offset: int) -> str:
+    """The id of the split of a record that was set aside."""
+    return f"{topic}/{partition}@{offset}"
+
+
 def partition_of(split_id: str) -> tuple[str, int]:
     """The topic and the partition of a split, by its id."""
-    topic, _, partition = split_id.rpartition("/")
+    topic, _, rest = split_id.rpartition("/")
+    partition, _, _ = rest.partition("@")
     return topic, int(partition)

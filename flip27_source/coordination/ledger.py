@@ -23,8 +23,17 @@ class Ledger(Generic[SplitT]):
     """Tracks the splits in flight; finished splits are only counted."""
 
     __slots__ = (
-        "_in_flight", "_live", "_pins", "_planned", "_planned_id", "finished", "ignored", "ignored_count",
-        "losses", "quarantined",
+        "_in_flight",
+        "_live",
+        "_pins",
+        "_planned",
+        "_planned_id",
+        "_set_aside_ids",
+        "finished",
+        "ignored",
+        "ignored_count",
+        "losses",
+        "quarantined",
     )  # fmt: skip
 
     def __init__(self, restored: LedgerState[SplitT] | None = None) -> None:
@@ -35,6 +44,7 @@ class Ledger(Generic[SplitT]):
         self._planned: tuple[str, ...] = ()
         self._planned_id: int | None = None
         self.quarantined: list[QuarantinedSplit[SplitT]] = list(state.quarantined)
+        self._set_aside_ids = {item.split.split_id for item in self.quarantined}
         self.ignored: tuple[QuarantinedSplit[SplitT], ...] = state.ignored
         self.ignored_count = state.ignored_count
         self.losses = DataLosses(state.losses, state.loss_count)
@@ -130,12 +140,17 @@ class Ledger(Generic[SplitT]):
         self._in_flight.discard(split_id)
 
     def set_aside(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
-        """Quarantine a split of the plan, or a range that the enumerator has cut from one.
+        """Quarantine a split of the plan, or a part: a range that the enumerator has cut, or a record.
 
-        The split that a range was cut from continues after the range.
+        The split that a part belongs to continues after it. A part that was set aside before, and came again
+        because the position of its split was moved back, is listed once.
         """
+        split_id = item.split.split_id
         if not is_range:
-            self.taken_back(item.split.split_id)
+            self.taken_back(split_id)
+        elif split_id in self._set_aside_ids:
+            self.quarantined = [known for known in self.quarantined if known.split != item.split]
+        self._set_aside_ids.add(split_id)
         self.quarantined.append(item)
 
     def left_out(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Generic, Protocol
 
-from ..enumerator import SplitEnumerator
+from ..enumerator import CutsSomeSplits, SplitEnumerator
 from ..errors import ContractError, CorruptStateError, QuarantineError
 from ..events import SourceEvent
 from ..split import SplitT
@@ -61,6 +61,10 @@ class ReportDelivery(Generic[SplitT]):
             results = {} if report is None else {r.split_id: r for r in report.results}
             for split in assignment.splits:
                 self._fold(split, results.get(split.split_id), assignment.subtask_id, cuts_splits)
+            whole = {split.split_id for split in assignment.splits}
+            for result in results.values():
+                if result.split_id not in whole:
+                    self._set_aside_part(result)
         limit = self._settings.max_quarantined_splits
         if len(self._ledger.quarantined) > max(limit, 0):
             worst = self._ledger.quarantined[-1]
@@ -99,6 +103,23 @@ class ReportDelivery(Generic[SplitT]):
                 resend(split, assignment.subtask_id, ())
         resend(None, assignment.subtask_id, assignment.events)
 
+    def _set_aside_part(self, result: SplitResult[SplitT]) -> None:
+        """Quarantine a part of a split whose other rows were delivered."""
+        if result.status is SplitStatus.FAILED and result.position is not None:
+            self._ledger.set_aside(self._item(result.position, result), is_range=True)
+
+    def _item(self, split: SplitT, result: SplitResult[SplitT]) -> QuarantinedSplit[SplitT]:
+        return QuarantinedSplit(
+            split=split,
+            checkpoint_id=self._pending.checkpoint_id,
+            attempts=result.attempts,
+            error=result.error or "",
+        )
+
+    def _is_range(self, split: SplitT, cuts_splits: bool) -> bool:
+        kind = type(self._enumerator)
+        return cuts_splits and (not issubclass(kind, CutsSomeSplits) or kind.is_cut_off(split))
+
     def _fold(
         self, split: SplitT, result: SplitResult[SplitT] | None, subtask_id: int, cuts_splits: bool
     ) -> None:
@@ -130,12 +151,7 @@ class ReportDelivery(Generic[SplitT]):
                 self._ledger.taken_back(split.split_id)
                 self._returned.append((split, subtask_id))
             case SplitStatus.FAILED | SplitStatus.IGNORED:
-                item = QuarantinedSplit(
-                    split=result.position or split,
-                    checkpoint_id=self._pending.checkpoint_id,
-                    attempts=result.attempts,
-                    error=result.error or "",
-                )
                 failed = result.status is SplitStatus.FAILED
                 place = self._ledger.set_aside if failed else self._ledger.left_out
-                place(item, is_range=cuts_splits)
+                item = self._item(result.position or split, result)
+                place(item, is_range=self._is_range(split, cuts_splits))

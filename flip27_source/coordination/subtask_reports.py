@@ -42,7 +42,8 @@ class SplitResult(Generic[SplitT]):
     """The result of one split.
 
     Attributes:
-        position: LIVE only: the split at its position after the rows of this batch.
+        position: with LIVE, the split at its position after the rows of this batch; with FAILED, the part of
+            the split that was set aside, under an id of its own.
         caught_up: LIVE only: whether the reader had no more data for now; False if a budget ended it.
         error: FAILED and IGNORED only: the error.
         attempts: FAILED and IGNORED only: number of attempts to read it.
@@ -86,7 +87,8 @@ class SubtaskReport(Generic[SplitT]):
     """The acknowledgement of one subtask: the first one that is written counts (R5).
 
     Attributes:
-        results: one for each split of the subtask that did not simply finish.
+        results: one for each split of the subtask that did not simply finish, and for each part that was
+            set aside.
         events: what the reader sent, in order (R4).
         losses: data that was gone when it was to be read.
     """

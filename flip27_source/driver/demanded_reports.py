@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from ..coordination.checkpoints import PendingCheckpoint
+from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.coordinator import SourceCoordinator
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import ReportDemand, SplitStatus, SubtaskReport
@@ -33,12 +33,31 @@ def report_demand(source: Source) -> ReportDemand:
     if (
         source.enumerator_type.resolve_event_types()
         or issubclass(source.reader_type, YieldsProgress)
+        or source.reader_type.sets_aside(options)
         or not SplitErrorPolicy.of(source).fails_always
     ):
         return ReportDemand.REQUIRED
     if options[TASK_REPORTS] == "always" or options[EVENT_TIME_COLUMN] is not None:
         return ReportDemand.WANTED
     return ReportDemand.NONE
+
+
+def demand_of_tasks(planned: ReportDemand, now: ReportDemand) -> ReportDemand:
+    """What the tasks of a batch must write, if it was planned with one demand and is read with another.
+
+    A batch that failed may be repeated with options that set aside what cannot be read, which needs reports.
+    """
+    return ReportDemand.REQUIRED if now is ReportDemand.REQUIRED else planned
+
+
+def demanded_since(state: Snapshot[Any] | None, now: ReportDemand) -> Snapshot[Any] | None:
+    """A restored state, whose batch may have reports if its tasks must write some now.
+
+    They may be missing, if the batch was read before that.
+    """
+    if state is None or now is not ReportDemand.REQUIRED or state.plan.reports is ReportDemand.REQUIRED:
+        return state
+    return replace(state, plan=replace(state.plan, reports=ReportDemand.WANTED))
 
 
 def report_place(offset: Offset, demand: ReportDemand, subtask_id: int) -> ReportPlace | None:

@@ -40,7 +40,13 @@ from .action_runner import ActionRunner
 from .background import BackgroundRunner
 from .background_cleaner import BackgroundCleaner
 from .checkpoint_log_lines import CheckpointLogLines
-from .demanded_reports import DemandedReports, report_demand, report_place
+from .demanded_reports import (
+    DemandedReports,
+    demand_of_tasks,
+    demanded_since,
+    report_demand,
+    report_place,
+)
 from .environment import Environment
 from .requests import Requests
 from .restored_state import RestoredSavepoint, check_not_rolled_back, restored_savepoint
@@ -141,7 +147,9 @@ class CoordinatorHolder:
                 split_version=document.source.split_version,
                 splits=segment.data,
                 events=tuple(bytes(event) for event in stored.events),
-                report=report_place(offset, document.reports, stored.subtask),
+                report=report_place(
+                    offset, demand_of_tasks(document.reports, self._settings.reports), stored.subtask
+                ),
                 savepoint=savepoint_of(offset, document),
             )
             for offset, document in self._storage.plans_between(first, last)
@@ -355,6 +363,7 @@ class CoordinatorHolder:
         self, state: Snapshot[Any] | None, runner: BackgroundRunner
     ) -> SourceCoordinator[Any]:
         watched = self._checkpoint_log.watched(runner)
+        state = demanded_since(state, self._settings.reports)
         return SourceCoordinator(self._source.enumerator_type, self._settings, watched, state)
 
     def _look_for_requests(self) -> None:
@@ -370,7 +379,8 @@ class CoordinatorHolder:
     def _restored(self, offset: Offset) -> Snapshot[Any] | None:
         if not offset.is_initial:
             self._check_not_rolled_back(offset)
-            return self._storage.restore(offset, with_plan=self._wants_finished_splits())
+            reports = self._settings.reports is ReportDemand.REQUIRED
+            return self._storage.restore(offset, with_plan=reports or self._wants_finished_splits())
         self._restored_savepoint = restored_savepoint(
             self._source,
             self._identity,

@@ -26,6 +26,7 @@ from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
 from .loss_reports import LossReports
 from .meter import Meter
+from .parts_set_aside import PartsSetAside
 from .quarantine import Quarantine
 from .split_read import Item
 from .subtask_splits import SplitsOfSubtask
@@ -57,6 +58,7 @@ class SubtaskAttempt:
         results = () if self._first is None else self._first.results
         policy = SplitErrorPolicy.of(source)
         self._losses = LossReports(policy, context.checkpoint_id)
+        self._parts = PartsSetAside(policy, self._first, codec.check_split)
         self._context = replace(
             context,
             checkpoint_name=f"{place.lineage}/{place.name}",
@@ -67,6 +69,8 @@ class SubtaskAttempt:
             },
             event_sender=self._send,
             loss_reporter=self._losses.report,
+            set_aside_before=self._parts.before,
+            part_taker=self._parts.take,
         )
         self._quarantine = None
         if not policy.fails_always:
@@ -105,7 +109,7 @@ class SubtaskAttempt:
         report = SubtaskReport(
             checkpoint_id=self._context.checkpoint_id,
             subtask_id=self._context.subtask_id,
-            results=tuple(results),
+            results=(*results, *self._parts.results(results)),
             events=tuple(self._sent),
             losses=tuple(self._losses.losses),
             metrics=CheckpointMetrics(

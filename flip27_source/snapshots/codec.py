@@ -18,7 +18,6 @@ import msgspec
 from ..coordination.checkpoints import (
     CheckpointMetadata,
     LedgerState,
-    QuarantinedSplit,
     Snapshot,
     WaitingEvent,
     WaitingSplit,
@@ -33,6 +32,7 @@ from ..values.stored_values import stored_splits, stored_states
 from .action_codec import decode_actions, encode_actions
 from .documents import (
     FORMAT,
+    FORMAT_WITH_BLOCKS,
     CheckpointDocument,
     SegmentFinder,
     SourceIdentity,
@@ -40,7 +40,6 @@ from .documents import (
     StoredDocument,
     StoredLedger,
     StoredLoss,
-    StoredQuarantined,
     StoredSegment,
     StoredState,
     StoredWaiting,
@@ -48,6 +47,7 @@ from .documents import (
 )
 from .event_codec import EventCodec
 from .file_names import CheckpointName
+from .quarantine_blocks import QuarantineBlocks, as_given, as_stored
 
 INLINE_SEGMENT_BYTES = 1024
 """Segments up to this size are stored inside the document, which is cheaper than a file."""
@@ -84,6 +84,7 @@ class SnapshotCodec:
         self._splits = stored_splits(enumerator_type)
         self._states = stored_states(enumerator_type)
         self.events_to_readers = EventCodec(reader_type)
+        self._quarantine_blocks = QuarantineBlocks(self.encode_split)
 
     def encode(
         self,
@@ -111,6 +112,7 @@ class SnapshotCodec:
                     events=[self.events_to_readers.encode(event) for event in assignment.events],
                 )
             )
+        quarantine = self._quarantine_blocks.stored(snapshot.ledger.quarantined, collected)
         ledger = StoredLedger(
             finished=snapshot.ledger.finished,
             live=[encode(split) for split in snapshot.ledger.live],
@@ -120,8 +122,9 @@ class SnapshotCodec:
                 StoredWaitingEvent(event=self.events_to_readers.encode(item.event), subtask=item.subtask_id)
                 for item in snapshot.ledger.events
             ],
-            quarantined=[_stored(item, encode) for item in snapshot.ledger.quarantined],
-            ignored=[_stored(item, encode) for item in snapshot.ledger.ignored],
+            quarantined=quarantine.inside,
+            quarantine_blocks=quarantine.blocks,
+            ignored=as_stored(snapshot.ledger.ignored, encode),
             ignored_count=snapshot.ledger.ignored_count,
             losses=[StoredLoss.of(loss) for loss in snapshot.ledger.losses],
             loss_count=snapshot.ledger.loss_count,
@@ -132,7 +135,7 @@ class SnapshotCodec:
             collected[actions.name] = actions
         inside, beside = _placed(collected, inline_all)
         document = StoredDocument(
-            format=FORMAT,
+            format=FORMAT_WITH_BLOCKS if quarantine.blocks else FORMAT,
             id=snapshot.metadata.checkpoint_id,
             parent=None if parent is None else str(parent),
             timestamp=snapshot.metadata.timestamp_ms,
@@ -183,8 +186,8 @@ class SnapshotCodec:
                 WaitingEvent(event=self.events_to_readers.decode(item.event), subtask_id=item.subtask)
                 for item in raw.ledger.events
             ),
-            quarantined=tuple(_set_aside(item, split) for item in raw.ledger.quarantined),
-            ignored=tuple(_set_aside(item, split) for item in raw.ledger.ignored),
+            quarantined=as_given(document.quarantined(load), split),
+            ignored=as_given(raw.ledger.ignored, split),
             ignored_count=raw.ledger.ignored_count,
             losses=tuple(item.loss() for item in raw.ledger.losses),
             loss_count=raw.ledger.loss_count,
@@ -331,18 +334,6 @@ class SnapshotCodec:
                 remedy=f"if the type was changed, raise {what}_version and define "
                 f"upgrade_{what}; if not, restore the state location from a backup",
             ) from error
-
-
-def _stored(item: QuarantinedSplit[Any], encode: Callable[[Any], msgspec.Raw]) -> StoredQuarantined:
-    return StoredQuarantined(
-        split=encode(item.split), checkpoint=item.checkpoint_id, attempts=item.attempts, error=item.error
-    )
-
-
-def _set_aside(item: StoredQuarantined, decode: Callable[[msgspec.Raw], Any]) -> QuarantinedSplit[Any]:
-    return QuarantinedSplit(
-        split=decode(item.split), checkpoint_id=item.checkpoint, attempts=item.attempts, error=item.error
-    )
 
 
 def _cut_by_content(splits: list[Any]) -> Iterator[list[Any]]:

@@ -24,6 +24,8 @@ from ..values.stored_json import decode_json
 from .file_names import CheckpointName, checked_segment_name
 
 FORMAT = 1
+FORMAT_WITH_BLOCKS = 2
+"""The format of documents whose quarantined splits are in segments; older libraries would not see these."""
 
 MOST_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Larger documents are neither written nor read; bulk state belongs in segments."""
@@ -80,6 +82,13 @@ class StoredQuarantined(msgspec.Struct, frozen=True):
     error: str
 
 
+class StoredQuarantineBlock(msgspec.Struct, frozen=True):
+    """A segment of StoredQuarantined values, and their number."""
+
+    items: str
+    count: int
+
+
 class StoredLoss(msgspec.Struct, frozen=True, omit_defaults=True):
     what: str
     split: str | None = None
@@ -100,10 +109,16 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting: list[StoredWaiting]
     events: list[StoredWaitingEvent] = []
     quarantined: list[StoredQuarantined] = []
+    quarantine_blocks: list[StoredQuarantineBlock] = []
     ignored: list[StoredQuarantined] = []
     ignored_count: int = 0
     losses: list[StoredLoss] = []
     loss_count: int = 0
+
+    @property
+    def quarantined_count(self) -> int:
+        """How many splits are set aside, inside the document and in its segments."""
+        return len(self.quarantined) + sum(block.count for block in self.quarantine_blocks)
 
 
 class StoredAssignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -176,6 +191,14 @@ class CheckpointDocument:
         """Whether the plan's subtasks report."""
         return ReportDemand(self.raw.reports)
 
+    def quarantined(self, load: Callable[[str], bytes]) -> list[StoredQuarantined]:
+        """The splits that were set aside, in order."""
+        ledger, find = self.raw.ledger, SegmentFinder(self.raw.segments, load)
+        beside = [
+            item for block in ledger.quarantine_blocks for item in find(block.items).values(StoredQuarantined)
+        ]
+        return [*ledger.quarantined, *beside]
+
     def plan_segments(self, load: Callable[[str], bytes]) -> list[tuple[StoredAssignment, Segment]]:
         """Each assignment of the plan with the segment of its splits."""
         find = SegmentFinder(self.raw.segments, load)
@@ -218,9 +241,10 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         )
     try:
         found = decode_json(data, _Format).format
-        if found != FORMAT:
+        if found not in (FORMAT, FORMAT_WITH_BLOCKS):
             raise IncompatibleStateError(
-                f"checkpoint document {where} has format {found}; this library reads {FORMAT}",
+                f"checkpoint document {where} has format {found}; this library reads {FORMAT} and "
+                f"{FORMAT_WITH_BLOCKS}",
                 remedy="install the version of flip27-source that wrote the document, or a newer one",
             )
         raw = decode_json(data, StoredDocument)

@@ -144,7 +144,7 @@ def _checkpoint_row(
         "live": len(raw.ledger.live),
         "waiting": waiting[0],
         "finished": raw.ledger.finished,
-        "quarantined": len(raw.ledger.quarantined),
+        "quarantined": raw.ledger.quarantined_count,
         "ignored": raw.ledger.ignored_count,
         "data_losses": raw.ledger.loss_count,
         "actions": len(actions),

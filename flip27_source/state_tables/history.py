@@ -23,6 +23,7 @@ from ..snapshots.documents import (
     CheckpointDocument,
     SegmentFinder,
     SourceIdentity,
+    StoredQuarantined,
     decode_document,
 )
 from ..snapshots.driver_epochs import DriverRecord
@@ -144,6 +145,15 @@ class History:
             if self.is_there(name):
                 raise
             return None
+
+    def quarantined(self, name: CheckpointName, document: CheckpointDocument) -> list[StoredQuarantined]:
+        """The splits that were set aside; none if clean-up has removed their segment with its document."""
+        try:
+            return document.quarantined(self.segment_loader(document))
+        except MissingStateError:
+            if self.is_there(name):
+                raise
+            return []
 
     def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
         """Reads segments of a document by their names."""

@@ -53,6 +53,16 @@ class Share:
         results = () if self.report is None else self.report.results
         return next((item for item in results if item.split == split_id), None)
 
+    def set_aside(self) -> Iterator[tuple[StoredSplit, StoredResult]]:
+        """The splits and parts of splits that the report sets aside."""
+        by_ids = {split.split_id: split for split in self.splits}
+        for result in () if self.report is None else self.report.results:
+            if result.status != SplitStatus.FAILED.value:
+                continue
+            split = StoredSplit.of(result.position) if bytes(result.position) else by_ids.get(result.split)
+            if split is not None:
+                yield split, result
+
     def outcome(self, result: StoredResult | None, *, is_complete: bool) -> str:
         """The status of a split of this share.
 
@@ -111,6 +121,7 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
             entry = known.setdefault(split.split_id, _Known(split, PLANNED))
             entry.read_in(share, split, is_complete=is_complete)
     _look_at_head(history, line.names[-1], head, asked, known)
+    _add_parts(history, line, asked, known)
     for split in splits_held_by_class(history, head):
         if asked.split(split.split_id):
             known.setdefault(split.split_id, _Known(split, WAITING))
@@ -162,17 +173,16 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
     if head is None:
         return
     names = {name.checkpoint_id: name for name in line.names}
-    found: list[tuple[StoredSplit, int, int, str]] = [
-        (StoredSplit.of(item.split), item.checkpoint, item.attempts, item.error)
-        for item in head.raw.ledger.quarantined
-    ]
+    found: dict[str, tuple[StoredSplit, int, int, str]] = {}
+    for item in history.quarantined(line.names[-1], head):
+        split = StoredSplit.of(item.split)
+        found[split.text] = split, item.checkpoint, item.attempts, item.error
     newest = line.names[-1].checkpoint_id
-    for share in shares(history, line, asked.narrowed("checkpoint_id", "=", [newest])):
-        for split in share.splits:
-            result = share.result(split.split_id)
-            if result is not None and result.status == SplitStatus.FAILED.value:
-                found.append((split, newest, result.attempts, result.error or ""))
-    for split, checkpoint_id, attempts, error in found:
+    for share in shares(history, line, Predicate(lowest=newest)):
+        for split, result in share.set_aside():
+            # A part that is set aside again, after its split was moved back, is listed once.
+            found[split.text] = split, newest, result.attempts, result.error or ""
+    for split, checkpoint_id, attempts, error in found.values():
         if asked.split(split.split_id) and asked.checkpoint(checkpoint_id):
             name = names.get(checkpoint_id)
             path = split.fields.get("path")
@@ -240,7 +250,7 @@ def _look_at_head(
     for split, subtask in _waiting(history, name, head, asked):
         entry = known.setdefault(split.split_id, _Known(split, WAITING))
         entry.status, entry.split, entry.subtask = WAITING, split, subtask
-    for items, status in ((ledger.ignored, IGNORED), (ledger.quarantined, QUARANTINED)):
+    for items, status in ((ledger.ignored, IGNORED), (history.quarantined(name, head), QUARANTINED)):
         for item in items:
             split = StoredSplit.of(item.split)
             if asked.split(split.split_id):
@@ -258,6 +268,18 @@ def _set_aside(entry: _Known, item: StoredQuarantined, head: CheckpointName, sta
         entry.rows = entry.bytes = None
     if entry.last != head.checkpoint_id and entry.status != WAITING:
         entry.status = status
+
+
+def _add_parts(history: History, line: Ancestry, asked: Predicate, known: dict[str, _Known]) -> None:
+    """Parts of splits that the newest batch has set aside; those of earlier batches are in its document."""
+    newest = line.names[-1].checkpoint_id
+    for share in shares(history, line, Predicate(lowest=newest)):
+        for split, result in share.set_aside():
+            if asked.split(split.split_id) and asked.checkpoint(newest):
+                entry = known.setdefault(split.split_id, _Known(split, QUARANTINED))
+                entry.status, entry.first, entry.last = QUARANTINED, entry.first or newest, newest
+                entry.attempts, entry.error = result.attempts, result.error
+                entry.rows = entry.bytes = None
 
 
 def _goes_on(entry: _Known, split: StoredSplit, pin: int | None, head: CheckpointName) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from flip27_source.enumerators.kafka.client_properties import client_properties
@@ -15,9 +17,12 @@ from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.kafka.consumers import pooled_consumer
+from flip27_source.readers.kafka.decoding.options import ON_RECORD_ERROR
 from flip27_source.readers.kafka.decoding.value_schemas import value_type
 from flip27_source.readers.kafka.fetches import Fetches
+from flip27_source.readers.kafka.kept_records import run_of
 from flip27_source.readers.kafka.record_columns import Run, columns, record_schema
+from flip27_source.readers.kafka.record_errors import QUARANTINE, RecordErrors
 from flip27_source.readers.kafka.value_column import VALUE, VALUE_OPTIONS, ValueColumn, decodes_values
 from flip27_source.schemas.inference import FindsSchema
 
@@ -26,9 +31,14 @@ BATCH_BYTES = 32 * 1024 * 1024
 
 
 class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchema):
-    """Reads ranges of partitions."""
+    """Reads ranges of partitions, and records that were set aside."""
 
     options: ClassVar[tuple[Option[Any], ...]] = VALUE_OPTIONS
+
+    @classmethod
+    def sets_aside(cls, options: Options) -> bool:
+        """Whether records that do not decode are set aside."""
+        return decodes_values(options) and options[ON_RECORD_ERROR] == QUARANTINE
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema | None:
@@ -60,6 +70,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         self._properties = client_properties(context.options)
         has_values = decodes_values(context.options) and VALUE in context.schema.names
         self._values = ValueColumn(context) if has_values else None
+        self._errors = RecordErrors(context)
 
     def read(self, split: KafkaSplit) -> Iterator[pa.RecordBatch]:
         """The records of one range."""
@@ -68,8 +79,12 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
     def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
         """The records of all ranges, in order."""
         wanted = [split for split in splits if split.end is not None and split.end > split.next]
-        if not wanted:
-            return
+        for is_kept, group in itertools.groupby(wanted, key=lambda split: split.record is not None):
+            together = list(group)
+            yield from self._batches(map(run_of, together)) if is_kept else self._fetched(together)
+
+    def _fetched(self, wanted: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
+        """The records of ranges, from the brokers."""
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
         with pooled_consumer(self._properties, wanted) as consumer:
             fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
@@ -92,10 +107,14 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
     def _batch(self, runs: Sequence[Run]) -> pa.RecordBatch:
         schema = self.context.schema
         found = columns(schema.names, runs)
+        failures: Mapping[int, str] = {}
         if self._values is not None:
             at = schema.get_field_index(VALUE)
-            found[at] = self._values.decoded(found[at], runs)
-        return pa.RecordBatch.from_arrays(found, schema=schema)
+            decoded = self._values.decoded(found[at])
+            found[at], failures = decoded.values, decoded.failures
+        batch = pa.RecordBatch.from_arrays(found, schema=schema)
+        left_out = self._errors.left_out(failures, runs)
+        return _without(batch, left_out) if left_out else batch
 
     def _lost(self, split: KafkaSplit, what: str) -> None:
         self.context.report_data_loss(
@@ -103,3 +122,9 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
             split_id=split.split_id,
             remedy=remedy_for(split.split_id, self.context.options, is_gone=False),
         )
+
+
+def _without(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
+    kept = np.ones(batch.num_rows, np.bool_)
+    kept[rows] = False
+    return batch.filter(pa.array(kept))

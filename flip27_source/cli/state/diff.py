@@ -107,7 +107,7 @@ def _numbers(point: Point) -> dict[str, Any]:
     return {
         "finished": ledger.finished,
         LIVE: len(ledger.live),
-        QUARANTINED: len(ledger.quarantined),
+        QUARANTINED: ledger.quarantined_count,
         IGNORED: ledger.ignored_count,
         "segments": len(point.document.raw.segments),
     }
@@ -122,7 +122,7 @@ def _splits(point: Point) -> dict[str, Any]:
         if splits is None:
             raise _cleaned_up(point.name)
         found |= {split.split_id: {"status": WAITING} for split in splits}
-    for item in ledger.quarantined:
+    for item in point.history.quarantined(point.name, point.document):
         found[StoredSplit.of(item.split).split_id] = {"status": QUARANTINED, "error": item.error}
     for item in ledger.ignored:
         found[StoredSplit.of(item.split).split_id] = {"status": IGNORED, "error": item.error}

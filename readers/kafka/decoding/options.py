@@ -63,10 +63,11 @@ REGISTRY_TOKEN_ENV: Option[str | None] = Option(
 )
 ON_RECORD_ERROR: Option[str] = Option(
     name="onRecordError",
-    parse=one_of("fail", "null"),
+    parse=one_of("fail", "null", "quarantine"),
     default="fail",
-    doc="What to do with a record whose value does not decode: fail the query, naming the record; or deliver "
-    "it with a null value (null).",
+    doc="What to do with a record whose value does not decode: fail the query, naming the record; deliver it "
+    "with a null value (null); or leave it out and keep it in the state with its bytes and the error, to be "
+    "read later (quarantine). quarantine needs a stateLocation; maxQuarantinedSplits limits the number.",
 )
 
 DECODING_OPTIONS: tuple[Option[Any], ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 
@@ -23,10 +24,12 @@ from tests.kafka_server import KafkaBroker, Record
 HOUR_MS = 3_600_000
 
 
-def batch_read(broker: KafkaBroker, topic: str, **more: object) -> dict[str, list[int]]:
+def batch_read(
+    broker: KafkaBroker, topic: str, schema: pa.Schema | None = None, **more: object
+) -> dict[str, list[int]]:
     """What ``spark.read`` delivers: the offsets, by partition."""
     source = Source.resolve(options_of(broker, topic, **more))
-    schema = source.reader_type.default_schema(source.options)
+    schema = schema or source.reader_type.default_schema(source.options)
     holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
     start = INITIAL_OFFSET.to_json()
     try:

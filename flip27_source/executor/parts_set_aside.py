@@ -1,0 +1,83 @@
+"""PartsSetAside: the parts of splits that one attempt of a subtask leaves out, for its report (R5, R12)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
+from ..errors import AttemptError, QuarantineError, kept_words
+
+_log = logging.getLogger("flip27_source")
+
+_NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED)
+
+
+class PartsSetAside:
+    """Takes the parts that the reader cannot read.
+
+    Args:
+        first: the report of an earlier attempt, if there is one.
+        check: raises if a part cannot be stored.
+    """
+
+    def __init__(
+        self,
+        policy: SplitErrorPolicy,
+        first: SubtaskReport[Any] | None,
+        check: Callable[[Any], None],
+    ) -> None:
+        self._limit = policy.max_quarantined
+        self._has_first = first is not None
+        results = () if first is None else first.results
+        self.before = frozenset(
+            item.split_id
+            for item in results
+            if item.status is SplitStatus.FAILED and item.position is not None
+        )
+        """The parts that the earlier attempt set aside."""
+        self._check = check
+        # By the id of the part, because a split may be read more than once; with the split it belongs to.
+        self._taken: dict[str, tuple[str, SplitResult[Any]]] = {}
+
+    def take(self, part: Any, error: str, split_id: str) -> None:
+        """Set a part of a split aside.
+
+        Raises:
+            QuarantineError, AttemptError: as ``SourceReaderContext.set_aside``.
+        """
+        part_id = part.split_id
+        if self._has_first and part_id not in self.before:
+            raise AttemptError(
+                f"the attempt that reported first has delivered {part_id!r}, and this attempt cannot read "
+                f"it: {error}",
+                remedy="restore what it was read with, such as its schema: its rows may already be in the "
+                "sink, so the batch can only be repeated with them",
+            )
+        self._check(part)
+        if part_id not in self._taken:
+            _log.warning("%s cannot be read and is set aside: %s", part_id, error)
+        self._taken[part_id] = (
+            split_id,
+            SplitResult(
+                split_id=part_id,
+                status=SplitStatus.FAILED,
+                position=part,
+                error=kept_words(error),
+                attempts=1,
+            ),
+        )
+        if len(self._taken) > self._limit:
+            raise QuarantineError(
+                f"one task has set aside {len(self._taken)} parts of splits, more than "
+                f"maxQuarantinedSplits={self._limit}; the last one is {part_id!r}: {error}",
+                remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
+                "the batch was delivered",
+            )
+
+    def results(self, of_splits: Iterable[SplitResult[Any]]) -> tuple[SplitResult[Any], ...]:
+        """The results of the parts, without those of splits that were not read at all."""
+        not_read = {item.split_id for item in of_splits if item.status in _NOT_READ}
+        return tuple(result for owner, result in self._taken.values() if owner not in not_read)

@@ -1,0 +1,134 @@
+"""Quarantined splits in their stored form: few small ones inside a document, others in segments.
+
+A record that was set aside carries its bytes. The segments are written once and shared by the documents that
+follow, so that a checkpoint costs what is new. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..coordination.checkpoints import QuarantinedSplit
+from ..segment import Segment
+from .documents import StoredQuarantineBlock, StoredQuarantined
+
+INLINE_BYTES = 16 * 1024
+"""Quarantined splits of up to this size in all are stored inside the document."""
+
+BLOCK_BYTES = 256 * 1024
+"""A segment ends with the split that reaches this size."""
+
+_Encode = Callable[[Any], msgspec.Raw]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredQuarantine:
+    """Quarantined splits as a document has them.
+
+    Attributes:
+        inside: those inside the document.
+        blocks: the segments of the others.
+    """
+
+    inside: list[StoredQuarantined]
+    blocks: list[StoredQuarantineBlock]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    items: tuple[QuarantinedSplit[Any], ...]
+    segment: Segment
+
+    def has(self, items: Sequence[QuarantinedSplit[Any]]) -> bool:
+        """Whether these splits are still the first ones: the same objects."""
+        return len(items) >= len(self.items) and all(
+            mine is other for mine, other in zip(self.items, items, strict=False)
+        )
+
+
+class QuarantineBlocks:
+    """Encodes quarantined splits; full blocks are encoded once, as long as the splits before them stay."""
+
+    def __init__(self, encode: _Encode) -> None:
+        self._encode = encode
+        self._full: list[_Block] = []
+
+    def stored(
+        self, quarantined: Sequence[QuarantinedSplit[Any]], collected: dict[str, Segment]
+    ) -> StoredQuarantine:
+        """The stored form; its segments are added to ``collected``."""
+        full, rest = self._known(quarantined)
+        stored = [_stored(item, self._encode) for item in rest]
+        if not full and sum(_size(item) for item in stored) <= INLINE_BYTES:
+            return StoredQuarantine(inside=stored, blocks=[])
+        blocks = [*full]
+        first = 0
+        for group in _groups(stored):
+            items = tuple(rest[first : first + len(group)])
+            first += len(group)
+            blocks.append(_Block(items=items, segment=Segment._of_values("quarantine", group)))
+        # The last block is not full: it grows with the next split.
+        self._full = blocks[:-1]
+        collected.update({block.segment.name: block.segment for block in blocks})
+        return StoredQuarantine(
+            inside=[],
+            blocks=[
+                StoredQuarantineBlock(items=block.segment.name, count=len(block.items)) for block in blocks
+            ],
+        )
+
+    def _known(
+        self, quarantined: Sequence[QuarantinedSplit[Any]]
+    ) -> tuple[list[_Block], Sequence[QuarantinedSplit[Any]]]:
+        """The full blocks that the splits begin with, and the splits behind them."""
+        found: list[_Block] = []
+        for block in self._full:
+            if not block.has(quarantined):
+                break
+            found.append(block)
+            quarantined = quarantined[len(block.items) :]
+        return found, quarantined
+
+
+def as_stored(items: Iterable[QuarantinedSplit[Any]], encode: _Encode) -> list[StoredQuarantined]:
+    """The stored form of splits inside a document."""
+    return [_stored(item, encode) for item in items]
+
+
+def as_given(
+    items: Iterable[StoredQuarantined], decode: Callable[[msgspec.Raw], Any]
+) -> tuple[QuarantinedSplit[Any], ...]:
+    """The splits of a stored form."""
+    return tuple(
+        QuarantinedSplit(
+            split=decode(item.split), checkpoint_id=item.checkpoint, attempts=item.attempts, error=item.error
+        )
+        for item in items
+    )
+
+
+def _stored(item: QuarantinedSplit[Any], encode: _Encode) -> StoredQuarantined:
+    return StoredQuarantined(
+        split=encode(item.split), checkpoint=item.checkpoint_id, attempts=item.attempts, error=item.error
+    )
+
+
+def _size(item: StoredQuarantined) -> int:
+    return len(bytes(item.split)) + len(item.error)
+
+
+def _groups(items: Sequence[StoredQuarantined]) -> Iterator[list[StoredQuarantined]]:
+    group: list[StoredQuarantined] = []
+    size = 0
+    for item in items:
+        group.append(item)
+        size += _size(item)
+        if size >= BLOCK_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -1,0 +1,100 @@
+"""Records whose values do not decode: they fail the query, are delivered with null, or are set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from flip27_source.enumerators.kafka.split import record_id_of, split_id_of
+from flip27_source.errors import SplitReadError
+from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.kafka.decoding.options import ON_RECORD_ERROR
+from flip27_source.readers.kafka.kept_records import KeptMessage, split_of
+from flip27_source.readers.kafka.record_columns import Run
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+QUARANTINE = "quarantine"
+
+_READ_BEFORE = "it could not be read when its batch was read first"
+
+
+class RecordErrors:
+    """Handles the records of a task that do not decode, as ``onRecordError`` says."""
+
+    def __init__(self, context: SourceReaderContext) -> None:
+        self._context = context
+        self._policy = context.options[ON_RECORD_ERROR]
+
+    def left_out(self, failures: Mapping[int, str], runs: Sequence[Run]) -> list[int]:
+        """Handle the failures of a block; gives the rows of the records that are set aside.
+
+        Args:
+            failures: why a value does not decode, by its row in the block.
+            runs: the records of the block, in order.
+
+        Raises:
+            SplitReadError: a value does not decode, and that is not allowed.
+        """
+        aside = self._set_aside_before(runs)
+        left = {row: why for row, why in failures.items() if row not in aside}
+        if left and self._policy == "fail":
+            raise _not_decoded(left, runs)
+        if self._policy == QUARANTINE:
+            aside |= left
+        if aside:
+            self._set_aside(aside, runs)
+        return sorted(aside)
+
+    def _set_aside_before(self, runs: Sequence[Run]) -> dict[int, str]:
+        """What an attempt that has reported set aside: the rows that it delivered may be in the sink."""
+        before = self._context.set_aside_before
+        if not before:
+            return {}
+        return {
+            row: _READ_BEFORE
+            for row, (run, message) in enumerate(_records(runs))
+            if _record_id(run, message) in before
+        }
+
+    def _set_aside(self, failures: Mapping[int, str], runs: Sequence[Run]) -> None:
+        for row, (run, message) in enumerate(_records(runs)):
+            if row in failures:
+                self._context.set_aside(
+                    split_of(run.topic, run.partition, message),
+                    error=f"the value of the record {_place(run, message)} does not decode: {failures[row]}",
+                    split_id=_owner(run, message),
+                )
+
+
+def _not_decoded(failures: Mapping[int, str], runs: Sequence[Run]) -> SplitReadError:
+    row = min(failures)
+    place = next(_place(*record) for number, record in enumerate(_records(runs)) if number == row)
+    more = f", and {len(failures) - 1} more of the same block" if len(failures) > 1 else ""
+    return SplitReadError(
+        f"the value of the record {place} does not decode: {failures[row]}{more}",
+        remedy="correct the schema, if the value is as it should be; onRecordError=quarantine sets such "
+        "records aside, and onRecordError=null delivers them with a null value",
+    )
+
+
+def _records(runs: Sequence[Run]) -> Iterator[tuple[Run, Message | KeptMessage]]:
+    for run in runs:
+        for message in run.messages:
+            yield run, message
+
+
+def _place(run: Run, message: Message | KeptMessage) -> str:
+    return f"{run.topic}/{run.partition} at offset {message.offset()}"
+
+
+def _record_id(run: Run, message: Message | KeptMessage) -> str:
+    return record_id_of(run.topic, run.partition, message.offset() or 0)
+
+
+def _owner(run: Run, message: Message | KeptMessage) -> str:
+    """The split that the record is read with: its partition, or itself if it was set aside before."""
+    if isinstance(message, KeptMessage):
+        return _record_id(run, message)
+    return split_id_of(run.topic, run.partition)
