@@ -197,6 +197,11 @@ class SplitReader(ABC, Generic[SplitT]):
     """Names of the boolean options of the reader or enumerator that leave out unreadable splits;
     ``SplitReadError.ignored_by`` names the option for an error."""
 
+    loses_whole_splits: ClassVar[bool] = True
+    """Whether ``read`` may raise a DataLossError, because nothing is left of a split. If it only calls
+    ``context.report_data_loss``, set it to False: with ``onDataLoss=report`` its rows are then not held back
+    until the end of their split."""
+
     reads_later: ClassVar[bool] = False
     """Whether its rows only name data that the query reads later. Splits may then turn out to be unreadable
     after the report of their task: see ``flip27_source.native``."""

@@ -149,6 +149,10 @@ ON_DATA_LOSS: Option[str] = Option(
     "or made anew, a file vanished): fail the query; or go on with what is there, and count the loss "
     "(dataLosses), list it in the state and log it (report). report needs a stateLocation.",
 )
+LOG_DATA_LOSS = "log"
+"""A value of ``onDataLoss`` that only an enumerator can imply, for Spark's name of the option: losses that
+the driver finds are counted and listed, and those that a task finds are logged. It needs no stateLocation."""
+
 MAX_SPLIT_ATTEMPTS: Option[int] = Option(
     name="maxSplitAttempts",
     parse=integer(minimum=1),
@@ -159,7 +163,8 @@ MAX_QUARANTINED_SPLITS: Option[int] = Option(
     name="maxQuarantinedSplits",
     parse=integer(minimum=0),
     default=100,
-    doc="Maximum number of quarantined splits; the query fails if there are more.",
+    doc="Maximum number of quarantined splits and of records that are set aside (onRecordError); the query "
+    "fails if there are more.",
 )
 MAX_ROWS_PER_SPLIT: Option[int | None] = Option(
     name="maxRowsPerSplit",

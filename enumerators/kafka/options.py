@@ -126,7 +126,8 @@ FAIL_ON_DATA_LOSS: Option[bool | None] = Option(
     parse=optional(boolean),
     default=None,
     default_text="true",
-    doc="Spark's name: false is onDataLoss=report, true is onDataLoss=fail.",
+    doc="Spark's name: true is onDataLoss=fail; false is onDataLoss=report, except that without a "
+    "stateLocation a loss that a task finds is only logged.",
 )
 MAX_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
     name="maxOffsetsPerTrigger",

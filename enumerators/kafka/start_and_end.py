@@ -11,7 +11,12 @@ from flip27_source.enumerators.kafka.positions import AT_EARLIEST, AT_LATEST, Po
 from flip27_source.enumerators.kafka.split import LATEST
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options
-from flip27_source.source_options import MAX_ROWS_PER_TRIGGER, ON_DATA_LOSS
+from flip27_source.source_options import (
+    LOG_DATA_LOSS,
+    MAX_ROWS_PER_TRIGGER,
+    ON_DATA_LOSS,
+    STATE_LOCATION,
+)
 
 
 def starting(options: Options, *, is_batch: bool) -> Positions:
@@ -63,7 +68,7 @@ def implied(options: Options) -> Mapping[Option[Any], Any]:
     found: dict[Option[Any], Any] = {}
     fails = options[opts.FAIL_ON_DATA_LOSS]
     if fails is not None:
-        found[ON_DATA_LOSS] = "fail" if fails else "report"
+        found[ON_DATA_LOSS] = "fail" if fails else _reported(options)
     limit = options[opts.MAX_OFFSETS_PER_TRIGGER]
     if limit is not None:
         found[MAX_ROWS_PER_TRIGGER] = limit
@@ -83,6 +88,12 @@ def implied(options: Options) -> Mapping[Option[Any], Any]:
             remedy="set a minimum that a batch can have",
         )
     return found
+
+
+def _reported(options: Options) -> str:
+    """What becomes of losses if Spark's name is false: without a stateLocation tasks cannot report them."""
+    can_report = options[STATE_LOCATION] is not None or options.is_set(ON_DATA_LOSS)
+    return "report" if can_report else LOG_DATA_LOSS
 
 
 def group_of(options: Options) -> str | None:

@@ -168,7 +168,7 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
         self._coordinator.add_action(action)
 
     def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
-        if self._coordinator.settings.options.get(ON_DATA_LOSS.name, "fail") != "report":
+        if self._coordinator.settings.options.get(ON_DATA_LOSS.name, "fail") == "fail":
             raise DataLossError(described(what, split_id), remedy=remedy)
         self._coordinator.report_data_loss(what, split_id)
 

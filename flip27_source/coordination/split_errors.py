@@ -40,7 +40,8 @@ class SplitErrorPolicy:
 
     Attributes:
         on_error: ``onSplitError``.
-        reports_loss: whether splits whose data is gone are left out: ``onDataLoss=report``.
+        reports_loss: whether the query goes on behind data that is gone: ``onDataLoss=report``.
+        loses_whole_splits: whether nothing may be left of a split, which is then left out.
         ignored_by: the options that leave out splits which fail in a certain way, as far as they are on.
         max_attempts: how many times reading a split is tried. max_quarantined: in all.
     """
@@ -50,6 +51,7 @@ class SplitErrorPolicy:
     ignored_by: frozenset[str]
     max_attempts: int
     max_quarantined: int
+    loses_whole_splits: bool = True
 
     @classmethod
     def of(cls, source: Source) -> SplitErrorPolicy:
@@ -57,16 +59,18 @@ class SplitErrorPolicy:
         options = source.options
         return cls(
             on_error=options[ON_SPLIT_ERROR],
-            reports_loss=options[ON_DATA_LOSS] == "report",
+            reports_loss=options[ON_DATA_LOSS] != "fail",
             ignored_by=frozenset(name for name in source.reader_type.ignored_by if options.get(name, False)),
             max_attempts=options[MAX_SPLIT_ATTEMPTS],
             max_quarantined=options[MAX_QUARANTINED_SPLITS],
+            loses_whole_splits=source.reader_type.loses_whole_splits,
         )
 
     @property
     def fails_always(self) -> bool:
         """Whether every split has to be read: then nothing is held back."""
-        return self.on_error == "fail" and not self.ignored_by and not self.reports_loss
+        leaves_out_lost = self.reports_loss and self.loses_whole_splits
+        return self.on_error == "fail" and not self.ignored_by and not leaves_out_lost
 
     def outcome(self, error: Exception) -> SplitStatus | None:
         """The result of a split that fails with this error; None: its task fails.

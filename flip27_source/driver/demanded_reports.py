@@ -20,7 +20,7 @@ from ..snapshots.offsets import Offset
 from ..snapshots.report_files import ReportPlace, ReportStorage
 from ..snapshots.store import Store
 from ..source import Source
-from ..source_options import EVENT_TIME_COLUMN, ON_MISSING_REPORT, TASK_REPORTS
+from ..source_options import EVENT_TIME_COLUMN, ON_DATA_LOSS, ON_MISSING_REPORT, TASK_REPORTS
 
 _log = logging.getLogger("flip27_source")
 
@@ -35,6 +35,7 @@ def report_demand(source: Source) -> ReportDemand:
         or issubclass(source.reader_type, YieldsProgress)
         or source.reader_type.sets_aside(options)
         or not SplitErrorPolicy.of(source).fails_always
+        or options[ON_DATA_LOSS] == "report"
     ):
         return ReportDemand.REQUIRED
     if options[TASK_REPORTS] == "always" or options[EVENT_TIME_COLUMN] is not None:

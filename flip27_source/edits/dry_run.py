@@ -260,13 +260,31 @@ def _skip(ground: _Ground, request: EditRequest, selection: Selection) -> _Plann
 def _replay(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
     candidates = planned(ground.history, ground.line, selection.asked)
     is_cut_off = _cut_off(ground.head)
-    whole = (item for item in candidates if not is_cut_off(item.split))
+    whole = [item for item in candidates if not is_cut_off(item.split)]
+    if not any(selection.has(item) for item in whole):
+        _refuse_replay(ground, selection)
     chosen = selection.chosen(whole, "that a retained batch has read")
     plans: dict[str, list[str]] = {}
     for item in chosen:
         plans.setdefault(str(item.name), []).append(item.split.split_id)
     request = replace(request, plans={name: tuple(ids) for name, ids in plans.items()})
     return request, _changes(chosen, "is read again as it was"), [_AGAIN, _NO_SIDE_EFFECTS]
+
+
+def _refuse_replay(ground: _Ground, selection: Selection) -> None:
+    """Say what reads the selected splits again, where a replay cannot."""
+    aside = [item for item in quarantined(ground.history, ground.line) if selection.has(item)]
+    if aside:
+        raise EditError(
+            f"{aside[0].split.split_id} is quarantined, so no batch has read it",
+            remedy="use quarantine retry, which reads it once",
+        )
+    ranges = [item for item in planned(ground.history, ground.line, selection.asked) if selection.has(item)]
+    if ranges:
+        raise EditError(
+            f"{ranges[0].split.split_id} is read in ranges, which cannot be replayed",
+            remedy="set the position of the split, or rewind the source",
+        )
 
 
 def _cut_off(head: CheckpointDocument) -> Callable[[StoredSplit], bool]:

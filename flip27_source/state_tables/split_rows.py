@@ -17,6 +17,7 @@ from ..snapshots.file_names import CheckpointName
 from ..snapshots.report_files import StoredReport, StoredResult
 from .held_splits import splits_held_by_class
 from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
+from .kept_records import record_columns
 from .predicates import Predicate
 
 WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
@@ -195,6 +196,7 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
                 "batch_id": None if name is None else history.batch_id(name),
                 "attempts": attempts,
                 "error": error,
+                **record_columns(split),
             }
 
 

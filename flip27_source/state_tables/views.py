@@ -16,11 +16,17 @@ from .history import History
 from .predicates import Predicate
 from .split_rows import file_rows, quarantine_rows, split_rows
 
-_LONG, _STRING = pa.int64(), pa.string()
+_LONG, _STRING, _BINARY = pa.int64(), pa.string(), pa.binary()
 _TIME = pa.timestamp("us", "UTC")
 _TEXTS = pa.map_(pa.string(), pa.string())
 
-SPARK_NAMES = {_LONG: "long", _STRING: "string", _TIME: "timestamp", _TEXTS: "map<string,string>"}
+SPARK_NAMES = {
+    _LONG: "long",
+    _STRING: "string",
+    _BINARY: "binary",
+    _TIME: "timestamp",
+    _TEXTS: "map<string,string>",
+}
 """Spark's names of the column types."""
 
 
@@ -170,7 +176,8 @@ _FILES = View(
 
 _QUARANTINE = View(
     name="quarantine",
-    doc="One row for each split that cannot be read and was set aside. None of its rows were delivered.",
+    doc="One row for each split that cannot be read and was set aside, and each record of Kafka that does "
+    "not decode. None of its rows were delivered.",
     rows=quarantine_rows,
     columns=(
         _LINEAGE,
@@ -181,6 +188,12 @@ _QUARANTINE = View(
         _BATCH,
         _key("attempts", _LONG, "attempts to read it"),
         _key("error", _STRING, "the last error"),
+        _column("topic", _STRING, "the topic of the record, if it is one; then also:"),
+        _column("partition", _LONG, "its partition"),
+        _column("offset", _LONG, "its offset"),
+        _column("timestamp", _TIME, "its time"),
+        _column("key", _BINARY, "its key"),
+        _column("value", _BINARY, "its value, as it was sent"),
     ),
 )
 

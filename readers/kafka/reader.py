@@ -34,6 +34,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
     """Reads ranges of partitions, and records that were set aside."""
 
     options: ClassVar[tuple[Option[Any], ...]] = VALUE_OPTIONS
+    loses_whole_splits: ClassVar[bool] = False
 
     @classmethod
     def sets_aside(cls, options: Options) -> bool:

@@ -119,10 +119,10 @@ def test_a_document_of_a_newer_format_is_refused(spark: SparkSession, folders: F
     folders.land("a.txt", ["1"])
     run_to_end(to_lake(file_stream(spark, folders, stateLocation=None), folders))
     log = folders.checkpoint / "offsets" / "0"
-    log.write_text(log.read_text().replace('"format": 1, "id"', '"format": 2, "id"'))
+    log.write_text(log.read_text().replace('"format": 1, "id"', '"format": 3, "id"'))
     (log.parent / ".0.crc").unlink()
     message = failure(spark, folders, stateLocation=None)
-    assert "has format 2; this library reads 1" in message
+    assert "has format 3; this library reads 1 and 2" in message
     assert "install the version of flip27-source that wrote the " in message
 
 

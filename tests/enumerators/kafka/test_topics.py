@@ -172,7 +172,7 @@ def test_records_that_expired_while_the_query_was_down_are_a_loss(kafka: KafkaBr
 def test_with_fail_on_data_loss_false_the_query_goes_on_behind_what_expired(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"%d" % number for number in range(5)])
-    engine = stream(kafka, topic, maxOffsetsPerTrigger=2, failOnDataLoss="false")
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=2, failOnDataLoss="false", inline_state=True)
     engine.run_batch()
     kafka.delete_records(topic, {0: 4})
     engine.restart()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -174,6 +176,33 @@ def test_with_report_the_rest_of_a_range_is_read(kafka: KafkaBroker) -> None:
     engine.process_all_available()
     assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
     assert engine.holder.report()["dataLosses"] == 1
+
+
+def test_with_sparks_name_of_the_option_tasks_report_losses_in_the_state_location(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"%d" % number for number in range(10)])
+    engine = stream(kafka, topic, failOnDataLoss="false", stateLocation=tmp_path)
+    assert engine.trigger()
+    kafka.delete_records(topic, {0: 4})
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
+    assert engine.holder.report()["dataLosses"] == 1
+
+
+def test_with_sparks_name_and_no_state_location_tasks_log_losses(
+    kafka: KafkaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"%d" % number for number in range(10)])
+    engine = stream(kafka, topic, failOnDataLoss="false", inline_state=True)
+    assert engine.trigger()
+    kafka.delete_records(topic, {0: 4})
+    with caplog.at_level(logging.WARNING, "flip27_source"):
+        engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
+    assert f"split '{topic}/0': offsets 0 to 3 are gone: they expired or were deleted" in caplog.text
 
 
 def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: KafkaBroker) -> None:

@@ -1,0 +1,43 @@
+"""Records of Kafka that were set aside, as columns of the view ``quarantine``; the splits are JSON here."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import msgspec
+
+from ..values.stored_json import decode_json
+from .history import StoredSplit
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
+
+
+class _Record(msgspec.Struct):
+    timestamp_ms: int
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+def record_columns(split: StoredSplit) -> dict[str, Any]:
+    """The columns of the record that a split keeps; None in each if the split keeps none."""
+    nothing = dict.fromkeys(RECORD_COLUMNS)
+    text = split.fields.get("record")
+    topic, _, place = split.split_id.rpartition("/")
+    partition, _, offset = place.partition("@")
+    if not (isinstance(text, str) and topic and partition.isdigit() and offset.isdigit()):
+        return nothing
+    try:
+        record = decode_json(text.encode(), _Record)
+    except msgspec.MsgspecError:
+        return nothing
+    return {
+        "topic": topic,
+        "partition": int(partition),
+        "offset": int(offset),
+        "timestamp": _EPOCH + dt.timedelta(milliseconds=record.timestamp_ms),
+        "key": record.key,
+        "value": record.value,
+    }

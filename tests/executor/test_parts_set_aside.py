@@ -1,0 +1,166 @@
+"""Parts of splits that a reader sets aside: recorded with the batch, once, and dropped with their split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from flip27_source.errors import AttemptError, ContractError, QuarantineError, SplitReadError
+from flip27_source.options import Options
+from tests.driver.batches import Batches
+from tests.state_tables.test_views import rows as rows_of_view
+from tests.toy_sources import EchoReader, Item, Shelf
+
+
+class Picky(EchoReader):
+    """Reads three rows of a split, without those in ``bad``; ``broken`` splits fail at their end."""
+
+    bad: ClassVar[set[str]] = set()
+    broken: ClassVar[set[str]] = set()
+    part: ClassVar[type] = Item
+    reports: ClassVar[bool] = True
+
+    @classmethod
+    def sets_aside(cls, options: Options) -> bool:
+        return cls.reports
+
+    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
+        name, _, row = split.split_id.partition("#")
+        for number in [int(row)] if row else range(3):
+            part_id = f"{name}#{number}"
+            if part_id in self.bad | self.context.set_aside_before:
+                self.context.set_aside(self.part(split_id=part_id), error="is bad", split_id=split.split_id)
+            else:
+                yield (part_id,)
+        if name in self.broken:
+            raise OSError("disk on fire")
+
+
+@pytest.fixture(autouse=True)
+def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("bad", "broken"):
+        monkeypatch.setattr(Picky, name, set())
+
+
+def picky(*names: str, bad: tuple[str, ...] = (), **options: str) -> Batches:
+    Picky.bad.update(bad)
+    batches = Batches(Shelf, Picky, {"parallelism": "1", **options})
+    batches.shelve(*names)
+    return batches
+
+
+def ids(batches: Batches) -> list[str]:
+    """What the newest document has set aside."""
+    return [item.split.split_id for item in batches.quarantined()]
+
+
+def test_the_other_rows_of_the_split_are_delivered_and_the_part_is_in_the_next_document() -> None:
+    batches = picky("a", "b", bad=("a#1",))
+    assert batches.batch() == ["a#0", "a#2", "b#0", "b#1", "b#2"]
+    assert ids(batches) == []
+    (row,) = rows_of_view("quarantine", batches)
+    assert (row["split_id"], row["error"], row["checkpoint_id"]) == ("a#1", "is bad", 1)
+    assert {row["split_id"]: row["status"] for row in rows_of_view("splits", batches)}["a#1"] == "quarantined"
+    batches.shelve("c")
+    batches.batch()
+    assert ids(batches) == ["a#1"]
+    assert batches.snapshot().ledger.finished == 3, "the split that the part belongs to is finished"
+
+
+def test_a_repeated_task_sets_the_same_parts_aside_though_it_could_read_them_R5() -> None:
+    batches = picky("a", bad=("a#1",))
+    batches.trigger()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == ["a#0", "a#2"]
+    Picky.bad.clear()
+    assert batches.attempt(task, number=1) == ["a#0", "a#2"]
+    batches.restart()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == ["a#0", "a#2"]
+
+
+def test_a_task_that_cannot_read_what_was_delivered_fails_R5() -> None:
+    batches = picky("a")
+    batches.trigger()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == ["a#0", "a#1", "a#2"]
+    Picky.bad.add("a#1")
+    with pytest.raises(AttemptError, match="has delivered 'a#1', and this attempt cannot read it: is bad"):
+        batches.attempt(task, number=1)
+
+
+def test_a_slower_task_that_set_other_parts_aside_fails_R5() -> None:
+    batches = picky("a", bad=("a#2",))
+    batches.trigger()
+    (task,) = batches.tasks()
+    slow = batches.started_attempt(task, number=1)
+    assert next(slow) == "a#0"
+    batches.attempt(task)
+    Picky.bad.clear()
+    with pytest.raises(AttemptError):
+        list(slow)
+
+
+def test_a_split_that_fails_as_a_whole_takes_its_parts_along() -> None:
+    batches = picky("a", "b", bad=("a#1", "b#1"), onSplitError="quarantine", maxSplitAttempts="2")
+    Picky.broken.add("b")
+    assert batches.batch() == ["a#0", "a#2"]
+    batches.shelve("c")
+    batches.batch()
+    assert sorted(ids(batches)) == ["a#1", "b"]
+
+
+def test_too_many_parts_fail_the_task_and_not_the_split() -> None:
+    bad = ("a#0", "a#1")
+    batches = picky("a", bad=bad, onSplitError="quarantine", maxQuarantinedSplits="1")
+    batches.trigger()
+    with pytest.raises(QuarantineError, match="2 parts of splits, more than maxQuarantinedSplits=1"):
+        batches.attempt(batches.tasks()[0])
+
+
+def test_a_part_that_cannot_be_stored_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unstorable(split_id: str) -> Item:
+        return Item(split_id=split_id, rows=object())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Picky, "part", staticmethod(unstorable))
+    batches = picky("a", bad=("a#1",))
+    batches.trigger()
+    with pytest.raises(ContractError, match="rows"):
+        batches.attempt(batches.tasks()[0])
+
+
+def test_a_batch_that_was_planned_without_reports_is_repeated_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batches = picky("a", bad=("a#1",))
+    monkeypatch.setattr(Picky, "reports", False)
+    batches.restart()
+    batches.shelve("a")
+    batches.trigger()
+    with pytest.raises(SplitReadError, match="'a#1' of split 'a' cannot be read: is bad"):
+        batches.attempt(batches.tasks()[0])
+    monkeypatch.undo()
+    Picky.bad.add("a#1")
+    batches.restart()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == ["a#0", "a#2"]
+    batches.commit()
+    batches.shelve("b")
+    batches.batch()
+    assert ids(batches) == ["a#1"]
+
+
+def test_a_batch_that_was_read_without_reports_is_complete_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batches = picky()
+    monkeypatch.setattr(Picky, "reports", False)
+    batches.restart()
+    batches.shelve("a")
+    assert batches.batch() == ["a#0", "a#1", "a#2"]
+    monkeypatch.undo()
+    batches.restart()
+    batches.shelve("b")
+    assert batches.batch() == ["b#0", "b#1", "b#2"]
