@@ -409,6 +409,7 @@ def test_a_fork_has_the_records_that_were_set_aside(kafka: KafkaBroker, tmp_path
     engine = quarantining(kafka, topic, tmp_path / "first")
     engine.process_all_available()
     directory = saved(engine, tmp_path / "checkpoint")
+    kafka.produce(topic, [b'{"id": 1}'])
     fork = quarantining(kafka, topic, tmp_path / "fork", savepoint=directory)
     fork.process_all_available()
     found = retry(fork, schema=TEXTS, valueFormat="string")
