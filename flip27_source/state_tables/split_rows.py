@@ -7,8 +7,8 @@ read the split. Read-only, through a History.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..coordination.subtask_reports import ReportDemand, SplitStatus
@@ -116,13 +116,18 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
     if head is None:
         return
     known: dict[str, _Known] = {}
+    last: list[tuple[StoredSplit, StoredResult]] = []
     for share in shares(history, line, asked):
         is_complete = line.status[share.name] == COMPLETE
+        if share.name == line.names[-1]:
+            last += share.set_aside()
         for split in share.splits:
             entry = known.setdefault(split.split_id, _Known(split, PLANNED))
             entry.read_in(share, split, is_complete=is_complete)
     _look_at_head(history, line.names[-1], head, asked, known)
-    _add_parts(history, line, asked, known)
+    is_missing = asked.split_ids is not None and not asked.split_ids.issubset(known)
+    parts = _set_aside_last(history, line, asked, known) if is_missing else last
+    _add_parts((item for item in parts if bytes(item[1].position)), line.names[-1].checkpoint_id, known)
     for split in splits_held_by_class(history, head):
         if asked.split(split.split_id):
             known.setdefault(split.split_id, _Known(split, WAITING))
@@ -179,10 +184,10 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
         split = StoredSplit.of(item.split)
         found[split.text] = split, item.checkpoint, item.attempts, item.error
     newest = line.names[-1].checkpoint_id
-    for share in shares(history, line, Predicate(lowest=newest)):
-        for split, result in share.set_aside():
-            # A part that is set aside again, after its split was moved back, is listed once.
-            found[split.text] = split, newest, result.attempts, result.error or ""
+    there = {split.split_id for split, *_ in found.values()}
+    for split, result in _set_aside_last(history, line, asked, there):
+        # A part that is set aside again, after its split was moved back, is listed once.
+        found[split.text] = split, newest, result.attempts, result.error or ""
     for split, checkpoint_id, attempts, error in found.values():
         if asked.split(split.split_id) and asked.checkpoint(checkpoint_id):
             name = names.get(checkpoint_id)
@@ -272,16 +277,30 @@ def _set_aside(entry: _Known, item: StoredQuarantined, head: CheckpointName, sta
         entry.status = status
 
 
-def _add_parts(history: History, line: Ancestry, asked: Predicate, known: dict[str, _Known]) -> None:
+def _add_parts(
+    parts: Iterable[tuple[StoredSplit, StoredResult]], newest: int, known: dict[str, _Known]
+) -> None:
     """Parts of splits that the newest batch has set aside; those of earlier batches are in its document."""
+    for split, result in parts:
+        entry = known.setdefault(split.split_id, _Known(split, QUARANTINED))
+        entry.status, entry.first, entry.last = QUARANTINED, entry.first or newest, newest
+        entry.attempts, entry.error = result.attempts, result.error
+        entry.rows = entry.bytes = None
+
+
+def _set_aside_last(
+    history: History, line: Ancestry, asked: Predicate, found: Collection[str]
+) -> Iterator[tuple[StoredSplit, StoredResult]]:
+    """What the reports on the newest checkpoint set aside, of the wanted splits and parts.
+
+    The reports of other splits are opened only to find a part whose id is wanted and not ``found``.
+    """
     newest = line.names[-1].checkpoint_id
-    for share in shares(history, line, Predicate(lowest=newest)):
-        for split, result in share.set_aside():
-            if asked.split(split.split_id) and asked.checkpoint(newest):
-                entry = known.setdefault(split.split_id, _Known(split, QUARANTINED))
-                entry.status, entry.first, entry.last = QUARANTINED, entry.first or newest, newest
-                entry.attempts, entry.error = result.attempts, result.error
-                entry.rows = entry.bytes = None
+    narrowed = asked.narrowed("checkpoint_id", "=", [newest])
+    if asked.split_ids is not None and not asked.split_ids.issubset(found):
+        narrowed = replace(narrowed, split_ids=None)
+    for share in shares(history, line, narrowed):
+        yield from ((split, result) for split, result in share.set_aside() if asked.split(split.split_id))
 
 
 def _goes_on(entry: _Known, split: StoredSplit, pin: int | None, head: CheckpointName) -> None:
