@@ -31,6 +31,7 @@ def _same_shares(what: str, found: dict[str, Share], expected: dict[str, Share])
         _same_rows(f"{what}, rows of split {split_id!r}", share.rows, expected[split_id].rows)
         agree(f"{what}, marks of split {split_id!r}", share.marks, expected[split_id].marks)
         agree(f"{what}, events of split {split_id!r}", share.events, expected[split_id].events)
+        agree(f"{what}, set aside of split {split_id!r}", share.set_aside, expected[split_id].set_aside)
 
 
 def _same_rows(what: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
@@ -131,6 +132,30 @@ def _ranges_make_up_the_file(subject: ReaderUnderTest) -> None:
         _same_rows(f"rows of {RANGES} ranges of {split.path!r}", found, subject.shares[split.split_id].rows)
 
 
+def _parts_are_splits(subject: ReaderUnderTest) -> None:
+    parts = [part for share in subject.shares.values() for part in share.set_aside]
+    if not parts:
+        return
+    if not subject.reader_type.sets_aside(subject.options):
+        raise Disagreement("sets_aside of the reader returns False, and it has set parts aside")
+    ids = [part.split_id for part in parts]
+    twice = {name for name in ids if ids.count(name) > 1} | (
+        set(ids) & {item.split_id for item in subject.splits}
+    )
+    if twice:
+        raise Disagreement(f"parts have ids that others have, too: {sorted(twice)[:3]}")
+    for part in parts[:MOST_MARKS]:
+        agree("a part that was stored and restored", stored(part), part)
+        found = subject.read_all([stored(part)])[part.split_id]
+        if found.rows or found.set_aside != [part]:
+            raise Disagreement(
+                f"{part!r:.200}, read alone, gives {len(found.rows)} rows and sets aside "
+                f"{shown(found.set_aside)}"
+            )
+    again = subject.read_all(set_aside_before=frozenset(ids), attempt_number=1)
+    _same_shares("read after an attempt that has set the parts aside", again, subject.shares)
+
+
 READER_LAWS: tuple[Law[ReaderUnderTest], ...] = (
     Law("reading a split ends, and its rows fit the schema", _rows_fit_the_schema),
     Law("reading a split again gives the same rows (S70)", _reading_again_gives_the_same),
@@ -138,6 +163,7 @@ READER_LAWS: tuple[Law[ReaderUnderTest], ...] = (
     Law("other splits do not change the rows of a split", _other_splits_do_not_matter),
     Law("a stored split is read like the original", _stored_splits_are_read_alike),
     Law("a reader may be abandoned halfway", _giving_up_is_harmless),
+    Law("a part that is set aside is a split of its own, and is set aside again (R5)", _parts_are_splits),
     Law("a reader that yields Progress declares it in its class", _no_progress_without_declaring_it),
     Law("splits read together give the same rows as one by one", _together_is_one_by_one),
     Law("the ranges of a file give the rows of the file", _ranges_make_up_the_file),

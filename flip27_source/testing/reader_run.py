@@ -32,19 +32,21 @@ class Share:
         marks: the position in each Progress, and the number of rows before it.
         events: the events sent to the enumerator.
         is_returned: whether the reader returned the split.
+        set_aside: the parts that the reader has set aside, in order.
     """
 
     rows: list[Row] = field(default_factory=list)
     marks: list[tuple[Any, int]] = field(default_factory=list)
     events: list[SourceEvent] = field(default_factory=list)
     is_returned: bool = False
+    set_aside: list[Any] = field(default_factory=list)
 
 
 class ReaderRun:
     """One reader from open to close.
 
     Args:
-        end_positions: as in SourceReaderContext.
+        end_positions, set_aside_before: as in SourceReaderContext.
     """
 
     def __init__(
@@ -56,8 +58,10 @@ class ReaderRun:
         end_positions: Mapping[str, Any] | None = None,
         attempt_number: int = 0,
         subtask_id: int = 0,
+        set_aside_before: frozenset[str] = frozenset(),
     ) -> None:
         self._schema = schema
+        self._set_aside: list[Any] = []
         self._kind: str | None = None
         self._events: list[SourceEvent] = []
         self.reader = reader_type()
@@ -70,6 +74,8 @@ class ReaderRun:
                 subtask_id=subtask_id,
                 checkpoint_id=1,
                 event_sender=self._events.append,
+                set_aside_before=set_aside_before,
+                part_taker=lambda part, _error, _split_id: self._set_aside.append(part),
             )
         )
 
@@ -97,7 +103,7 @@ class ReaderRun:
 
     def _share(self, items: Iterator[Any], until: Any = None, pages: int | None = None) -> Share:
         share = Share()
-        before = len(self._events)
+        before, aside = len(self._events), len(self._set_aside)
         try:
             for item in items:
                 if isinstance(item, Progress):
@@ -111,6 +117,7 @@ class ReaderRun:
         except ReturnSplit:
             share.is_returned = True
         share.events = self._events[before:]
+        share.set_aside = self._set_aside[aside:]
         return share
 
     def _checked(self, item: Any) -> Sequence[Row]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from flip27_source.testing import check_enumerator, check_reader, check_source
+from flip27_source.readers.kafka.record_columns import record_schema
+from flip27_source.testing import SourceUnderTest, check_enumerator, check_reader, check_source
 from tests.enumerators.kafka.reading import options_of
 from tests.kafka_server import KafkaBroker
 
@@ -31,3 +33,30 @@ def test_the_reader_keeps_the_laws(options: dict[str, str]) -> None:
 @pytest.mark.slow
 def test_the_source_keeps_the_laws(options: dict[str, str]) -> None:
     check_source(options, fast=True)
+
+
+@pytest.fixture
+def decoding(kafka: KafkaBroker) -> SourceUnderTest:
+    """Two partitions with records that do not decode."""
+    topic = kafka.topic(2)
+    for partition in range(2):
+        kafka.produce(topic, [b'{"id": 1}', b"broken", None, b'{"id": 2}', b"{}}"], partition=partition)
+    options = options_of(
+        kafka,
+        topic,
+        maxRowsPerTrigger="4",
+        valueFormat="json",
+        onRecordError="quarantine",
+        includeHeaders="true",
+    )
+    schema = record_schema(include_headers=True).set(1, pa.field("value", pa.struct([("id", pa.int64())])))
+    return SourceUnderTest(options=options, schema=schema)
+
+
+def test_a_reader_that_sets_records_aside_keeps_the_laws(decoding: SourceUnderTest) -> None:
+    check_reader(decoding)
+
+
+@pytest.mark.slow
+def test_a_source_that_sets_records_aside_keeps_the_laws(decoding: SourceUnderTest) -> None:
+    check_source(decoding, fast=True)
