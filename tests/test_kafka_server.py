@@ -107,6 +107,21 @@ def test_aborted_records_and_open_transactions_are_hidden_and_take_offsets(kafka
     assert values(kafka, topic) == [b"a", b"b", b"d"]
 
 
+def test_a_consumer_that_starts_after_an_abort_misses_what_the_same_producer_commits_later(
+    kafka: KafkaBroker,
+) -> None:
+    topic = kafka.topic()
+    producer = kafka.producer(transactional_id=f"of_{topic}")
+    producer.init_transactions(DEADLINE_S)
+    for value, end_of_it in ((b"a", producer.abort_transaction), (b"b", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        producer.flush(DEADLINE_S)
+        end_of_it(DEADLINE_S)
+    assert values(kafka, topic) == [b"b"]
+    assert values(kafka, topic, start=2) == [], "Apache Kafka would give b: only noida names the abort here"
+
+
 def test_offsets_are_found_by_time(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [Record(value=b"x", timestamp_ms=time_ms) for time_ms in (1000, 2000, 3000)])
@@ -189,6 +204,16 @@ def test_what_was_acknowledged_is_there_after_a_kill_on_the_same_port(own_broker
     assert own_broker.port == port
     assert values(own_broker, topic) == [*[b"a"] * 100, b"last"]
     assert own_broker.produce(topic, [b"c"]) == [103]
+
+
+def test_a_broker_that_is_stopped_keeps_what_it_has_acknowledged_a_moment_ago(
+    own_broker: KafkaBroker,
+) -> None:
+    topic = own_broker.topic()
+    own_broker.produce_quickly(topic, [b"x"] * 1000)
+    own_broker.stop()
+    own_broker.start()
+    assert own_broker.bounds(topic) == (0, 1000)
 
 
 def test_a_suspended_broker_answers_nothing_and_then_goes_on(own_broker: KafkaBroker) -> None:

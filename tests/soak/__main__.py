@@ -1,7 +1,7 @@
 """``make soak``: kills drivers at random points under load and counts what came out.
 
 Disasters of all kinds on queries of all kinds first, then a talkative source, then tables of PostgreSQL, then
-objects on S3, then random files; each part can be left out.
+topics of Kafka, then objects on S3, then random files; each part can be left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,13 +23,14 @@ from tests.postgres_server import WHEELS
 from tests.s3_server import new_bucket, s3_endpoint
 from tests.slow_down import slow_down
 
-from .disasters import FAULT_RATE, Disasters
+from .disasters import FAULT_RATE, Disasters, Outcome
 from .faults import in_a_mount_namespace
 from .kill import Soak
 from .object_stories import archived, overwritten_and_deleted
 from .random_files import play_many
 from .shapes import SHAPES
-from .table_disasters import play
+from .table_disasters import play as play_with_tables
+from .topic_disasters import play as play_with_topics
 
 
 def main() -> int:
@@ -43,6 +45,9 @@ def main() -> int:
     parser.add_argument(
         "--postgres", type=int, default=50, help="kills while tables of PostgreSQL are copied; 0 for none"
     )
+    parser.add_argument(
+        "--kafka", type=int, default=50, help="kills while topics of Kafka are copied; 0 for none"
+    )
     parser.add_argument("--histories", type=int, default=2_000, help="random histories of files; 0 for none")
     arguments = parser.parse_args()
     if arguments.disasters:
@@ -55,6 +60,7 @@ def main() -> int:
         arguments.disasters == 0 or _disasters(arguments, seed),
         arguments.kills == 0 or _talkative(arguments.kills, seed, arguments.life),
         arguments.postgres == 0 or _tables(arguments.postgres, seed),
+        arguments.kafka == 0 or _topics(arguments.kafka, seed),
         arguments.objects == 0 or _objects(arguments.objects, seed),
         arguments.histories == 0 or _histories(arguments.histories, seed),
     ]
@@ -63,21 +69,18 @@ def main() -> int:
 
 def _disasters(arguments: argparse.Namespace, seed: int) -> bool:
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # compiled modules must not be cut short by our faults
-    folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
-    print(f"what is left of a defect: {folder}", flush=True)
-    outcome = Disasters(
-        folder,
-        seed=seed,
-        kills=arguments.disasters,
-        shapes=arguments.shapes,
-        fault_rate=arguments.fault_rate,
-        say=functools.partial(print, flush=True),
-    ).run()
-    for line in outcome.lines():
-        print(line, flush=True)
-    if outcome.is_exact:
-        shutil.rmtree(folder)
-    return outcome.is_exact
+
+    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
+        return Disasters(
+            folder,
+            seed=seed,
+            kills=arguments.disasters,
+            shapes=arguments.shapes,
+            fault_rate=arguments.fault_rate,
+            say=say,
+        ).run()
+
+    return _exact(play)
 
 
 def _talkative(kills: int, seed: int, life_s: float) -> bool:
@@ -102,10 +105,20 @@ def _talkative(kills: int, seed: int, life_s: float) -> bool:
 
 
 def _tables(kills: int, seed: int) -> bool:
-    folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
     version = random.Random(seed).choice([v for v, wheel in WHEELS.items() if find_spec(wheel)])
-    print(f"PostgreSQL {version}; what is left of a defect: {folder}", flush=True)
-    outcome = play(folder, seed=seed, kills=kills, version=version, say=functools.partial(print, flush=True))
+    print(f"PostgreSQL {version}", flush=True)
+    return _exact(functools.partial(play_with_tables, seed=seed, kills=kills, version=version))
+
+
+def _topics(kills: int, seed: int) -> bool:
+    return _exact(functools.partial(play_with_topics, seed=seed, kills=kills))
+
+
+def _exact(play: Callable[..., Outcome]) -> bool:
+    """Whether nothing was lost, duplicated or unexplained in a folder, which stays if something was."""
+    folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
+    print(f"what is left of a defect: {folder}", flush=True)
+    outcome = play(folder, say=functools.partial(print, flush=True))
     for line in outcome.lines():
         print(line, flush=True)
     if outcome.is_exact:

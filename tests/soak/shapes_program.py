@@ -24,6 +24,7 @@ from flip27_source.cli.demo.processes import obey_parent
 
 from .shapes import SHAPES, Places, Shape
 from .table_copies import TableCopy
+from .topic_copies import TopicCopy
 
 PAUSE_S = 0.05
 RESTART_AFTER_S = 0.3
@@ -160,8 +161,9 @@ def main(argument: str) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    known = {**SHAPES, TableCopy.name: TableCopy, TopicCopy.name: TopicCopy}
     shapes = [
-        {**SHAPES, TableCopy.name: TableCopy}[name](
+        known[name](
             Places(root=Path(asked["root"]) / name, state=Path(asked["state"]) / name), asked["given"]
         )
         for name in asked["shapes"]

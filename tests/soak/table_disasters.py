@@ -13,8 +13,9 @@ from typing import ClassVar
 
 from tests.postgres_server import PostgresServer, postgres_server
 
-from .disasters import OURS, Disasters, Outcome
+from .disasters import Outcome
 from .life import Life
+from .server_disasters import PROCESSES, ServerDisasters
 from .shapes import Places, Shape
 from .table_copies import TableCopy, WrittenTables
 
@@ -24,17 +25,14 @@ KILLS_PER_TABLE = 5
 TRUNCATES = 0.3
 """How often a table is emptied after a kill."""
 
-SERVER_DIED = re.compile(
-    r"server closed the connection|connection .*failed|terminating connection|starting up"
-)
 
-
-class TableDisasters(Disasters):
+class TableDisasters(ServerDisasters):
     """So many kills while tables are copied; no other faults."""
 
-    victims: ClassVar[Mapping[str, int]] = {
-        SERVER: 30, "worker": 25, "coordinator": 15, "planner": 8, "driver": 12, "jvm": 10,
-    }  # fmt: skip
+    shape = TableCopy
+    victims: ClassVar[Mapping[str, int]] = {SERVER: 30, **PROCESSES}
+    strikes = frozenset({SERVER})
+    away = re.compile(r"server closed the connection|connection .*failed|terminating connection|starting up")
     known: ClassVar[Mapping[str, Callable[[Places, Mapping[str, str]], Shape]]] = {TableCopy.name: TableCopy}
 
     def __init__(
@@ -54,39 +52,25 @@ class TableDisasters(Disasters):
             root,
             seed=seed,
             kills=kills,
-            shapes=[TableCopy.name],
-            fault_rate=0.0,
-            longest_pause_s=longest_pause_s,
             given={"postgres": json.dumps(self.tables.options)},
+            longest_pause_s=longest_pause_s,
             say=say,
         )
-        self._server_died = False
 
-    def _write(self, stop: threading.Event) -> None:
-        try:
-            self.tables.write(stop)
-        except Exception as error:  # noqa: BLE001 - told with the outcome
-            self.outcome.unexplained.append(f"the writers have stopped: {error!r}")
+    def _write_to_the_server(self, stop: threading.Event) -> None:
+        self.tables.write(stop)
 
-    def _kill(self, life: Life, victim: str) -> Life:
-        if victim != SERVER:
-            life = super()._kill(life, victim)
-        else:
-            self._server_died = True
-            self._server.kill()
-            self._killed(victim, life)
-            # Some queries notice that it is away, others only that their sessions are gone.
-            life.wait_for_an_error(self.chance.choice((0.0, 0.0, 3.0)))
-            self._server.start()
+    @contextmanager
+    def _server_is_away(self, strike: str) -> Iterator[None]:
+        self._server.kill()
+        yield
+        self._server.start()
+
+    def _grow(self) -> None:
         if self.outcome.kills.total() % KILLS_PER_TABLE == 0:
             self.tables.add()
         if self.chance.random() < TRUNCATES:
             self.tables.empty_one()
-        return life
-
-    def _all_go_on(self, life: Life) -> None:
-        super()._all_go_on(life)
-        self._server_died = False
 
     def _finish(self, life: Life) -> None:
         super()._finish(life)
@@ -94,13 +78,6 @@ class TableDisasters(Disasters):
         assert isinstance(shape, TableCopy)
         letters = "  ".join(f"{letter} {count}" for letter, count in sorted(shape.letters().items()))
         self.outcome.told.append(f"statements {self.tables.statements}  rows by _op: {letters}")
-
-    def _kind_of(self, error: str) -> str | None:
-        kind = super()._kind_of(error)
-        ours = OURS.search(error)
-        if kind is None and ours is not None and self._server_died and SERVER_DIED.search(error):
-            return f"{ours[1]}: the server is away" if "What to do:" in error else None
-        return kind
 
 
 @contextmanager

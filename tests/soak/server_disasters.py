@@ -1,0 +1,95 @@
+"""Processes killed while a query reads a server, the server itself among them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import ClassVar
+
+from .disasters import OURS, Disasters
+from .life import Life
+from .shapes import Shape
+
+PROCESSES = {"worker": 25, "coordinator": 15, "planner": 8, "driver": 12, "jvm": 10}
+"""How often each is killed, where the server is struck 30 times."""
+
+
+class ServerDisasters(Disasters):
+    """So many kills while a server is read; no other faults.
+
+    Attributes:
+        shape: the query.
+        strikes: those of ``victims`` that are the server.
+        away: what the errors of a query say that has lost the server.
+    """
+
+    shape: ClassVar[type[Shape]]
+    strikes: ClassVar[frozenset[str]]
+    away: ClassVar[re.Pattern[str]]
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        seed: int,
+        kills: int,
+        given: Mapping[str, str],
+        longest_pause_s: float = 2.0,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        super().__init__(
+            root,
+            seed=seed,
+            kills=kills,
+            shapes=[self.shape.name],
+            fault_rate=0.0,
+            longest_pause_s=longest_pause_s,
+            given=given,
+            say=say,
+        )
+        self._server_died = False
+
+    @abstractmethod
+    def _write_to_the_server(self, stop: threading.Event) -> None:
+        """Write until ``stop`` is set, whenever the server is there."""
+
+    @abstractmethod
+    def _server_is_away(self, strike: str) -> AbstractContextManager[None]:
+        """The server is struck, and started again at the end."""
+
+    @abstractmethod
+    def _grow(self) -> None:
+        """Change what the server has, after a kill."""
+
+    def _write(self, stop: threading.Event) -> None:
+        try:
+            self._write_to_the_server(stop)
+        except Exception as error:  # noqa: BLE001 - told with the outcome
+            self.outcome.unexplained.append(f"the writers have stopped: {error!r}")
+
+    def _kill(self, life: Life, victim: str) -> Life:
+        if victim in self.strikes:
+            self._server_died = True
+            with self._server_is_away(victim):
+                self._killed(victim, life)
+                # Some queries notice that it is away, others only that their sessions are gone.
+                life.wait_for_an_error(self.chance.choice((0.0, 0.0, 3.0)))
+        else:
+            life = super()._kill(life, victim)
+        self._grow()
+        return life
+
+    def _all_go_on(self, life: Life) -> None:
+        super()._all_go_on(life)
+        self._server_died = False
+
+    def _kind_of(self, error: str) -> str | None:
+        kind = super()._kind_of(error)
+        ours = OURS.search(error)
+        if kind is None and ours is not None and self._server_died and self.away.search(error):
+            return f"{ours[1]}: the server is away" if "What to do:" in error else None
+        return kind

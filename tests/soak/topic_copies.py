@@ -1,0 +1,224 @@
+"""Topics of Kafka that are written while a query copies them, and are counted at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from tests.kafka_server import CODECS, KafkaBroker, send
+from tests.server_process import DEADLINE_S
+
+from .shapes import Count, Shape
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
+PARTITIONS = 20
+MOST_RECORDS = 3_000
+"""Of one call of a producer."""
+LEAD_RECORDS = 12_000
+RECORDS_PER_BATCH = 4_000
+"""Producers are so many records ahead of the query, and so many more for each batch that it has committed."""
+TRANSACTIONS = 0.4
+ABORTS = 0.4
+GROUP = "topic-copy"
+
+Key = tuple[str, int, int]
+"""Topic, partition and offset of a record."""
+
+
+class TopicCopy(Shape):
+    """All topics of a pattern to Parquet."""
+
+    name = "topic-copy"
+    feeds = ()
+
+    def writer(self, spark: SparkSession) -> DataStreamWriter:
+        options = {
+            "enumerator": "kafka",
+            "kafka.bootstrap.servers": self.given["kafka"],
+            "subscribePattern": "orders_[0-9]+",
+            "startingOffsets": "earliest",
+            "stateLocation": str(self.places.state / "copy"),
+            "parallelism": "2",
+            "maxOffsetsPerTrigger": "4000",
+            "maxRecordsPerPartition": "100",
+            "discoveryInterval": "50ms",
+            "commitOffsets": "true",
+            "kafka.group.id": GROUP,
+            "kafka.log_level": "0",
+        }
+        return self._to_lake(spark.readStream.format("flip27").options(**options).load())
+
+    def rows(self) -> list[tuple[Key, bytes]]:
+        """What the sink has."""
+        return [((row["topic"], row["partition"], row["offset"]), row["value"]) for row in self._lake_rows()]
+
+    def count(self, arrived: int) -> Count:
+        """Compare the sink with what the broker has."""
+        return Count.of(Counter(self.rows()), held(self.given["kafka"]).items())
+
+
+def held(address: str) -> dict[Key, bytes]:
+    """The values of all committed records of a broker, which nobody writes to."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "audit",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    topics = consumer.list_topics(timeout=DEADLINE_S).topics
+    reading = {
+        (name, number)
+        for name, topic in topics.items()
+        if name.startswith("orders_")
+        for number in topic.partitions
+    }
+    consumer.assign([TopicPartition(topic, number, 0) for topic, number in reading])
+    found: dict[Key, bytes] = {}
+    deadline = time.monotonic() + DEADLINE_S
+    while reading:
+        assert time.monotonic() < deadline, f"no end of {sorted(reading)[:10]}"
+        for message in consumer.consume(10_000, 0.1):
+            if message.error() is None:
+                found[message.topic(), message.partition(), message.offset()] = message.value()
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                reading.discard((message.topic(), message.partition()))
+    consumer.close()
+    return found
+
+
+class WrittenTopics:
+    """Topics of a broker, and producers that write them as fast as they can whenever the broker is there.
+
+    Each value is a number that is sent once.
+
+    Attributes:
+        acknowledged: the values of records that the broker has acknowledged and, in a transaction, committed.
+        aborted: values of transactions that were aborted.
+    """
+
+    def __init__(self, broker: KafkaBroker, seed: int) -> None:
+        self._broker = broker
+        self._chance = random.Random(seed)
+        self._partitions: dict[str, int] = {}
+        self._numbers = 0
+        self._sending = threading.Lock()
+        self.acknowledged: dict[Key, bytes] = {}
+        self.aborted: set[bytes] = set()
+        self.add_topic(PARTITIONS)
+
+    @property
+    def partitions(self) -> int:
+        """How many there are, in all topics."""
+        return sum(self._partitions.values())
+
+    @property
+    def sent(self) -> int:
+        """How many records were handed to producers."""
+        return self._numbers
+
+    def add_topic(self, partitions: int) -> None:
+        """One more topic."""
+        name = self._broker.topic(partitions, name=f"orders_{len(self._partitions)}")
+        self._partitions[name] = partitions
+
+    def add_partitions(self) -> None:
+        """A topic gets more partitions."""
+        name = self._chance.choice(list(self._partitions))
+        total = self._partitions[name] + self._chance.randint(1, 4)
+        self._broker.add_partitions(name, total)
+        self._partitions[name] = total
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Meanwhile nothing is sent, and everything that was sent before is acknowledged."""
+        with self._sending:
+            yield
+
+    def write(self, stop: threading.Event, batches: Callable[[], int]) -> None:
+        """Write until ``stop`` is set; what a broker that went away has not answered is not sent again.
+
+        Args:
+            batches: how many batches the query has committed.
+        """
+        from confluent_kafka import KafkaException
+
+        while not stop.is_set():
+            producer = self._broker.producer(
+                linger_ms=5, retries=0, compression_type=self._chance.choice(CODECS)
+            )
+            with contextlib.suppress(KafkaException):
+                while not stop.is_set():
+                    if self._numbers > LEAD_RECORDS + RECORDS_PER_BATCH * batches():
+                        stop.wait(0.02)
+                    elif self._chance.random() < TRANSACTIONS:
+                        self._send_a_transaction()
+                    else:
+                        self._send(producer)
+
+    def _send(self, producer: Producer) -> None:
+        with self._sending:
+            self.acknowledged.update(self._acknowledged(producer, self._chance.randint(1, MOST_RECORDS)))
+
+    def _send_a_transaction(self) -> None:
+        # noida hides what a producer commits after an abort from consumers that start in between.
+        producer = self._broker.producer(linger_ms=5, transactional_id=f"soak_{self._numbers}")
+        with self._sending:
+            producer.init_transactions(DEADLINE_S)
+            producer.begin_transaction()
+            found = self._acknowledged(producer, self._chance.randint(1, MOST_RECORDS // 4))
+            if self._chance.random() < ABORTS:
+                producer.abort_transaction(DEADLINE_S)
+                self.aborted.update(found.values())
+            else:
+                producer.commit_transaction(DEADLINE_S)
+                self.acknowledged.update(found)
+
+    def _acknowledged(self, producer: Producer, count: int) -> dict[Key, bytes]:
+        """Send so many records, and wait until each is acknowledged or refused."""
+        found: dict[Key, bytes] = {}
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is None:
+                found[message.topic(), message.partition(), message.offset()] = message.value()
+
+        topics = list(self._partitions.items())
+        for _ in range(count):
+            topic, partitions = self._chance.choice(topics)
+            send(producer, topic, self._chance.randrange(partitions), b"%d" % self._numbers, delivered)
+            self._numbers += 1
+        producer.flush(DEADLINE_S)
+        return found
+
+    def complaints(self, rows: Iterable[tuple[Key, bytes]]) -> list[str]:
+        """What is wrong with rows of a copy that has everything."""
+        copied = dict(rows)
+        lacking = [key for key, value in self.acknowledged.items() if copied.get(key) != value]
+        numbers = Counter(copied.values())
+        unknown = [key for key, value in copied.items() if not 0 <= int(value) < self._numbers]
+        aborted = [key for key, value in copied.items() if value in self.aborted]
+        again = [value for value, times in numbers.items() if times > 1]
+        return [
+            f"{len(found)} {what}, the first are {found[:5]}"
+            for what, found in (
+                ("acknowledged records are not in the copy", lacking),
+                ("rows are of records that nobody sent", unknown),
+                ("rows are of aborted transactions", aborted),
+                ("records were sent once and are at two offsets", again),
+            )
+            if found
+        ]

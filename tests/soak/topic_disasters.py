@@ -1,0 +1,106 @@
+"""Processes killed while a query copies topics of Kafka, the broker among them.
+
+A broker of Kafka that is killed has replicas; the broker of the tests is alone, and loses what it has
+acknowledged in its last seconds. So it is killed while the producers wait and after it has written its file,
+and stopped by SIGTERM, which writes the file, while they send.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from tests.kafka_server import KafkaBroker, kafka_broker
+
+from .disasters import Outcome
+from .life import Life
+from .server_disasters import PROCESSES, ServerDisasters
+from .shapes import Places, Shape
+from .topic_copies import TopicCopy, WrittenTopics
+
+KILLED = "broker"
+STOPPED = "broker, by SIGTERM"
+KILLS_PER_CHANGE = 2
+"""So many kills later there are more partitions, or, one time of three, there is one more topic."""
+
+
+class TopicDisasters(ServerDisasters):
+    """So many kills while topics are copied; no other faults."""
+
+    shape = TopicCopy
+    victims: ClassVar[Mapping[str, int]] = {KILLED: 15, STOPPED: 15, **PROCESSES}
+    strikes = frozenset({KILLED, STOPPED})
+    away = re.compile(r"_TRANSPORT|_ALL_BROKERS_DOWN|_TIMED_OUT")
+    known: ClassVar[Mapping[str, Callable[[Places, Mapping[str, str]], Shape]]] = {TopicCopy.name: TopicCopy}
+
+    def __init__(
+        self,
+        root: Path,
+        broker: KafkaBroker,
+        *,
+        seed: int,
+        kills: int,
+        longest_pause_s: float = 2.0,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._broker = broker
+        self.topics = WrittenTopics(broker, seed)
+        super().__init__(
+            root,
+            seed=seed,
+            kills=kills,
+            given={"kafka": broker.address},
+            longest_pause_s=longest_pause_s,
+            say=say,
+        )
+
+    def _write_to_the_server(self, stop: threading.Event) -> None:
+        (shape,) = self._shapes.values()
+        self.topics.write(stop, shape.places.batches)
+
+    @contextmanager
+    def _server_is_away(self, strike: str) -> Iterator[None]:
+        if strike == KILLED:
+            with self.topics.paused():
+                self._broker.kill()
+        else:
+            self._broker.stop()
+        yield
+        self._broker.start()
+
+    def _grow(self) -> None:
+        if self.outcome.kills.total() % KILLS_PER_CHANGE:
+            return
+        if self.chance.random() < 1 / 3:
+            self.topics.add_topic(self.chance.randint(1, 5))
+        else:
+            self.topics.add_partitions()
+
+    def _finish(self, life: Life) -> None:
+        super()._finish(life)
+        (shape,) = self._shapes.values()
+        assert isinstance(shape, TopicCopy)
+        self.outcome.unexplained += self.topics.complaints(shape.rows())
+        self.outcome.told.append(
+            f"partitions {self.topics.partitions}  records sent {self.topics.sent}  "
+            f"acknowledged {len(self.topics.acknowledged)}  aborted {len(self.topics.aborted)}"
+        )
+
+
+@contextmanager
+def topic_disasters(
+    root: Path, *, seed: int, kills: int, say: Callable[[str], None]
+) -> Iterator[TopicDisasters]:
+    """The disasters, on a broker of their own that ends with them."""
+    with kafka_broker() as broker:
+        yield TopicDisasters(root, broker, seed=seed, kills=kills, say=say)
+
+
+def play(root: Path, *, seed: int, kills: int, say: Callable[[str], None]) -> Outcome:
+    """All of it."""
+    with topic_disasters(root, seed=seed, kills=kills, say=say) as disasters:
+        return disasters.run()

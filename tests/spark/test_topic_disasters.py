@@ -1,0 +1,21 @@
+"""Processes killed while topics are copied, the short form of ``make soak ARGS="--kafka 50"``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.soak.topic_disasters import KILLED, STOPPED, topic_disasters
+
+MOVES = (KILLED, "worker", "driver", STOPPED)
+
+
+@pytest.mark.slow  # a short form of the soak
+def test_copies_of_topics_stay_exact_while_processes_and_the_broker_are_killed(tmp_path: Path) -> None:
+    with topic_disasters(tmp_path, seed=27, kills=len(MOVES), say=print) as disasters:
+        outcome = disasters.run(MOVES)
+    assert outcome.is_exact, "\n".join(outcome.lines())
+    assert outcome.kills.total() == len(MOVES)
+    assert outcome.batches >= len(MOVES)
+    assert outcome.counts["topic-copy"].rows > 0
