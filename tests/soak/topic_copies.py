@@ -56,6 +56,8 @@ class TopicCopy(Shape):
             "commitOffsets": "true",
             "kafka.group.id": GROUP,
             "kafka.log_level": "0",
+            "kafka.reconnect.backoff.max.ms": "300",
+            "fetchOffset.retryIntervalMs": "100",
         }
         return self._to_lake(spark.readStream.format("flip27").options(**options).load())
 
