@@ -382,6 +382,14 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """
         return BoundedRange(read=split, rest=None)
 
+    def carries_data(self, split: SplitT) -> bool:
+        """Whether a split holds its data itself, such as a record that a reader has set aside.
+
+        Called for assigned splits of an enumerator with ``bound_split``, which is not called for those that
+        carry data: they are planned whole, as many of them in a batch as tasks can be given.
+        """
+        return False
+
     def readable(self, live: Sequence[SplitT]) -> Sequence[SplitT]:
         """Those live splits that ``bound_split`` is to be called for, in the same order.
 

@@ -180,10 +180,12 @@ class KafkaEnumerator(
             return ()
         return () if self._waits_for_more(found) else found
 
+    def carries_data(self, split: KafkaSplit) -> bool:
+        """Whether it is a record that was set aside."""
+        return split.record is not None
+
     def bound_split(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
-        """The next offsets of the partition, or a record that was set aside."""
-        if split.record is not None:
-            return BoundedRange(read=split, rest=None)
+        """The next offsets of the partition."""
         at = self._position(split)
         if at is None:
             if split.next < 0:

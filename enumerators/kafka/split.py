@@ -45,8 +45,9 @@ class KafkaSplit:
 
     @property
     def size(self) -> SplitSize:
-        """The number of offsets; there may be fewer records."""
-        return SplitSize(files=0, rows=None if self.end is None else self.end - self.next)
+        """The number of offsets; there may be fewer records. Bytes are those that the split carries."""
+        rows = None if self.end is None else self.end - self.next
+        return SplitSize(files=0, rows=rows, bytes=None if self.record is None else len(self.record))
 
 
 def split_id_of(topic: str, partition: int) -> str:

@@ -18,11 +18,14 @@ from .packing import (
 )
 from .subtask_reports import ReportDemand
 
+MOST_CARRIED_BYTES = 32 * 1024 * 1024
+"""What splits that carry data may add to a batch; Spark sends a task up to ``spark.rpc.message.maxSize``."""
+
 
 class Batch(Generic[SplitT]):
     """Splits, free or pinned to a subtask, and events; ``owners`` are the ids of the splits."""
 
-    __slots__ = ("_events", "_free", "_pinned", "_subtasks", "budget", "owners")
+    __slots__ = ("_carried_bytes", "_events", "_free", "_pinned", "_subtasks", "budget", "owners")
 
     def __init__(self, budget: BatchBudget) -> None:
         self.budget = budget
@@ -31,6 +34,15 @@ class Batch(Generic[SplitT]):
         self._pinned: list[tuple[int, SplitT]] = []
         self._events: dict[int, list[SourceEvent]] = {}
         self._subtasks = 1
+        self._carried_bytes = 0
+
+    def carries(self, size: SplitSize) -> bool:
+        """Take a split of this size that carries its data; False if it has to wait for the next batch."""
+        carried = self._carried_bytes + (size.bytes or 0)
+        if self._carried_bytes and carried > MOST_CARRIED_BYTES:
+            return False
+        self._carried_bytes = carried
+        return True
 
     def add(self, split: SplitT, size: SplitSize, subtask_id: int | None, owner: str) -> None:
         """Add a split; ``subtask_id`` is None if any subtask may read it.

@@ -358,11 +358,12 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _planned(self, split: SplitT, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
         """Add a split to the batch, if it fits; a split that continues from batch to batch becomes live."""
-        if self._cuts_splits or self.settings.reader_bounds_splits:
+        carries_data = self._cuts_splits and self.enumerator.carries_data(split)
+        if (self._cuts_splits or self.settings.reader_bounds_splits) and not carries_data:
             self._ledger.begins(split, subtask_id)
             return True
         size = size_of(split)
-        if not batch.budget.fits(size):
+        if not batch.budget.fits(size) or (carries_data and not batch.carries(size)):
             return False
         batch.add(split, size, subtask_id, split.split_id)
         return True

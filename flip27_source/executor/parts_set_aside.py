@@ -9,8 +9,12 @@ from typing import Any
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
 from ..errors import AttemptError, QuarantineError, kept_words
+from ..split import size_of
 
 _log = logging.getLogger("flip27_source")
+
+MOST_BYTES = 64 * 1024 * 1024
+"""What the parts of one task may carry: its report has them, and the driver reads it whole."""
 
 _NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED)
 
@@ -41,6 +45,7 @@ class PartsSetAside:
         self._check = check
         # By the id of the part, because a split may be read more than once; with the split it belongs to.
         self._taken: dict[str, tuple[str, SplitResult[Any]]] = {}
+        self._bytes = 0
 
     def take(self, part: Any, error: str, split_id: str) -> None:
         """Set a part of a split aside.
@@ -59,6 +64,7 @@ class PartsSetAside:
         self._check(part)
         if part_id not in self._taken:
             _log.warning("%s cannot be read and is set aside: %s", part_id, error)
+            self._bytes += size_of(part).bytes or 0
         self._taken[part_id] = (
             split_id,
             SplitResult(
@@ -75,6 +81,13 @@ class PartsSetAside:
                 f"maxQuarantinedSplits={self._limit}; the last one is {part_id!r}: {error}",
                 remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
+            )
+
+        if self._bytes > MOST_BYTES:
+            raise QuarantineError(
+                f"one task has set aside parts of splits with {self._bytes} bytes, more than {MOST_BYTES}; "
+                f"the last one is {part_id!r}: {error}",
+                remedy="fix the cause and restart the query; no row of the batch was delivered",
             )
 
     def results(self, of_splits: Iterable[SplitResult[Any]]) -> tuple[SplitResult[Any], ...]:

@@ -406,6 +406,35 @@ def test_large_records_are_written_once_and_survive_a_restart(kafka: KafkaBroker
     engine.stop()
 
 
+def test_a_retry_gives_a_batch_as_much_as_tasks_can_be_sent(
+    kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.coordination.batch.MOST_CARRIED_BYTES", 70_000)
+    topic = kafka.topic()
+    kafka.produce(topic, [b"%d" % number * 20_000 for number in range(5)])
+    engine = quarantining(kafka, topic, tmp_path)
+    engine.process_all_available()
+    before = len(engine.batches)
+    found = retry(engine, schema=TEXTS, valueFormat="string")
+    assert sorted(offset for _, offset in found) == [0, 1, 2, 3, 4]
+    assert [len(batch.rows) for batch in engine.batches[before:]] == [2, 2, 1]
+    documents = tmp_path.glob("*/checkpoints/*")
+    assert max(file.stat().st_size for file in documents) < 10_000, "what waits is in segments"
+    engine.stop()
+
+
+def test_a_task_sets_a_limited_number_of_bytes_aside(
+    kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.executor.parts_set_aside.MOST_BYTES", 30_000)
+    topic = kafka.topic()
+    kafka.produce(topic, [b"a" * 20_000, b"b" * 20_000])
+    engine = quarantining(kafka, topic, tmp_path)
+    with pytest.raises(QuarantineError, match="bytes, more than 30000"):
+        engine.process_all_available()
+    assert set_aside(tmp_path) == []
+
+
 def test_a_fork_has_the_records_that_were_set_aside(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     values = [b"x" * 20_000, b"small"]
