@@ -387,6 +387,9 @@ def test_a_record_that_is_read_again_after_an_edit_of_the_position_is_listed_onc
     engine.process_all_available()
     assert engine.rows == [delivered(1, 1), delivered(1, 1)]
     assert len(set_aside(tmp_path)) == 1
+    told = engine.holder.report()
+    assert told is not None
+    assert told["quarantinedSplits"] == 1
     engine.stop()
 
 
