@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,6 +23,7 @@ from flip27_source.readers.sequence import SequenceReader
 from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.kafka.reading import stream
 from tests.http_api import http_api
 from tests.kafka_server import kafka_broker
 from tests.pages.places import SCHEMA, Orders, ids_query, land, order, savepoint_named_as_on_the_page
@@ -105,8 +107,17 @@ def kafka(page: PageRun) -> None:
     with kafka_broker() as broker:
         broker.topic(2, name="orders")
         broker.produce("orders", [b'{"id": 1, "customer": "Ada"}', b'{"id": 2}'], partition=1)
+        broker.produce(broker.topic(name="notes"), [b"a", b"\xff"])
         page.places["kafka1:9092"] = broker.address
+        state = page.place("/ckpt/orders/flip27")
+        options = {"valueFormat": "string", "onRecordError": "quarantine", "stateLocation": state}
+        text = pa.schema([pa.field("value", pa.string())])
+        stream(broker, "notes", schema=text, **options).process_all_available()
         page.run()
+        (note,) = page.names["broken"].collect()
+        assert (note.topic, note.partition, note.offset, note.key) == ("notes", 0, 1, None)
+        assert bytes(note.value) == b"\xff"
+        assert "it is not UTF-8" in note.error
         assert [row.offset for row in delivered(page.names["orders"], "kafka")] == [0, 1]
         decoded = delivered(page.names["decoded"], "kafka_decoded")
         assert sorted(map(tuple, decoded)) == [(1, "Ada", 1, 0), (2, None, 1, 1)]
