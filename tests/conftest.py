@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 
 from scripts.class_archive import BRIEF_JVM, java_options
 from tests.azurite_server import AzureContainer, Azurite, azurite_server
+from tests.gcs_server import GcsBucket, gcs_endpoint, new_gcs_bucket
 from tests.kafka_server import KafkaBroker, kafka_broker
+from tests.places import PLACES, WRITABLE, Place
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 from tests.spark_home import quick_spark_home
@@ -130,6 +132,26 @@ def azurite() -> Iterator[Azurite]:
 def azure_container(azurite: Azurite) -> AzureContainer:
     """An empty container of its own for each test."""
     return azurite.container()
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[str]:
+    """The URL of a Google Cloud Storage server of this machine."""
+    with gcs_endpoint() as url:
+        yield url
+
+
+@pytest.fixture
+def gcs_bucket(gcs: str) -> GcsBucket:
+    """An empty bucket of its own for each test."""
+    return new_gcs_bucket(gcs)
+
+
+@pytest.fixture(params=list(WRITABLE))
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Each file system that can be written to, or those that a test names by an indirect parameter."""
+    with PLACES[request.param](request) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -17,11 +17,11 @@ from enum import Enum
 from typing import Any
 
 from ..errors import Flip27Error
-from .url_credentials import has_account, masked, secret_parameter, signs, without_users
+from .url_credentials import AZURE, has_account, masked, secret_parameter, signs, without_users
 
-_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
-_S3 = frozenset({"s3", "s3a"})
-_VERSION_ID = "?versionId="
+_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", *AZURE, "oss", "oci"})
+_VERSION_ID = {"s3": "?versionId=", "s3a": "?versionId=", **dict.fromkeys(AZURE, "?versionid=")}
+_WASB = frozenset({"wasb", "wasbs"})
 _WEB = frozenset({"http", "https"})
 _GONE = frozenset({404, 410})
 
@@ -118,27 +118,46 @@ def listed_name(path: str) -> str:
         OSError: the file system would read the name as that of another object.
     """
     protocol, _, rest = path.partition("://")
-    if protocol in _S3 and _VERSION_ID in rest:
-        raise OSError(
-            f"{path}: s3fs reads the text after {_VERSION_ID} in a key as the version of another object"
-        )
     if has_account(path):
         server, slash, name = rest.partition("/")
-        return server.partition("@")[0] + slash + name
+        rest = server.partition("@")[0] + slash + name
+    check_name(protocol, rest)
+    if protocol in AZURE:
+        return rest
     names = _names_of(protocol)
     if names is _Names.URLS:
         return path
     return rest if names is _Names.AFTER_PROTOCOL else "/" + rest.partition("/")[2]
 
 
+def check_name(protocol: str, name: str) -> None:
+    """Refuse a name that the library of a file system would read as that of another file.
+
+    Raises:
+        OSError: s3fs takes the end of the name for a version; adlfs does too, parses names as URLs, and so
+            loses a ``#`` or ``?`` at the end, and tabs and line feeds.
+    """
+    mark = _VERSION_ID.get(protocol)
+    if mark is not None and mark in name:
+        raise OSError(
+            f"{shown_path(name)}: the text after {mark} in a name is read as the version of another object"
+        )
+    if protocol in AZURE and _class_of("abfs")._strip_protocol(f"abfs://{name}") != name:
+        raise OSError(f"{shown_path(name)}: adlfs reads this name as that of another blob; rename the blob")
+
+
 def given_name(url: str) -> str:
-    """The name, in its file system, of a location given by a user; an absolute path on local disk."""
+    """The name, in its file system, of a location given by a user; an absolute path on local disk.
+
+    Raises:
+        OSError: as for :func:`listed_name`.
+    """
     local = local_path(url)
     if local is not None:
         return os.path.abspath(local)
     protocol = url.partition("://")[0]
-    if has_account(url):
-        return listed_name(url).rstrip("/")
+    if protocol in AZURE:
+        return listed_name(url.rstrip("/"))
     if _names_of(protocol) is _Names.AFTER_HOST:
         return listed_name(url).rstrip("/") or "/"
     return str(_class_of(protocol)._strip_protocol(url))
@@ -186,7 +205,7 @@ def canonical_path(url: str) -> str:
     shown = without_users(url).rstrip("/")
     protocol, _, rest = shown.partition("://")
     if has_account(shown):
-        return f"abfs://{rest}"
+        return f"abfs://{_account_of_dfs(protocol, rest)}"
     if protocol in _WEB:
         return redacted(shown)
     try:
@@ -207,13 +226,21 @@ def host_of(url: str) -> str:
         return ""
     protocol, _, rest = without_users(url).partition("://")
     if has_account(url):
-        return "abfs://" + rest.partition("@")[2].partition("/")[0]
+        return "abfs://" + _account_of_dfs(protocol, rest).partition("@")[2].partition("/")[0]
     try:
         names = _names_of(protocol)
     except (ImportError, ValueError):
         return ""  # opening the URL reports what to install
     host = rest.partition("/")[0]
     return f"{protocol}://{host}" if host and names is _Names.AFTER_HOST else ""
+
+
+def _account_of_dfs(protocol: str, rest: str) -> str:
+    """For ``wasb``, whose URLs name the blob endpoint, the same with the endpoint that ``abfs`` names."""
+    server, slash, name = rest.partition("/")
+    if protocol in _WASB:
+        server = server.replace(".blob.", ".dfs.", 1)
+    return server + slash + name
 
 
 def listed_path(file_system: Any, host: str, name: str) -> str:
@@ -244,7 +271,7 @@ def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
         from ..web.sessions import session_for
 
         given["get_client"] = session_for(server)
-    return fsspec.filesystem(protocol, **{**of_url, **given})
+    return fsspec.filesystem(_registered(protocol), **{**of_url, **given})
 
 
 _NOT_OF_FILE_SYSTEMS = frozenset(
@@ -256,7 +283,12 @@ _NOT_OF_FILE_SYSTEMS = frozenset(
 def _class_of(protocol: str) -> Any:
     import fsspec
 
-    return fsspec.get_filesystem_class(protocol)
+    return fsspec.get_filesystem_class(_registered(protocol))
+
+
+def _registered(protocol: str) -> str:
+    """The protocol under which fsspec knows the file system."""
+    return "abfs" if protocol in _WASB else protocol
 
 
 @functools.cache
@@ -386,6 +418,11 @@ def remove_empty_folders(file_system: Any, folder: str) -> None:
 def is_object_store(file_system: Any) -> bool:
     """Whether an fsspec file system is an object store: a folder exists while a file in it exists."""
     return not _OBJECT_STORES.isdisjoint(_protocols(file_system))
+
+
+def is_azure(file_system: Any) -> bool:
+    """Whether an fsspec file system is Azure Storage."""
+    return not AZURE.isdisjoint(_protocols(file_system))
 
 
 def is_web_server(file_system: Any) -> bool:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@'\"]+@")
+from .url_credentials import is_secret_name, without_users
+
+_PARTS_OF_CONNECTION_STRING = re.compile(r"(?:^|;)\s*([A-Za-z]+)=([^;]*)")
 _CREDENTIAL_ENDINGS = (
     "key", "secret", "token", "password", "passphrase", "passwd", "pwd", "credential", "credentials", "auth",
     "authorization", "cookie", "signature", "connection_string", "connectionstring", "headers",
@@ -31,7 +33,7 @@ class Hidden:
         """The text with ``***`` in place of each secret, and its URLs without user and password."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return _CREDENTIALS_IN_URL.sub("", text)
+        return without_users(text)
 
     def in_data(self, value: Any) -> Any:
         """A JSON value with :meth:`in_text` applied to every text in it."""
@@ -58,6 +60,10 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
     if value is not None:
         yield str(value)
+        # The account of Azure Storage is no secret; its key and signature are.
+        for name, part in _PARTS_OF_CONNECTION_STRING.findall(str(value)):
+            if is_secret_name(name) or name == "SharedAccessSignature":
+                yield part
 
 
 def _decoded(value: Any) -> Any:

@@ -26,8 +26,8 @@ _SECRET_NAMES = frozenset(
 _OF_CLOUDS = ("x_", "amz_", "goog_", "ms_")
 _NAMES_OF_PAGES = frozenset(("key", "token"))
 
-_AZURE = frozenset({"abfs", "abfss", "az"})
-_WITH_CONTAINERS = _AZURE | {"wasb", "wasbs", "oci"}
+AZURE = frozenset({"abfs", "abfss", "az", "wasb", "wasbs"})
+_WITH_CONTAINERS = AZURE | {"oci"}
 """Protocols whose URLs have a container or bucket before the @: ``abfs://container@account/path``."""
 
 _PROTOCOL_CHARS = string.ascii_letters + string.digits + "+.-"
@@ -67,7 +67,7 @@ def without_users(text: str) -> str:
 def has_account(url: str) -> bool:
     """Whether an Azure URL names the account of its container: ``abfs://container@account/path``."""
     protocol, _, rest = without_users(url).partition("://")
-    return protocol in _AZURE and "@" in rest.partition("/")[0]
+    return protocol in AZURE and "@" in rest.partition("/")[0]
 
 
 def masked(text: str, *, users_of: str = "") -> str:

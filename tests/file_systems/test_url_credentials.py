@@ -20,6 +20,7 @@ from flip27_source.file_systems.paths import (
     names_a_user,
     redacted,
 )
+from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.file_systems.url_credentials import masked
 from flip27_source.options import Options
 from flip27_source.savepoints.format import open_savepoint
@@ -51,6 +52,10 @@ USES: dict[str, Callable[[str], object]] = {
         ("abfs://tom:hunter2@account/a", "abfs://account/a"),
         (f"abfs://container@{ACCOUNT}/a@b", f"abfs://container@{ACCOUNT}/a@b"),
         ("az://container@account", "az://container@account"),
+        (f"abfss://container@{ACCOUNT}/a b", f"abfss://container@{ACCOUNT}/a b"),
+        ("wasbs://container@account.blob.core.windows.net/a", "wasbs://container@account.blob.core.windows.net/a"),
+        ("wasbs://tom:hunter2@account/a", "wasbs://account/a"),
+        ("ftp://tom:hunter2@host/a", "ftp://host/a"),
         ("oci://bucket@namespace/a", "oci://bucket@namespace/a"),
         ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
         ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
@@ -132,6 +137,29 @@ def test_paths_in_azure_keep_container_and_account(protocol: str) -> None:
         path = listed_path(None, host_of(url), name)
         assert path == f"abfs://landing@{ACCOUNT}/{name.removeprefix('landing/')}"
         assert listed_name(path) == name
+
+
+def test_a_url_of_wasb_names_the_files_of_abfs() -> None:
+    url = "wasbs://landing@account.blob.core.windows.net/orders/"
+    assert canonical_path(url) == f"abfs://landing@{ACCOUNT}/orders"
+    assert host_of(url) == f"abfs://{ACCOUNT}"
+    assert given_name(url) == "landing/orders"
+
+
+@pytest.mark.parametrize("name", ["a#", "a?", "a?b#c", "a\tb", "a?versionid=1"])
+def test_a_name_that_adlfs_would_read_as_another_is_refused(name: str) -> None:
+    for url in (f"abfs://landing@{ACCOUNT}/{name}", f"az://landing/{name}"):
+        with pytest.raises(OSError, match=r"as that of another blob|as the version of another"):
+            listed_name(url)
+    assert listed_name(f"az://landing/a#b?c {name[:1]}%20+") == f"landing/a#b?c {name[:1]}%20+"
+
+
+def test_what_a_command_prints_keeps_the_container_and_hides_users_and_keys() -> None:
+    connection = "AccountName=account;AccountKey=s3cr3tkey==;SharedAccessSignature=sig-s3cr3t"
+    hidden = Hidden({"storage.connection_string": connection})
+    assert hidden.in_text(f"abfs://landing@{ACCOUNT}/a") == f"abfs://landing@{ACCOUNT}/a"
+    assert hidden.in_text("sftp://tom:hunter2@host/a") == "sftp://host/a"
+    assert hidden.in_text("account refused s3cr3tkey== and sig-s3cr3t") == "account refused *** and ***"
 
 
 @pytest.mark.parametrize(

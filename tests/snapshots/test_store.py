@@ -1,4 +1,4 @@
-"""One set of laws for every store: in memory, on local disk, on fsspec's memory, on an S3 server."""
+"""One set of laws for every store: in memory, on local disk, on fsspec's memory, in object stores."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import pytest
 
 from flip27_source.errors import CorruptStateError, MissingStateError, StateLocationError
 from flip27_source.snapshots.store import LocalStore, MemoryStore, Store, open_store, redacted
+from tests.azurite_server import AzureContainer
+from tests.gcs_server import GcsBucket
 from tests.other_file_systems import PASSWORD, USER, sftp_server
 from tests.s3_server import S3Bucket
 from tests.toy_sources import within
@@ -37,12 +39,25 @@ def _on_disk(request: Request) -> Iterator[Store]:
     yield open_store(str(request.getfixturevalue("tmp_path") / "state"), {})
 
 
+def _on_azure(request: Request) -> Iterator[Store]:
+    container: AzureContainer = request.getfixturevalue("azure_container")
+    yield open_store(f"{container.url}/state", container.storage_options)
+
+
+def _on_gcs(request: Request) -> Iterator[Store]:
+    bucket: GcsBucket = request.getfixturevalue("gcs_bucket")
+    yield open_store(f"gs://{bucket.name}/state", bucket.storage_options)
+
+
 def _on_s3(request: Request) -> Iterator[Store]:
     bucket: S3Bucket = request.getfixturevalue("s3_bucket")
     yield open_store(f"s3://{bucket.name}/state", bucket.storage_options)
 
 
-STORES = {"memory": _in_memory, "local": _on_disk, "fsspec-memory": _in_fsspec_memory, "s3": _on_s3}
+STORES = {
+    "memory": _in_memory, "local": _on_disk, "fsspec-memory": _in_fsspec_memory, "s3": _on_s3,
+    "azure": _on_azure, "gcs": _on_gcs,
+}  # fmt: skip
 
 
 @pytest.fixture(params=list(STORES))

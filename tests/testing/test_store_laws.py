@@ -1,18 +1,15 @@
-"""Every law of stores is seen to fail, and every store keeps them."""
+"""Every law of stores is seen to fail. Which stores keep them: ``tests/file_systems/test_scenarios.py``."""
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from flip27_source.snapshots.store import LocalStore, MemoryStore, Store, open_store
+from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.testing import LawBroken, TrivialInput, check_store, laws
 from flip27_source.testing.store_laws import RACERS
-from tests.s3_server import S3Bucket
 
 
 class CutsOff(MemoryStore):
@@ -153,26 +150,3 @@ def test_a_store_that_is_not_empty_says_nothing() -> None:
 
 def test_the_memory_store_keeps_the_laws() -> None:
     check_store(MemoryStore, reopen=same)
-
-
-def test_the_local_store_keeps_the_laws(tmp_path: Path) -> None:
-    places = (str(tmp_path / str(number)) for number in itertools.count())
-    check_store(lambda: LocalStore(next(places)), reopen=lambda store: LocalStore(store.location))
-
-
-def test_fsspec_in_memory_keeps_the_laws_of_one_process() -> None:
-    """Its create looks first and then writes: no place for reports of tasks."""
-    places = (f"memory://laws-{number}/state" for number in itertools.count())
-    check_store(
-        lambda: open_store(next(places), {}),
-        reopen=lambda store: open_store(store.location, {}),
-        shared=False,
-    )
-
-
-def test_s3_keeps_the_laws(s3_bucket: S3Bucket) -> None:
-    options = s3_bucket.storage_options
-    places = (f"s3://{s3_bucket.name}/{number}" for number in itertools.count())
-    check_store(
-        lambda: open_store(next(places), options), reopen=lambda store: open_store(store.location, options)
-    )

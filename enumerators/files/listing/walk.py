@@ -29,9 +29,11 @@ from flip27_source.enumerators.files.listing.errors import (
 from flip27_source.enumerators.files.unchanged_directories import UnchangedDirectories
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import (
+    check_name,
     checked_location,
     disk_path,
     host_of,
+    is_azure,
     is_object_store,
     listed_path,
     names_a_user,
@@ -382,6 +384,8 @@ class FsspecLister(Lister):
 
     def _entries(self, folder: str) -> Any:
         """The entries directly in a folder."""
+        if is_azure(self._fs):
+            check_name("abfs", folder)
         try:
             return self._fs.ls(folder, detail=True)
         except FileNotFoundError:

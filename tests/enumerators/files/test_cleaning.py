@@ -21,7 +21,9 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges
+from tests.azurite_server import AzureContainer
 from tests.driver.batches import Batches
+from tests.gcs_server import GcsBucket
 from tests.other_file_systems import PASSWORD, USER, sftp_server
 from tests.s3_server import S3Bucket
 from tests.toy_sources import MIB, EchoReader
@@ -73,7 +75,8 @@ class Landing:
     def archived(self) -> str:
         """Where files of the landing folder come to lie, relative to the root."""
         path = self.fs._strip_protocol(self.path).lstrip("/")
-        return "archive/" + (path.partition("/")[2] if self.root.startswith("s3:") else path)
+        is_in_bucket = self.root.startswith(("s3:", "gs:", "abfs:"))
+        return "archive/" + (path.partition("/")[2] if is_in_bucket else path)
 
     def query(self, clean: str, **options: str) -> Batches:
         given = {
@@ -114,6 +117,16 @@ def _s3(request: pytest.FixtureRequest) -> Iterator[Landing]:
     yield Landing(bucket.file_system, f"s3://{bucket.name}/data", bucket.options)
 
 
+def _gcs(request: pytest.FixtureRequest) -> Iterator[Landing]:
+    bucket: GcsBucket = request.getfixturevalue("gcs_bucket")
+    yield Landing(bucket.file_system, f"gs://{bucket.name}/data", bucket.options)
+
+
+def _azure(request: pytest.FixtureRequest) -> Iterator[Landing]:
+    container: AzureContainer = request.getfixturevalue("azure_container")
+    yield Landing(container.file_system, f"{container.url}/data", container.options)
+
+
 def _memory(request: pytest.FixtureRequest) -> Iterator[Landing]:
     yield Landing(fsspec.filesystem("memory"), "memory:///cleaning", {})
     fsspec.filesystem("memory").rm("/cleaning", recursive=True)
@@ -140,7 +153,9 @@ def sftp_landing(folder: Path) -> Iterator[Landing]:
         yield Landing(fsspec.filesystem("sftp", **connection), f"{url}/data", SFTP_OPTIONS)
 
 
-PLACES = {"local": _local, "memory": _memory, "s3": _s3, "sftp": _sftp}
+PLACES = {
+    "local": _local, "memory": _memory, "s3": _s3, "azure": _azure, "gcs": _gcs, "sftp": _sftp,
+}  # fmt: skip
 
 
 @pytest.fixture(params=list(PLACES))

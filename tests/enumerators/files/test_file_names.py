@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from flip27_source.errors import OptionError, StateLocationError
-from flip27_source.file_systems.paths import disk_path, local_path, location, path_text, redacted, shown_path
+from flip27_source.errors import DiscoveryError, OptionError, StateLocationError
+from flip27_source.file_systems.paths import (
+    disk_path,
+    local_path,
+    location,
+    path_text,
+    redacted,
+    shown_path,
+)
 from flip27_source.snapshots.store import open_store
 from flip27_source.testing import MicroBatchEngine
-from tests.other_file_systems import PASSWORD, USER, sftp_server
-from tests.s3_server import S3Bucket
+from tests.places import LocalPlace, Place
 
 LINE = pa.schema([pa.field("value", pa.string())])
 NAMES = [
@@ -90,121 +92,51 @@ NAMES = [
     "`x`",
     "ß" * 127,
 ]
+ODDEST = [
+    "a::b.json",
+    "http:x",
+    "~",
+    "%20",
+    "a%2Fb",
+    "a b",
+    " first",
+    "#",
+    "a#0-5",
+    "a@1#0-2",
+    "?",
+    "a?x=1&y=2",
+    "*",
+    "[a]",
+    "{a,b}",
+    "a,b",
+    "new\nline",
+    "\x01",
+    "日本",
+    "\u202eabc",
+    '"q"',
+    "back\\slash",
+    "a;b",
+    "<a>",
+    "a+b",
+]
+"""Names that cost enough where each takes several requests."""
+
 NOT_UTF8 = [b"\xff\xfe.x", b"a\x80b", b"caf\xe9.txt"]
 FOLDERS = ["day::1", "http:", "%3A", "a#b", "a?b", "[x]", "{x}", "~", "b@c", "new\nline"]
 
 
-class Place:
-    """A landing folder somewhere, and the options that reach it."""
-
-    def __init__(self, file_system: Any, root: str, path: str, options: dict[str, str]) -> None:
-        self.fs = file_system
-        self.root = root
-        self.path = path
-        self.options = options
-
-    def put(self, name: str, data: bytes) -> None:
-        self.fs.makedirs(f"{self.root}/{name}".rpartition("/")[0], exist_ok=True)
-        self.fs.pipe_file(f"{self.root}/{name}", data)
-
-    def names(self) -> set[str]:
-        self.fs.invalidate_cache()
-        found = self.fs.find(self.root) if self.fs.exists(self.root) else []
-        return {name[len(self.root) + 1 :] for name in found}
-
-    @property
-    def storable(self) -> list[str]:
-        """The names that the file system can hold; moto has no keys with a line feed."""
-        return [name for name in NAMES if "\n" not in name or not self.path.startswith("s3:")]
-
-    @property
-    def archive(self) -> str:
-        """The option ``sourceArchiveDir``."""
-        return self.path.removesuffix("landing") + "archive"
-
-    def archived(self) -> dict[str, bytes]:
-        """What is in the archive, by its name in the landing folder."""
-        whole = self.path.removesuffix("/landing").partition("://")[2].partition("/")[2]
-        folder = f"{self.root.removesuffix('landing')}archive/{whole}/landing".replace("//", "/")
-        self.fs.invalidate_cache()
-        return {name[len(folder) + 1 :]: self.fs.cat_file(name) for name in self.fs.find(folder)}
+def storable(place: Place, names: list[str] = NAMES) -> list[str]:
+    """The names that the file system can hold."""
+    return [name for name in names if place.can_hold(name)]
 
 
-@contextmanager
-def on_s3(bucket: S3Bucket) -> Iterator[Place]:
-    root = f"{bucket.name}/landing"
-    yield Place(bucket.file_system, root, f"s3://{root}", bucket.options)
-
-
-@contextmanager
-def on_sftp(folder: Path) -> Iterator[Place]:
-    import fsspec
-
-    with sftp_server(folder) as url:
-        host, _, port = url.removeprefix("sftp://").partition(":")
-        fs = fsspec.filesystem("sftp", host=host, port=int(port), username=USER, password=PASSWORD)
-        options = {"storage.username": USER, "storage.password": PASSWORD}
-        yield Place(fs, "/landing", f"{url}/landing", options)
-
-
-class LocalPlace(Place):
-    """A local folder, written to by the operating system's own calls."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(None, str(folder), str(folder), {})
-
-    def put(self, name: str, data: bytes) -> None:
-        path = os.path.join(self.root, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(data)
-
-    def names(self) -> set[str]:
-        walked = os.walk(self.root)
-        return {
-            os.path.relpath(os.path.join(at, name), self.root) for at, _, names in walked for name in names
-        }
-
-    def archived(self) -> dict[str, bytes]:
-        root = f"{self.archive}{self.root}"
-        return {name: Path(root, name).read_bytes() for name in os.listdir(root)}
-
-
-_roots = itertools.count()
-
-
-@contextmanager
-def in_memory() -> Iterator[Place]:
-    import fsspec
-
-    fs = fsspec.filesystem("memory")
-    top = f"/names[{next(_roots)}]"
-    try:
-        yield Place(fs, f"{top}/landing", f"memory://{top}/landing", {})
-    finally:
-        for name in fs.find(top):
-            fs.rm_file(name)
-
-
-@pytest.fixture(params=["local", "s3", "sftp", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    match request.param:
-        case "local":
-            (tmp_path / "landing").mkdir()
-            yield LocalPlace(tmp_path / "landing")
-        case "s3":
-            with on_s3(request.getfixturevalue("s3_bucket")) as found:
-                yield found
-        case "sftp":
-            with on_sftp(tmp_path) as found:
-                yield found
-        case _:
-            with in_memory() as found:
-                yield found
+def cleanable(place: Place) -> list[str]:
+    """The same for tests in which each file takes many requests."""
+    return storable(place, NAMES if place.is_quick else ODDEST)
 
 
 def query(place: Place, **options: str) -> MicroBatchEngine:
-    given = {"enumerator": "files", "reader": "text", "path": place.path, "requestInterval": "0s"}
+    given = {"enumerator": "files", "reader": "text", "path": place.landing, "requestInterval": "0s"}
     return MicroBatchEngine({**given, **place.options, **options}, schema=LINE)
 
 
@@ -215,7 +147,7 @@ def comes_true(place: Place, names: set[str]) -> None:
 
 
 def test_each_file_is_read_once_and_by_its_own_rows_whatever_it_is_called(place: Place) -> None:
-    names = place.storable
+    names = storable(place)
     for number, name in enumerate(names):
         place.put(name, b"%05d\n" % number)  # all of one length: a wrong file would not be noticed by that
     engine = query(place)
@@ -225,7 +157,7 @@ def test_each_file_is_read_once_and_by_its_own_rows_whatever_it_is_called(place:
 
 
 def test_each_file_is_deleted_and_no_other_whatever_it_is_called(place: Place) -> None:
-    for number, name in enumerate(place.storable):
+    for number, name in enumerate(cleanable(place)):
         place.put(name, b"%05d\n" % number)
     place.put("_left", b"hidden\n")
     engine = query(place, cleanSource="delete", discoveryInterval="1ms")
@@ -236,7 +168,7 @@ def test_each_file_is_deleted_and_no_other_whatever_it_is_called(place: Place) -
 
 
 def test_files_in_folders_of_any_name_are_found_and_named_by_partition_columns(place: Place) -> None:
-    folders = [name for name in FOLDERS if "\n" not in name or "new\nline" in place.storable]
+    folders = storable(place, FOLDERS)
     for number, folder in enumerate(folders):
         place.put(f"{folder}/x={number}/file", b"%05d\n" % number)
     engine = query(place, recursiveFileLookup="true")
@@ -244,25 +176,37 @@ def test_files_in_folders_of_any_name_are_found_and_named_by_partition_columns(p
     assert sorted(row[0] for row in engine.rows) == [f"{number:05d}" for number in range(len(folders))]
 
 
-def test_a_key_that_s3fs_takes_for_a_version_of_another_object_is_neither_read_nor_deleted(
-    s3_bucket: S3Bucket,
+READ_AS_OTHERS = [("s3", "b?versionId=1"), ("azure", "a#"), ("azure", "a?versionid=1")]
+"""Names of objects that the libraries take for those of other objects."""
+
+
+@pytest.mark.parametrize(("place", "name"), READ_AS_OTHERS, indirect=["place"])
+def test_an_object_that_a_library_takes_for_another_is_neither_read_nor_deleted(
+    place: Place, name: str
 ) -> None:
-    with on_s3(s3_bucket) as place:
-        place.put("a", b"of a\n")
-        s3_bucket.file_system.call_s3(
-            "put_object", Bucket=s3_bucket.name, Key="landing/a?versionId=1", Body=b"of b\n"
-        )
-        engine = query(place, onSplitError="quarantine", cleanSource="delete", discoveryInterval="1ms")
-        engine.process_all_available()
-        engine.restart()
-        engine.run_batch()
-        comes_true(place, {"a?versionId=1"})
-        assert engine.rows == [("of a",)]
-        assert engine.holder.report()["quarantinedSplits"] == 1
+    place.put("a", b"of a\n")
+    place.put_itself(name, b"other\n")
+    engine = query(place, onSplitError="quarantine", cleanSource="delete", discoveryInterval="1ms")
+    engine.process_all_available()
+    engine.restart()
+    engine.run_batch()
+    comes_true(place, {name})
+    assert engine.rows == [("of a",)]
+    assert engine.holder.report()["quarantinedSplits"] == 1
+
+
+@pytest.mark.parametrize("place", ["azure"], indirect=True)
+def test_a_folder_that_a_library_takes_for_another_stops_the_query(place: Place) -> None:
+    place.put("x=1/a", b"1\n")
+    place.put_itself("x=1#/b", b"2\n")
+    with pytest.raises(DiscoveryError, match="adlfs reads this name as that of another blob"):
+        query(place, discoveryRetries="0").process_all_available()
+    with pytest.raises(OptionError, match="adlfs reads this name as that of another blob"):
+        query(place, path=f"{place.landing}/x=1#").process_all_available()
 
 
 def test_a_file_that_is_archived_keeps_its_name_below_the_archive(place: Place) -> None:
-    names = place.storable
+    names = cleanable(place)
     for number, name in enumerate(names):
         place.put(name, b"%05d\n" % number)
     engine = query(place, cleanSource="archive", sourceArchiveDir=place.archive, discoveryInterval="1ms")
@@ -313,7 +257,9 @@ def test_a_name_that_is_not_utf8_is_read_and_cleaned_like_any_other(reader: str,
 def test_a_new_file_in_a_folder_that_is_not_utf8_is_found_in_the_next_round(tmp_path: Path) -> None:
     folder = os.path.join(os.fsencode(tmp_path), b"\xff")
     os.mkdir(folder)
-    engine = query(LocalPlace(tmp_path), recursiveFileLookup="true", discoveryInterval="1ms")
+    engine = query(
+        LocalPlace(tmp_path), path=str(tmp_path), recursiveFileLookup="true", discoveryInterval="1ms"
+    )
     for number in range(3):
         with open(os.path.join(folder, b"%d" % number), "wb") as file:
             file.write(b"%d\n" % number)
@@ -329,7 +275,7 @@ def test_a_path_as_long_as_paths_can_be_is_read(tmp_path: Path) -> None:
     os.makedirs(folder)
     with open(f"{folder}/a", "w", encoding="utf-8") as file:
         file.write("deep\n")
-    engine = query(LocalPlace(tmp_path), recursiveFileLookup="true")
+    engine = query(LocalPlace(tmp_path), path=str(tmp_path), recursiveFileLookup="true")
     engine.process_all_available()
     assert engine.rows == [("deep",)]
 

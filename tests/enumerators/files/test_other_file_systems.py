@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from flip27_source.enumerators.files.listing.walk import open_lister
-from flip27_source.errors import DiscoveryError, OptionError, StateLocationError
+from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.file_systems.paths import canonical_path
 from flip27_source.snapshots.store import FsspecStore, open_store
 from flip27_source.testing import MicroBatchEngine, Step, check_store
@@ -33,20 +31,6 @@ def read(engine: MicroBatchEngine) -> list[str]:
         engine.crash_at(step)
     engine.process_all_available(through_crashes=True)
     return sorted(row[0] for row in engine.rows)
-
-
-def test_files_and_state_in_memory() -> None:
-    memory = fsspec.filesystem("memory")
-    memory.pipe({f"/other/landing/{name}": f"{name}\n".encode() for name in "ab"})
-    engine = query("memory://other/landing", stateLocation="memory://other/state", maxFilesPerTrigger="1")
-    try:
-        assert read(engine) == ["a", "b"]
-        memory.pipe_file("/other/landing/c", b"c\n")
-        engine.restart()
-        assert read(engine) == ["a", "b", "c"]
-        assert memory.find("/other/state")
-    finally:
-        memory.rm("/other", recursive=True)
 
 
 def test_files_of_a_web_server_that_lists_them(tmp_path: Path) -> None:
@@ -76,44 +60,6 @@ def test_an_overwritten_file_of_a_web_server_is_known_by_its_time_or_length(tmp_
         assert read(engine) == ["newer", "old"]
 
 
-def test_a_parquet_file_of_a_web_server_is_read(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"id": [1]}), tmp_path / "a")
-    with http_files(tmp_path) as url:
-        engine = query(url, reader="parquet")
-        engine.process_all_available()
-        assert engine.rows == [(1,)]
-
-
-def sftp_query(url: str, **options: str) -> MicroBatchEngine:
-    return query(
-        f"{url}/landing",
-        storage__username=USER,
-        storage__password=PASSWORD,
-        stateLocation=f"{url}/state",
-        **options,
-    )
-
-
-def test_files_and_state_on_an_sftp_server(tmp_path: Path) -> None:
-    (tmp_path / "landing").mkdir()
-    for name in "ab":
-        (tmp_path / "landing" / name).write_text(f"{name}\n")
-    with sftp_server(tmp_path) as url:
-        engine = sftp_query(
-            url, maxFilesPerTrigger="1", cleanSource="archive", sourceArchiveDir=f"{url}/archive"
-        )
-        assert read(engine) == ["a", "b"]
-        (tmp_path / "landing" / "c").write_text("c\n")
-        engine.restart()
-        assert read(engine) == ["a", "b", "c"]
-        engine.restart()
-        engine.run_batch()
-    assert sorted(path.name for path in (tmp_path / "archive" / "landing").iterdir()) == ["a", "b", "c"]
-    stored = [path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()]
-    assert stored
-    assert not any(PASSWORD.encode() in data for data in stored)
-
-
 def test_paths_on_a_server_name_its_host_and_never_its_user(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a").touch()
@@ -130,26 +76,6 @@ def test_paths_on_a_server_name_its_host_and_never_its_user(tmp_path: Path) -> N
 def test_an_archive_on_another_host_is_refused() -> None:
     with pytest.raises(OptionError, match="which is not on the file system of the path sftp://one/landing"):
         query("sftp://one/landing", cleanSource="archive", sourceArchiveDir="sftp://two/archive").trigger()
-
-
-def test_a_store_on_an_sftp_server_refuses_what_has_to_be_exclusive_and_keeps_the_other_laws(
-    tmp_path: Path,
-) -> None:
-    numbers = iter(range(1000))
-    with sftp_server(tmp_path) as url:
-
-        def make_store() -> Any:
-            return open_store(f"{url}/state-{next(numbers)}", SFTP_OPTIONS)
-
-        check_store(make_store, shared=False)
-        with pytest.raises(StateLocationError, match="only if it does not exist"):
-            make_store().create("reports/1", b"{}", exclusive=True)
-        engine = sftp_query(url, onSplitError="quarantine")
-        (tmp_path / "landing").mkdir()
-        (tmp_path / "landing" / "a").write_text("a\n")
-        with pytest.raises(StateLocationError, match="only if it does not exist"):
-            engine.run_batch()
-        assert engine.rows == []
 
 
 class MovesToNewNamesOnly(LocalFileSystem):

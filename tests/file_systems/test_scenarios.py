@@ -1,0 +1,226 @@
+"""One suite for every file system: a files source that reads there, and keeps its state there."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flip27_source import savepoints
+from flip27_source.errors import OptionError, StateLocationError
+from flip27_source.snapshots.store import open_store
+from flip27_source.testing import MicroBatchEngine, Step, check_store
+from tests.places import PLACES, WRITABLE, Place
+
+LINE = pa.schema([pa.field("value", pa.string())])
+NUMBER = pa.schema([pa.field("id", pa.int64())])
+SHARED = [name for name in WRITABLE if name != "memory"]
+"""Places of more than one process."""
+
+KILLS = (Step.STATE_WRITTEN, Step.OFFSET_LOGGED, Step.TASK_ENDED, Step.SINK_WRITTEN)
+
+
+def query(
+    place: Place, state: str | None = None, schema: pa.Schema = LINE, **options: str
+) -> MicroBatchEngine:
+    """A query with its files and its state in one place."""
+    given = {
+        "enumerator": "files", "reader": "text", "path": place.landing, "requestInterval": "0s",
+        "discoveryInterval": "1ms", "discoveryRetries": "0", "stateLocation": state or f"{place.url}/state",
+        **place.options,
+    }  # fmt: skip
+    return MicroBatchEngine({**given, **options}, schema=schema)
+
+
+def rows(engine: MicroBatchEngine) -> list[str]:
+    return sorted(row[0] for row in engine.rows)
+
+
+def all_rows(engine: MicroBatchEngine) -> list[str]:
+    """What the query has read once nothing is new; it is killed on the way."""
+    for step in KILLS:
+        engine.crash_at(step)
+    engine.process_all_available(through_crashes=True)
+    return rows(engine)
+
+
+def test_each_file_is_read_once_through_kills_and_restarts(place: Place) -> None:
+    for name in ("a", "day=1/b", "day=1/hour=2/c", "_hidden", "below/left out"):
+        place.put(name, f"{name}\n".encode())
+    engine = query(place, maxFilesPerTrigger="1")
+    assert all_rows(engine) == ["a", "day=1/b", "day=1/hour=2/c"]
+    place.put("day=1/d", b"day=1/d\n")
+    place.put("empty", b"")
+    engine.restart()
+    assert all_rows(engine) == ["a", "day=1/b", "day=1/d", "day=1/hour=2/c"]
+    assert place.files("state")
+
+
+def test_the_state_holds_paths_with_host_or_account_and_no_secret(place: Place) -> None:
+    place.put("a", b"a\n")
+    engine = query(place)
+    engine.process_all_available()
+    stored = b"".join(place.files("state").values()) + "".join(engine.logs.offsets).encode()
+    assert f"{place.landing}/a".encode() in stored
+    assert [secret for secret in place.secrets if secret.encode() in stored] == []
+
+
+@pytest.mark.parametrize("place", PLACES, indirect=True)
+def test_every_kind_of_read_gets_the_bytes_that_are_there(place: Place) -> None:
+    """Whole, compressed, in ranges, and from the end, as Parquet is."""
+    lines = [f"{number:07d}" for number in range(20_000)]
+    text = "".join(f"{line}\n" for line in lines).encode()
+    place.put("text/large", text)
+    place.put("text/packed.gz", gzip.compress(b"packed\n"))
+    engine = query(place, state="memory://", path=f"{place.landing}/text", maxPartitionBytes="50k")
+    engine.process_all_available()
+    assert rows(engine) == [*lines, "packed"]
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": range(1000)}, schema=NUMBER), sink, row_group_size=100)
+    place.put("parquet/a", sink.getvalue())
+    of_parquet = query(
+        place, state="memory://", path=f"{place.landing}/parquet", reader="parquet", schema=NUMBER
+    )
+    of_parquet.process_all_available()
+    assert sorted(row[0] for row in of_parquet.rows) == list(range(1000))
+
+
+@pytest.mark.parametrize("place", PLACES, indirect=True)
+@pytest.mark.parametrize("known", ["nameCursor", "modifiedCursor"])
+def test_a_cursor_finds_what_is_new_and_nothing_twice(place: Place, known: str) -> None:
+    state = f"memory://cursor-{id(place)}"
+    for name in ("a", "b"):
+        place.put(name, f"{name}\n".encode())
+    engine = query(place, state=state, seenFiles=known)
+    engine.process_all_available()
+    place.put("c", b"c\n")
+    engine.restart()
+    engine.process_all_available()
+    engine.restart()
+    engine.process_all_available()
+    assert rows(engine) == ["a", "b", "c"]
+
+
+def test_a_file_that_is_overwritten_is_read_again_where_that_is_asked_for(place: Place) -> None:
+    place.put("a", b"old\n")
+    engine = query(place, allowOverwrites="true")
+    engine.process_all_available()
+    place.put("a", b"newer\n")
+    engine.process_all_available()
+    assert rows(engine) == ["newer", "old"]
+
+
+def test_globs_and_folders_below_are_listed(place: Place) -> None:
+    for name in ("eu-1/x/a", "eu-2/b", "us-1/c"):
+        place.put(name, f"{name}\n".encode())
+    engine = query(place, path=f"{place.landing}/eu-*", recursiveFileLookup="true")
+    engine.process_all_available()
+    assert rows(engine) == ["eu-1/x/a", "eu-2/b"]
+
+
+@pytest.mark.parametrize("place", PLACES, indirect=True)
+def test_a_path_that_does_not_exist_is_an_error_that_names_it(place: Place) -> None:
+    place.put("a", b"")
+    with pytest.raises(OptionError, match="/elsewhere does not exist"):
+        query(place, state="memory://", path=f"{place.url}/elsewhere").run_batch()
+
+
+def test_a_folder_that_was_cleaned_empty_is_no_missing_path(place: Place) -> None:
+    place.put("a", b"a\n")
+    engine = query(place, cleanSource="delete")
+    engine.process_all_available()
+    engine.restart()
+    engine.run_batch()
+    engine.restart()
+    engine.run_batch()
+    assert place.names() == set()
+    place.put("b", b"b\n")
+    engine.restart()
+    engine.process_all_available()
+    assert rows(engine) == ["a", "b"]
+
+
+def test_the_store_keeps_the_laws(place: Place) -> None:
+    places = (f"{place.url}/laws-{number}" for number in itertools.count())
+    # Another option makes another client, with a cache of its own.
+    own_client = {} if place.is_quick else {"use_listings_cache": True}
+    check_store(
+        lambda: open_store(next(places), place.storage_options),
+        reopen=lambda store: open_store(store.location, {**place.storage_options, **own_client}),
+        shared=place.creates_exclusively,
+    )
+
+
+@pytest.mark.parametrize("place", SHARED, indirect=True)
+def test_tasks_report_where_a_file_can_be_created_exclusively(place: Place) -> None:
+    """Elsewhere the query stops before it has read a row."""
+    place.put("a", b"a\n")
+    engine = query(place, ignoreCorruptFiles="true")
+    if place.creates_exclusively:
+        assert all_rows(engine) == ["a"]
+    else:
+        with pytest.raises(StateLocationError, match="only if it does not exist"):
+            engine.run_batch()
+        assert engine.rows == []
+
+
+def test_a_savepoint_starts_other_queries_there_and_elsewhere(place: Place, tmp_path: Path) -> None:
+    for name in "ab":
+        place.put(name, f"{name}\n".encode())
+    engine = query(place, maxFilesPerTrigger="1")
+    engine.process_all_available()
+    where = {"state": f"{place.url}/state", "storage_options": place.storage_options}
+    there = savepoints.create(to=f"{place.url}/saved", **where)
+    elsewhere = savepoints.create(to=str(tmp_path / "elsewhere"), **where)
+    assert there.directory.startswith(f"{place.url}/saved/savepoint-")
+    assert savepoints.verify(there.directory, place.storage_options).is_whole
+    place.put("c", b"c\n")
+    # The newest checkpoint that is known to be complete is the first.
+    for number, made in enumerate((there, elsewhere)):
+        fork = query(place, state=f"{place.url}/fork-{number}", savepoint=made.directory)
+        assert all_rows(fork) == ["b", "c"]
+    engine.process_all_available()
+    assert rows(engine) == ["a", "b", "c"]
+    savepoints.delete(there.directory, place.storage_options)
+    assert place.files("saved") == {}
+
+
+@pytest.mark.parametrize("place", SHARED, indirect=True)
+def test_a_savepoint_is_claimed_once_where_a_file_can_be_created_exclusively(place: Place) -> None:
+    for name in "ab":
+        place.put(name, f"{name}\n".encode())
+    engine = query(place, maxFilesPerTrigger="1")
+    engine.process_all_available()
+    where = {"state": f"{place.url}/state", "storage_options": place.storage_options}
+    made = savepoints.create(to=f"{place.url}/saved", **where)
+    fork = query(place, state=f"{place.url}/fork", savepoint=made.directory, savepointClaim="claim")
+    if not place.creates_exclusively:
+        with pytest.raises(StateLocationError, match="only if it does not exist"):
+            fork.run_batch()
+        return
+    assert all_rows(fork) == ["b"]
+    second = query(place, state=f"{place.url}/second", savepoint=made.directory, savepointClaim="claim")
+    with pytest.raises(StateLocationError, match="is claimed by the query"):
+        second.run_batch()
+
+
+@pytest.mark.parametrize("place", ["azure"], indirect=True)
+@pytest.mark.parametrize("protocol", ["abfss", "az", "wasbs"])
+def test_every_way_to_write_the_url_of_a_container_names_the_same_files(place: Place, protocol: str) -> None:
+    """Whoever changes the protocol in the options of a query reads nothing again."""
+    place.put("a", b"a\n")
+    engine = query(place)
+    engine.process_all_available()
+    place.put("b", b"b\n")
+    rest = place.url.partition("://")[2]
+    url = f"{protocol}://{rest.replace('.dfs.', '.blob.') if protocol == 'wasbs' else rest}"
+    other = query(place, path=f"{url}/landing", state=f"{url}/state")
+    other.logs, other.sink = engine.logs, engine.sink
+    other.restart()
+    other.process_all_available()
+    assert rows(other) == ["a", "b"]

@@ -1,0 +1,103 @@
+"""A Google Cloud Storage server of this machine (gcp-storage-emulator), for tests of what lies in it.
+
+The emulator ignores preconditions. The one that flip27 needs, ``ifGenerationMatch=0``, is added here.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import threading
+import urllib.parse
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import HTTPServer
+from io import BytesIO
+from typing import Any
+
+from gcp_storage_emulator.exceptions import NotFound
+from gcp_storage_emulator.server import RequestHandler
+from gcp_storage_emulator.storage import Storage
+
+from tests.postgres_server import HOST
+
+# Otherwise gcsfs asks by gRPC, which the emulator does not speak, what kind of bucket each one is.
+os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcsBucket:
+    """An empty bucket, and the fsspec options with which it is reached."""
+
+    name: str
+    storage_options: dict[str, Any]
+
+    @property
+    def file_system(self) -> Any:
+        import gcsfs
+
+        return gcsfs.GCSFileSystem(**self.storage_options)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The same as options of a source."""
+        return {f"storage.{name}": value for name, value in self.storage_options.items()}
+
+
+class WithPreconditions(RequestHandler):
+    """Creates an object only if it does not exist. Requests are handled one by one."""
+
+    def do_POST(self) -> None:
+        if "ifGenerationMatch=0" in self.path and self._exists():
+            self._refuse()
+        else:
+            super().do_POST()
+
+    def _exists(self) -> bool:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.rfile = BytesIO(body)
+        # A small upload has two parts: the object's name and other metadata, then its content.
+        metadata = body.split(b"\n\n", 2)[1].partition(b"\n--")[0]
+        bucket = urllib.parse.urlsplit(self.path).path.split("/")[-2]
+        try:
+            self.storage.get_file_obj(urllib.parse.unquote(bucket), json.loads(metadata)["name"])
+        except NotFound:
+            return False
+        return True
+
+    def _refuse(self) -> None:
+        self.send_response(HTTPStatus.PRECONDITION_FAILED)
+        self.end_headers()
+        self.wfile.write(b'{"error": {"code": 412, "message": "conditionNotMet"}}')
+
+
+class _Server(HTTPServer):
+    request_queue_size = 128
+
+
+@contextmanager
+def gcs_endpoint(handler: type[RequestHandler] = WithPreconditions) -> Iterator[str]:
+    """A running server; its URL. ``RequestHandler`` is the emulator as it is, without preconditions."""
+    server = _Server((HOST, 0), functools.partial(handler, Storage(use_memory_fs=True)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://{HOST}:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def new_gcs_bucket(endpoint: str) -> GcsBucket:
+    """A new bucket on the server."""
+    bucket = GcsBucket(
+        name=f"bucket-{uuid.uuid4().hex[:12]}",
+        storage_options={"endpoint_url": endpoint, "token": "anon", "project": "tests"},
+    )
+    bucket.file_system.mkdir(bucket.name)
+    return bucket

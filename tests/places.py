@@ -1,0 +1,240 @@
+"""The file systems on which the same scenarios are played: each on a server of this machine.
+
+A place has a folder ``landing`` for the files of a source, and room beside it for state, savepoints and an
+archive. Tests write to it by a client of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from tests.azurite_server import Azurite
+from tests.gcs_server import new_gcs_bucket
+from tests.other_file_systems import PASSWORD, USER, http_files, sftp_server
+from tests.s3_server import new_bucket
+
+
+class Place:
+    """A folder of an fsspec file system, and how a source reaches it.
+
+    Attributes:
+        url: of the folder, without a slash at its end.
+        options: ``storage.*``, as options of a source.
+        creates_exclusively: of several creators of a file at the same time, exactly one succeeds.
+        keeps_folders: folders exist by themselves, without a file in them.
+        refused: a regular expression for names that files cannot have there.
+    """
+
+    def __init__(
+        self,
+        file_system: Any,
+        root: str,
+        url: str,
+        options: dict[str, str],
+        *,
+        creates_exclusively: bool,
+        keeps_folders: bool = False,
+        refused: str | None = None,
+    ) -> None:
+        self._fs = file_system
+        self._root = root
+        self.url = url
+        self.options = options
+        self.creates_exclusively = creates_exclusively
+        self.keeps_folders = keeps_folders
+        self._refused = refused
+
+    @property
+    def landing(self) -> str:
+        """The option ``path``."""
+        return f"{self.url}/landing"
+
+    @property
+    def archive(self) -> str:
+        """The option ``sourceArchiveDir``."""
+        return f"{self.url}/archive"
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """The options, as fsspec knows them."""
+        return {name.removeprefix("storage."): value for name, value in self.options.items()}
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must not be stored."""
+        key = re.search("AccountKey=([^;]*)", self.options.get("storage.connection_string", ""))
+        password = self.options.get("storage.password")
+        return [secret for secret in (key and key[1], password) if secret]
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a request takes no time worth counting."""
+        return not self.url.startswith(("s3:", "abfs:", "gs:"))
+
+    def can_hold(self, name: str) -> bool:
+        """Whether a file can have the name."""
+        return self._refused is None or re.search(self._refused, name) is None
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file of the landing folder."""
+        path = f"{self._root}/landing/{name}"
+        if self.keeps_folders:
+            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self._fs.pipe_file(path, data)
+
+    def put_itself(self, name: str, data: bytes) -> None:
+        """The same past fsspec's library, which would give the object another name."""
+        if self.url.startswith("s3:"):
+            self._fs.call_s3("put_object", Bucket=self._root, Key=f"landing/{name}", Body=data)
+            return
+        from azure.storage.blob import BlobClient
+
+        connection = self.options["storage.connection_string"]
+        with BlobClient.from_connection_string(connection, self._root, f"landing/{name}") as blob:
+            blob.upload_blob(data)
+
+    def files(self, folder: str) -> dict[str, bytes]:
+        """The contents of a folder's files, by their names relative to it."""
+        path = f"{self._root}/{folder}"
+        self._fs.invalidate_cache()
+        if not self._fs.exists(path):
+            return {}
+        return {name[len(path) + 1 :]: self._fs.cat_file(name) for name in self._fs.find(path)}
+
+    def names(self) -> set[str]:
+        """The names of the files in the landing folder."""
+        path = f"{self._root}/landing"
+        self._fs.invalidate_cache()
+        found = self._fs.find(path) if self._fs.exists(path) else []
+        return {name[len(path) + 1 :] for name in found}
+
+    def archived(self) -> dict[str, bytes]:
+        """What is in the archive, by its name in the landing folder."""
+        # A bucket's or host's name is not part of the path below the archive.
+        within = self.landing.partition("://")[2].partition("/")[2]
+        return self.files(f"archive/{within}")
+
+
+class LocalPlace(Place):
+    """A local folder, written to by the operating system's own calls."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(None, str(folder), str(folder), {}, creates_exclusively=True, keeps_folders=True)
+
+    def put(self, name: str, data: bytes) -> None:
+        path = os.path.join(self._root, "landing", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def files(self, folder: str) -> dict[str, bytes]:
+        root = os.path.join(self._root, folder)
+        return {
+            os.path.relpath(os.path.join(at, name), root): Path(at, name).read_bytes()
+            for at, _, names in os.walk(root)
+            for name in names
+        }
+
+    def names(self) -> set[str]:
+        return set(self.files("landing"))
+
+    def archived(self) -> dict[str, bytes]:
+        return self.files(f"archive/{self._root}/landing")
+
+
+class WebPlace(LocalPlace):
+    """A web server, which can be read but not written to: tests write to the folder that it serves."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        super().__init__(folder)
+        self.url = url
+
+
+@contextmanager
+def on_local_disk(request: pytest.FixtureRequest) -> Iterator[Place]:
+    yield LocalPlace(request.getfixturevalue("tmp_path"))
+
+
+@contextmanager
+def on_s3(request: pytest.FixtureRequest) -> Iterator[Place]:
+    bucket = new_bucket(request.getfixturevalue("_s3_endpoint"))
+    # moto has no keys with a line feed.
+    yield Place(
+        bucket.file_system, bucket.name, f"s3://{bucket.name}", bucket.options,
+        creates_exclusively=True, refused=r"\n",
+    )  # fmt: skip
+
+
+@contextmanager
+def on_azure(request: pytest.FixtureRequest) -> Iterator[Place]:
+    server: Azurite = request.getfixturevalue("azurite")
+    container = server.container()
+    # Azure has no control characters in names, and takes a backslash for a slash. A blob whose name ends
+    # with # or ? cannot be read: adlfs would read another one.
+    yield Place(
+        container.file_system, container.name, container.url, container.options,
+        creates_exclusively=True, refused=r"[\x00-\x1f\x7f\\]|[#?]$",
+    )  # fmt: skip
+
+
+@contextmanager
+def on_gcs(request: pytest.FixtureRequest) -> Iterator[Place]:
+    bucket = new_gcs_bucket(request.getfixturevalue("gcs"))
+    # The emulator ends a name at a semicolon.
+    yield Place(
+        bucket.file_system, bucket.name, f"gs://{bucket.name}", bucket.options,
+        creates_exclusively=True, refused=";",
+    )  # fmt: skip
+
+
+@contextmanager
+def on_sftp(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with sftp_server(request.getfixturevalue("tmp_path")) as url:
+        host, _, port = url.removeprefix("sftp://").partition(":")
+        fs = fsspec.filesystem("sftp", host=host, port=int(port), username=USER, password=PASSWORD)
+        options = {"storage.username": USER, "storage.password": PASSWORD}
+        yield Place(fs, "", url, options, creates_exclusively=False, keeps_folders=True)
+
+
+@contextmanager
+def on_web(request: pytest.FixtureRequest) -> Iterator[Place]:
+    folder: Path = request.getfixturevalue("tmp_path")
+    with http_files(folder) as url:
+        yield WebPlace(folder, url)
+
+
+_roots = itertools.count()
+
+
+@contextmanager
+def in_memory(request: pytest.FixtureRequest) -> Iterator[Place]:
+    fs = fsspec.filesystem("memory")
+    root = f"/place-{next(_roots)}"
+    try:
+        # It looks first and writes then.
+        yield Place(fs, root, f"memory://{root}", {}, creates_exclusively=False, keeps_folders=True)
+    finally:
+        for name in fs.find(root):
+            fs.rm_file(name)
+
+
+PLACES: dict[str, Callable[[pytest.FixtureRequest], Any]] = {
+    "local": on_local_disk,
+    "s3": on_s3,
+    "azure": on_azure,
+    "gcs": on_gcs,
+    "sftp": on_sftp,
+    "memory": in_memory,
+    "web": on_web,
+}
+
+WRITABLE = [name for name in PLACES if name != "web"]
