@@ -182,7 +182,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         if found.position is not self._ahead:
             self._stored_positions.check(found.position)
         self._ahead = found.position
-        return Discovery(splits, found.position)
+        return replace(found, splits=splits)
 
     def _discovery(self) -> Discovery[SplitT, Any]:
         try:

@@ -1,4 +1,4 @@
-"""Names of enumerators and readers: built-in names, entry points, ``package.module:Class``.
+"""Names of enumerators, readers and queues: built-in names, entry points, ``package.module:Class``.
 
 Lazy: a class is imported only when it is needed.
 """
@@ -12,10 +12,12 @@ from typing import Any
 
 from .enumerator import SplitEnumerator
 from .errors import RegistryError
+from .notifications import NotificationQueue
 from .reader import SplitReader
 
 ENUMERATOR_GROUP = "flip27_source.enumerators"
 READER_GROUP = "flip27_source.readers"
+NOTIFICATION_GROUP = "flip27_source.notification_queues"
 
 _BUILT_IN = {
     ENUMERATOR_GROUP: {
@@ -43,9 +45,22 @@ _BUILT_IN = {
         "sql": "flip27_source.readers.sql.reader:SqlReader",
         "text": "flip27_source.readers.text:TextReader",
     },
+    NOTIFICATION_GROUP: {
+        "sqs": "flip27_source.enumerators.files.notifications.sqs:SqsQueue",
+    },
 }
-_BASE: dict[str, type[Any]] = {ENUMERATOR_GROUP: SplitEnumerator, READER_GROUP: SplitReader}
-_WORD = {ENUMERATOR_GROUP: "enumerator", READER_GROUP: "reader"}
+_BASE: dict[str, type[Any]] = {
+    ENUMERATOR_GROUP: SplitEnumerator,
+    READER_GROUP: SplitReader,
+    NOTIFICATION_GROUP: NotificationQueue,
+}
+_WORD = {
+    ENUMERATOR_GROUP: "enumerator",
+    READER_GROUP: "reader",
+    NOTIFICATION_GROUP: "notificationService",
+}
+
+_HOME = {NOTIFICATION_GROUP: "flip27_source.notifications"}
 
 
 def find_enumerator(name: str) -> type[SplitEnumerator[Any]]:
@@ -61,6 +76,12 @@ def find_enumerator(name: str) -> type[SplitEnumerator[Any]]:
 def find_reader(name: str) -> type[SplitReader[Any]]:
     """The reader class with this name; errors as for :func:`find_enumerator`."""
     found: type[SplitReader[Any]] = _find(READER_GROUP, name)
+    return found
+
+
+def find_notification_queue(name: str) -> type[NotificationQueue]:
+    """The class of the queues of a service; errors as for :func:`find_enumerator`."""
+    found: type[NotificationQueue] = _find(NOTIFICATION_GROUP, name)
     return found
 
 
@@ -110,8 +131,12 @@ def _find(group: str, name: str) -> type[Any]:
     near = difflib.get_close_matches(name, known_names(group), n=1)
     raise RegistryError(
         f"{_WORD[group]} {name!r} is unknown" + (f"; did you mean {near[0]!r}?" if near else ""),
-        remedy=f"use one of {', '.join(known_names(group))}, or package.module:Class, or "
-        f"flip27_source.register(spark, name, {_WORD[group]}=YourClass)",
+        remedy=f"use one of {', '.join(known_names(group))}, or package.module:Class"
+        + (
+            ""
+            if group == NOTIFICATION_GROUP
+            else f", or flip27_source.register(spark, name, {_WORD[group]}=YourClass)"
+        ),
     )
 
 
@@ -146,7 +171,7 @@ def _checked(group: str, name: str, found: Any) -> type[Any]:
     if not isinstance(found, type) or not issubclass(found, base):
         raise RegistryError(
             f"{_WORD[group]} {name!r} is {found!r}, which is not a {base.__name__}",
-            remedy=f"derive the class from flip27_source.{base.__name__}",
+            remedy=f"derive the class from {_HOME.get(group, 'flip27_source')}.{base.__name__}",
         )
     missing = sorted(getattr(found, "__abstractmethods__", ()))
     if missing:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -21,3 +22,11 @@ def soon(seconds: int = 60) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+def until(condition: Callable[[], bool], what: Callable[[], object] = lambda: "", seconds: int = 60) -> None:
+    """Wait for a condition; fails with ``what`` there is instead."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} seconds: {what()}"
+        time.sleep(0.01)

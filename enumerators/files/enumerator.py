@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery
+from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery, Page
 from flip27_source.enumerator import Backlog, Boundedness, PerformsActions, SplitEnumeratorContext
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
@@ -20,7 +21,11 @@ from flip27_source.enumerators.files.globs import any_name, name_test
 from flip27_source.enumerators.files.known.choice import check_move, chosen_strategy, strategy_named
 from flip27_source.enumerators.files.known.strategy import DiscoveryRound, FilesPosition, switched
 from flip27_source.enumerators.files.left_out import FilesLeftOut
-from flip27_source.enumerators.files.listing.walk import FileInfo, open_listers
+from flip27_source.enumerators.files.listing.walk import FileInfo, Lister, open_listers
+from flip27_source.enumerators.files.notifications.deliveries import Deliveries, delete_messages
+from flip27_source.enumerators.files.notifications.queues import check_options, is_notified
+from flip27_source.enumerators.files.notifications.rounds import NotifiedDiscovery, Searches
+from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.enumerators.files.options import (
     CLEAN_SOURCE,
     FILE_NAME_ONLY,
@@ -53,7 +58,7 @@ _SMALLEST_RANGE_BYTES = 1024 * 1024
 
 
 class FilesEnumerator(
-    PerformsActions[CleanFile],
+    PerformsActions[CleanFile | DeleteMessages],
     RewritesPaths[FileSplit],
     SamplesSplits[FileSplit],
     DiscoveringEnumerator[FileSplit],
@@ -92,6 +97,16 @@ class FilesEnumerator(
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
         self._strategy = chosen_strategy(options, paths)
         self._too_old = FilesLeftOut()
+        self._notifications: Deliveries | None = None
+        if is_notified(options) and not context.reads_once:
+            check_options(options, paths)
+            self._notifications = Deliveries(
+                context,
+                options,
+                self.lister,
+                state=(known.notified or None) if known is not None else None,
+                may_wait=bool(self._pages),
+            )
         # If the query skips existing files, a restart must not also skip files that came since.
         self._start_is_unsaved = self._position is None and not options[INCLUDE_EXISTING_FILES]
 
@@ -108,18 +123,17 @@ class FilesEnumerator(
         super().start()
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
-        """List the directory; files that are not in ``position`` are new."""
+        """Find files that are not in ``position``: by listing, or by the messages of queues."""
+        if self._notifications is not None:
+            found = self._notifications.rounds.next(position, self._searches())
+            return replace(found, splits=self._split_up(list(found.splits)))
+        files, after = self._listed(position)
+        return Discovery(self._split_up(files), after)
+
+    def _listed(self, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
+        """The new files of a listing, and the position after it."""
         self._too_old.begin()
-        current = DiscoveryRound(
-            lister=self.lister,
-            recursive=self._recursive,
-            name_matches=self._name_matches,
-            name_only=self._name_only,
-            moves=() if position is None else position.moves,
-            choose=self._chooser(position),
-            on_late=self.options_given[ON_LATE_FILE],
-            now_ms=time.time_ns() // 1_000_000,
-        )
+        current = self._round(self.lister, position)
         strategy = self._strategy
         if position is None or position.strategy == strategy.name:
             files, after = strategy.find(current, position)
@@ -131,16 +145,50 @@ class FilesEnumerator(
             _log.info("%d files existed before the first start of the query and are not read", len(files))
             files = []
         self._too_old.end()
-        if after.too_old != self._too_old.count:
-            after = replace(after, too_old=self._too_old.count)
-        put_in_order(files, self._order, latest_first=self._latest_first)
-        splits = [split for file in files for split in self._ranges(file)]
         if strategy.goes_by_names:
             self.lister.remember(current.unsettled)
-        return Discovery(splits, after)
+        return files, self._with_too_old(after)
+
+    def _among(self, lister: Lister, position: FilesPosition) -> tuple[list[FileSplit], FilesPosition]:
+        """The new files of another lister, and the position after them."""
+        files, after = self._strategy.find(self._round(lister, position), position)
+        return files, self._with_too_old(after)
+
+    def _searches(self) -> Searches:
+        return Searches(
+            unknown=lambda paths, position: self._strategy.unknown(
+                self._round(self.lister, position), paths, position
+            ),
+            among=self._among,
+            everywhere=self._listed,
+            must_list=self._strategy.must_list,
+        )
+
+    def _round(self, lister: Lister, position: FilesPosition | None) -> DiscoveryRound:
+        return DiscoveryRound(
+            lister=lister,
+            recursive=self._recursive,
+            name_matches=self._name_matches,
+            name_only=self._name_only,
+            moves=() if position is None else position.moves,
+            choose=self._chooser(position),
+            on_late=self.options_given[ON_LATE_FILE],
+            now_ms=time.time_ns() // 1_000_000,
+        )
+
+    def _with_too_old(self, position: FilesPosition) -> FilesPosition:
+        count = self._too_old.count
+        return position if position.too_old == count else replace(position, too_old=count)
+
+    def _split_up(self, files: list[FileSplit]) -> list[FileSplit]:
+        """The splits of these files, in the order in which they are read."""
+        put_in_order(files, self._order, latest_first=self._latest_first)
+        return [split for file in files for split in self._ranges(file)]
 
     def wants_checkpoint(self) -> bool:
-        """True once, after the first listing, if existing files are skipped."""
+        """True once, after the first listing, if existing files are skipped; or if messages wait for it."""
+        if self._notifications is not None and self._notifications.wants_checkpoint:
+            return True
         return self._start_is_unsaved and self._position is not None
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
@@ -155,7 +203,20 @@ class FilesEnumerator(
         if state.position is None:
             return state
         self._start_is_unsaved = False
-        return replace(state, position=replace(state.position, partly_read=self._finished.stored()))
+        position = replace(state.position, partly_read=self._finished.stored())
+        if self._notifications is not None:
+            position = replace(position, notified=self._notifications.saved(checkpoint_id))
+        return replace(state, position=position)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Messages whose files are in the state of this checkpoint are deleted."""
+        if self._notifications is not None:
+            self._notifications.completed(checkpoint_id)
+
+    def close(self) -> None:
+        """Receive no more messages."""
+        if self._notifications is not None:
+            self._notifications.close()
 
     @staticmethod
     def _backlog_of(splits: Sequence[FileSplit]) -> Backlog:
@@ -195,10 +256,12 @@ class FilesEnumerator(
         return replace(state, position=position), kept
 
     @classmethod
-    def concerned(cls, actions: Sequence[CleanFile], split_ids: Collection[str]) -> Sequence[bool]:
-        """For each action, True if its file is read again."""
+    def concerned(
+        cls, actions: Sequence[CleanFile | DeleteMessages], split_ids: Collection[str]
+    ) -> Sequence[bool]:
+        """For each action, True if its file is read again; messages are not read again."""
         paths = {FileSplitId.parse(split_id).path for split_id in split_ids}
-        return [action.path in paths for action in actions]
+        return [isinstance(action, CleanFile) and action.path in paths for action in actions]
 
     @classmethod
     def wants_finished_splits(cls, options: Options) -> bool:
@@ -211,9 +274,14 @@ class FilesEnumerator(
             if self._finished.completes(split):
                 self.context.perform_after_completion(self._cleaning.action_for(split))
 
-    def perform(self, action: CleanFile) -> None:
-        """Archive or delete a file if it has not changed since it was read."""
-        self._cleaning.perform(action)
+    def perform(self, action: CleanFile | DeleteMessages) -> None:
+        """Archive or delete a file if it has not changed since it was read; or delete messages."""
+        if isinstance(action, CleanFile):
+            self._cleaning.perform(action)
+        elif self._notifications is not None and self._notifications.has_queue(action.queue):
+            self._notifications.delete(action)
+        else:
+            delete_messages(action, self.options_given)
 
     def _discovered(
         self, found: Discovery[FileSplit, FilesPosition] | None, error: BaseException | None
@@ -221,6 +289,27 @@ class FilesEnumerator(
         super()._discovered(found, error)
         if self._latest_first and found is not None and found.splits:
             self._pages.rotate(1)
+        if self._notifications is not None and isinstance(found, NotifiedDiscovery):
+            self._notifications.delivered(found, self._drop(found.gone))
+            self._publish()
+
+    def _drop(self, gone: Collection[str]) -> list[FileSplit]:
+        """Take files out of the queue of which nothing was read; returns their first ranges."""
+        if not gone:
+            return []
+        dropped = {
+            split.path: split
+            for page in self._pages
+            for split in page.splits[page.taken :]
+            if split.start == 0 and split.path in gone
+        }
+        if dropped:
+            left = (
+                [split for split in page.splits[page.taken :] if split.path not in dropped]
+                for page in self._pages
+            )
+            self._pages = deque(Page(splits) for splits in left if splits)
+        return list(dropped.values())
 
     def _publish(self) -> None:
         super()._publish()
@@ -233,6 +322,10 @@ class FilesEnumerator(
             ("filesOverwritten", position.overwritten),
         ):
             if number:
+                self.context.metrics.gauge(name, number)
+        if self._notifications is not None:
+            self._notifications.rounds.may_wait = any(page.left for page in self._pages)
+            for name, number in self._notifications.state.gauges.items():
                 self.context.metrics.gauge(name, number)
 
     def _chooser(self, position: FilesPosition | None) -> Callable[[str, FileInfo], FileSplit | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, tzinfo
 from typing import Any
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flip27_source.errors import OptionError
@@ -37,6 +38,28 @@ def _paths(value: str) -> tuple[str, ...]:
 
 def _duration_or_off(value: str) -> float | None:
     return None if value.strip().lower() == "off" else duration_s(value)
+
+
+def _queues(value: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    if not found:
+        raise ValueError("URLs of queues are expected, separated by commas")
+    for url in found:
+        server = urlsplit(url)
+        if not (server.scheme in ("http", "https") and server.netloc and server.path.strip("/")):
+            raise ValueError(
+                "a URL such as https://sqs.eu-west-1.amazonaws.com/123456789012/files is expected"
+            )
+        if server.query or server.fragment or "@" in server.netloc:
+            raise ValueError("a URL without credentials is expected: give them as storage.* options")
+    return found
+
+
+def _visibility_timeout_s(value: str) -> float:
+    seconds = duration_s(value)
+    if not 1 <= seconds <= 43_200:
+        raise ValueError("a duration from 1 second to 12 hours is expected")
+    return seconds
 
 
 PATHS: Option[tuple[str, ...] | None] = Option(
@@ -135,7 +158,39 @@ BACKFILL_INTERVAL: Option[float | None] = Option(
     parse=_duration_or_off,
     default=86400.0,
     default_text="1 day",
-    doc="seenFiles=nameCursor: how often all files are listed to find late ones; off: never.",
+    doc="seenFiles=nameCursor: how often all files are listed to find late ones; off: never. "
+    "discovery=notifications: how often all files are listed to find those that no message has named; off: "
+    "only when the query is started.",
+)
+DISCOVERY: Option[str] = Option(
+    name="discovery",
+    parse=one_of("listing", "notifications"),
+    default="listing",
+    doc="How new files are found. listing: the path is listed in every round. notifications: by the messages "
+    "of notificationQueues, and by a listing at each start and every backfillInterval. You may change the "
+    "option at a restart. A batch read always lists.",
+)
+NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = Option(
+    name="notificationQueues",
+    parse=optional(_queues),
+    default=None,
+    doc="discovery=notifications: the URLs of the queues that get the events of the files, separated by "
+    "commas. The storage.* options have the credentials.",
+)
+NOTIFICATION_SERVICE: Option[str] = Option(
+    name="notificationService",
+    parse=text,
+    default="sqs",
+    doc="discovery=notifications: the service of the queues: sqs, or package.module:Class of your own "
+    "NotificationQueue.",
+)
+NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = Option(
+    name="notificationVisibilityTimeout",
+    parse=_visibility_timeout_s,
+    default=300.0,
+    default_text="5 minutes",
+    doc="discovery=notifications: how long a received message stays hidden from other readers of its queue "
+    "after the driver has died. While the driver lives, the time is extended.",
 )
 ON_LATE_FILE: Option[str] = Option(
     name="onLateFile",
@@ -220,6 +275,10 @@ FILES_OPTIONS: tuple[Option[Any], ...] = (
     SEEN_FILES,
     ALLOWED_LATENESS,
     BACKFILL_INTERVAL,
+    DISCOVERY,
+    NOTIFICATION_QUEUES,
+    NOTIFICATION_SERVICE,
+    NOTIFICATION_VISIBILITY_TIMEOUT,
     ON_LATE_FILE,
     ALLOW_OVERWRITES,
     CLEAN_SOURCE,

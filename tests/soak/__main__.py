@@ -1,7 +1,7 @@
 """``make soak``: kills drivers at random points under load and counts what came out.
 
 Disasters of all kinds on queries of all kinds first, then a talkative source, then tables of PostgreSQL, then
-topics of Kafka, then objects on S3, then random files; each part can be left out.
+topics of Kafka, then objects on S3, also by notifications, then random files; each part can be left out.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.slow_down import slow_down
 from .disasters import FAULT_RATE, Disasters, Outcome
 from .faults import in_a_mount_namespace
 from .kill import Soak
+from .notified_objects import notified
 from .object_stories import archived, overwritten_and_deleted
 from .random_files import play_many
 from .shapes import SHAPES
@@ -42,6 +43,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the random points; printed")
     parser.add_argument("--life", type=float, default=2.0, help="longest life of a driver, in seconds")
     parser.add_argument("--objects", type=int, default=10_000, help="objects on S3; 0 for none")
+    parser.add_argument(
+        "--notified",
+        type=int,
+        default=10_000,
+        help="objects that events name; 100000 for the long form; 0: none",
+    )
     parser.add_argument(
         "--postgres", type=int, default=50, help="kills while tables of PostgreSQL are copied; 0 for none"
     )
@@ -62,6 +69,7 @@ def main() -> int:
         arguments.postgres == 0 or _tables(arguments.postgres, seed),
         arguments.kafka == 0 or _topics(arguments.kafka, seed),
         arguments.objects == 0 or _objects(arguments.objects, seed),
+        arguments.notified == 0 or _notified(arguments.notified, seed),
         arguments.histories == 0 or _histories(arguments.histories, seed),
     ]
     return 0 if all(exact) else 1
@@ -136,6 +144,14 @@ def _objects(objects: int, seed: int) -> bool:
             exact = exact and outcome.is_exact
             print(f"{story.__name__}: {outcome}  {time.monotonic() - began:.0f} s", flush=True)
     return exact
+
+
+def _notified(objects: int, seed: int) -> bool:
+    began = time.monotonic()
+    with s3_endpoint() as endpoint:
+        outcome = notified(new_bucket(endpoint), objects=objects, seed=seed)
+    print(f"{outcome}  {time.monotonic() - began:.0f} s", flush=True)
+    return outcome.is_exact
 
 
 def _histories(count: int, seed: int) -> bool:

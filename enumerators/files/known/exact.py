@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flip27_source.enumerators.files.known.hashes import SeenFiles, path_hash
@@ -62,6 +63,13 @@ class ExactFiles(SeenStrategy):
             )
         self._seen = seen
         return files, position
+
+    def unknown(
+        self, current: DiscoveryRound, paths: Sequence[str], position: FilesPosition
+    ) -> Sequence[str]:
+        """The paths that are in no run."""
+        self._seen = self._seen_by(current, position)
+        return [path for path in paths if current.hash_of(path) not in self._seen]
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """Sort by the hashes; no file is late."""
@@ -135,6 +143,10 @@ class OverwrittenFiles(SeenStrategy):
         start = replace(counted(start, files), overwritten=start.overwritten + overwritten)
         return files, replace(start, files=len(self._paths))
 
+    def must_list(self, position: FilesPosition | None) -> bool:
+        """Also where versions were not kept, so that known files count as unchanged."""
+        return super().must_list(position) or (position is not None and position.versions is None)
+
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """Sort by paths, as without overwrites."""
         return ExactFiles().sort_out(current, position)
@@ -155,7 +167,12 @@ class OverwrittenFiles(SeenStrategy):
 
 def version_hash(path: str, found: FileInfo) -> bytes:
     """A 128-bit hash of a file's version."""
-    text = f"{path}\0{_version(found)}\0{found.length}"
+    return version_key(path, _version(found), found.length)
+
+
+def version_key(path: str, version: str, length: int) -> bytes:
+    """The same, of a version that was found before."""
+    text = f"{path}\0{version}\0{length}"
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES).digest()
 
 

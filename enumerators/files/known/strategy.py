@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
+
+import msgspec
 
 from flip27_source.enumerators.files.cleaning import PartlyRead
 from flip27_source.enumerators.files.globs import NameTest
 from flip27_source.enumerators.files.known.hashes import path_hash
 from flip27_source.enumerators.files.listing.walk import FileInfo, Lister
+from flip27_source.enumerators.files.notifications.state import NotificationsState
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError
 from flip27_source.file_systems.moved_paths import PathRewrite, before_moves
@@ -58,6 +61,7 @@ class FilesPosition:
         checked_ms: when all files were last listed (``nameCursor``).
         late: the number of late files. late_names: the names of the last late files.
         moves: the moves of files since the original query started, oldest first.
+        notified: what notifications keep; unset, and not stored, where files are only listed.
     """
 
     seen: tuple[Segment, ...]
@@ -76,11 +80,14 @@ class FilesPosition:
     late: int = 0
     late_names: tuple[str, ...] = ()
     moves: tuple[PathRewrite, ...] = ()
+    notified: NotificationsState | msgspec.UnsetType = msgspec.UNSET
 
     def moved(self, rewrite: PathRewrite) -> FilesPosition:
         """The position after a move of the files."""
+        notified = self.notified
         return replace(
             self,
+            notified=notified.moved(rewrite.now) if notified else notified,
             moves=(*self.moves, rewrite),
             after=None if self.after is None else rewrite.now(self.after),
             partly_read=tuple(replace(item, path=rewrite.now(item.path)) for item in self.partly_read),
@@ -172,6 +179,16 @@ class SeenStrategy(ABC):
     ) -> tuple[list[FileSplit], FilesPosition]:
         """The new files since ``position``, which this strategy made, and the next position."""
 
+    def unknown(
+        self, current: DiscoveryRound, paths: Sequence[str], position: FilesPosition
+    ) -> Sequence[str]:
+        """Those of these paths that ``find`` has to ask the file system about: by default all of them."""
+        return paths
+
+    def must_list(self, position: FilesPosition | None) -> bool:
+        """Whether only a listing of all files can go on from this position."""
+        return position is None or position.strategy != self.name
+
     @abstractmethod
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """All files, sorted by ``position``."""
@@ -200,6 +217,7 @@ def switched(
         overwritten=position.overwritten,
         strategy=new.name,
         moves=position.moves,
+        notified=position.notified,
     )
     _log.info("seenFiles=%s continues after the files that seenFiles=%s has read", new.name, old.name)
     return fresh, counted(new.adopt(current, files, start), fresh)

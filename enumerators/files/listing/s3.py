@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from flip27_source.enumerators.files.entries import etag_of, modified_us
+from flip27_source.enumerators.files.listing.errors import not_answered
 from flip27_source.enumerators.files.listing.walk import (
     FileFound,
     FileInfo,
@@ -35,6 +36,17 @@ class S3Lister(FsspecLister):
         if self._tests or (not recursive and "=" in path):
             return super().files_after(path, recursive=recursive)
         return self._files_of(self._root, recursive=recursive, after=listed_name(path))
+
+    def _info_of(self, name: str) -> FileInfo | None:
+        """One HEAD request."""
+        bucket, _, key = name.partition("/")
+        try:
+            found = self._fs.call_s3("head_object", Bucket=bucket, Key=key)
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise not_answered(f"s3://{name}", error) from error
+        return FileInfo(int(found["ContentLength"]), modified_us(found), etag_of(found))
 
     def _files_of(self, folder: str, *, recursive: bool, after: str | None = None) -> Iterator[FileFound]:
         bucket, _, key = folder.partition("/")

@@ -36,6 +36,7 @@ from flip27_source.file_systems.paths import (
     is_azure,
     is_object_store,
     listed_path,
+    name_in_store,
     names_a_user,
     open_file_system,
     path_text,
@@ -84,6 +85,14 @@ class Lister(ABC):
     def files_after(self, path: str, *, recursive: bool) -> Iterator[FileFound]:
         """The files whose paths come after ``path``, in the order of code points."""
         return (found for found in self.files(recursive=recursive) if found[0] > path)
+
+    def entry(self, path: str, *, recursive: bool) -> FileFound | None:
+        """What ``files`` would yield for this file if it existed; None if it would leave the file out.
+
+        ``path`` may be in another spelling than that of a listing. File systems that have millions of files
+        answer without a listing.
+        """
+        return next((found for found in self.files(recursive=recursive) if found[0] == path), None)
 
     def remember(self, unsettled: Collection[str]) -> None:  # noqa: B027 - most list everything anyway
         """Record that all files listed since the last call are known, except ``unsettled``.
@@ -170,6 +179,10 @@ class ManyLister(Lister):
     def files_after(self, path: str, *, recursive: bool) -> Iterator[FileFound]:
         for lister in self._listers:
             yield from lister.files_after(path, recursive=recursive)
+
+    def entry(self, path: str, *, recursive: bool) -> FileFound | None:
+        found = (lister.entry(path, recursive=recursive) for lister in self._listers)
+        return next((one for one in found if one is not None), None)
 
     def remember(self, unsettled: Collection[str]) -> None:
         for lister in self._listers:
@@ -358,6 +371,32 @@ class FsspecLister(Lister):
                     yield from self._files_of(info["name"].rstrip("/"), recursive=recursive)
             else:
                 yield self._found(info)
+
+    def entry(self, path: str, *, recursive: bool) -> FileFound | None:
+        name = name_in_store(path)
+        if not name.startswith(f"{self._root}/") or not self._lists(
+            name[len(self._root) + 1 :].split("/"), recursive=recursive
+        ):
+            return None
+        return listed_path(self._fs, self._host, name), lambda: self._info_of(name)
+
+    def _lists(self, parts: Sequence[str], *, recursive: bool) -> bool:
+        """Whether ``files`` would yield a file at these parts of a path below the root."""
+        levels = len(self._tests)
+        if len(parts) < max(levels, 1) or not parts[-1]:
+            return False
+        for part, (shows_hidden, matches) in zip(parts, self._tests, strict=False):
+            if (is_hidden(part) and not shows_hidden) or not matches(part):
+                return False
+        below = parts[levels:]
+        if any(is_hidden(part) for part in below):
+            return False
+        return recursive or all(is_partition(part) for part in below[:-1])
+
+    def _info_of(self, name: str) -> FileInfo | None:
+        """What a listing would say about a file now; None if it does not exist."""
+        self._fs.invalidate_cache()
+        return self._asked(name)
 
     def _found(self, info: Mapping[str, Any]) -> FileFound:
         name = info["name"]

@@ -1,0 +1,344 @@
+"""Inbox: receives the messages of several queues on threads, and keeps them hidden until they are deleted.
+
+It decides nothing: the discovery thread takes messages from it, and is told about errors. Threads hold the
+inbox weakly, so that those of a run that was dropped end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flip27_source.errors import said_of
+from flip27_source.notifications import Message, NotificationQueue
+
+_log = logging.getLogger("flip27_source")
+
+MOST_HELD = 20_000
+"""So many messages are received and not deleted at once: their receipts are part of a checkpoint."""
+
+RECEIVED_AT_ONCE = 10
+HELPERS = 3
+"""So many more threads receive while a queue gives full answers."""
+
+_POLL_S, _SHORT_POLL_S = 20.0, 1.0
+_PAUSES_S = (0.5, 1.0, 2.0, 5.0, 15.0)
+_KEEPER_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A message, and the URL of its queue."""
+
+    queue: str
+    message: Message
+
+
+@dataclass(slots=True)
+class _Hold:
+    """A message that is hidden from others until ``until_s`` of the monotonic clock.
+
+    ``receipt`` is the newest one: some services change it.
+    """
+
+    receipt: str
+    until_s: float
+
+
+@dataclass(slots=True)
+class _Poll:
+    """How far the polls of one queue are.
+
+    Attributes:
+        error: of the last poll, if it failed.
+        was_empty: whether a poll has found the queue empty.
+    """
+
+    error: Exception | None = None
+    was_empty: bool = False
+
+
+class Inbox:
+    """The messages of all queues that were received and are not deleted.
+
+    Args:
+        hidden_s: for how long a message stays hidden after this process has died.
+        until_empty: receive until each queue was empty once; otherwise until ``close``.
+    """
+
+    def __init__(
+        self,
+        queues: Mapping[str, NotificationQueue],
+        *,
+        hidden_s: float,
+        until_empty: bool,
+        most_held: int = MOST_HELD,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._queues = dict(queues)
+        self._hidden_s = hidden_s
+        self._until_empty = until_empty
+        self._most_held = most_held
+        self._now_s = now_s
+        self._changed = threading.Condition()
+        self._arrived: list[Received] = []
+        self._held: dict[tuple[str, str], _Hold] = {}
+        self._polls = {url: _Poll() for url in queues}
+        self._to_delete: list[tuple[str, str]] = []
+        self._closed = False
+        self._started = False
+
+    @property
+    def held(self) -> int:
+        """How many messages were received and are not deleted."""
+        with self._changed:
+            return len(self._held)
+
+    @property
+    def was_emptied(self) -> bool:
+        """Whether each queue was empty at least once, so that older messages have arrived."""
+        with self._changed:
+            return all(poll.was_empty for poll in self._polls.values())
+
+    def start(self) -> None:
+        """Start to receive; only the first call has an effect."""
+        if self._started:
+            return
+        self._started = True
+        itself = weakref.ref(self)
+        for url in self._queues:
+            _thread(_receive, itself, self._changed, url)
+        _thread(_keep, itself, self._changed)
+
+    def take(self, *, wait: bool) -> list[Received]:
+        """The messages that have arrived since the last call, in order of arrival.
+
+        Args:
+            wait: wait until each queue was empty once, or no more messages may be held.
+
+        Raises:
+            Exception: a queue cannot be read at present. No message is lost by that.
+        """
+        with self._changed:
+            if wait:
+                self._changed.wait_for(self._is_settled)
+            failed = next((poll.error for poll in self._polls.values() if poll.error is not None), None)
+            if failed is not None:
+                raise failed
+            arrived, self._arrived = self._arrived, []
+            return arrived
+
+    def give_back(self, messages: Iterable[Received]) -> None:
+        """Messages that were taken and could not be handled: the next call of ``take`` has them again."""
+        with self._changed:
+            self._arrived[:0] = messages
+
+    def delete_soon(self, messages: Iterable[Received]) -> None:
+        """Delete messages on another thread."""
+        with self._changed:
+            self._to_delete += [(item.queue, item.message.receipt) for item in messages]
+            self._changed.notify_all()
+
+    def newest_receipts(self, queue: str, receipts: Sequence[str]) -> list[str]:
+        """The receipts by which these messages are deleted now."""
+        with self._changed:
+            held = [self._held.get((queue, receipt)) for receipt in receipts]
+        return [old if hold is None else hold.receipt for old, hold in zip(receipts, held, strict=True)]
+
+    def deleted(self, queue: str, receipts: Iterable[str]) -> None:
+        """These messages are deleted: more may be received."""
+        with self._changed:
+            for receipt in receipts:
+                self._held.pop((queue, receipt), None)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Receive no more. Messages that were not deleted come again once they are no longer hidden."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _is_settled(self) -> bool:
+        polls = self._polls.values()
+        is_full = len(self._held) >= self._most_held
+        return self._closed or is_full or all(poll.was_empty or poll.error for poll in polls)
+
+    def _polled(self, url: str, found: Sequence[Message] | Exception) -> None:
+        """The result of a poll."""
+        until_s = self._now_s() + self._hidden_s
+        with self._changed:
+            poll = self._polls[url]
+            poll.error = found if isinstance(found, Exception) else None
+            if not isinstance(found, Exception):
+                poll.was_empty = poll.was_empty or not found
+                for message in found:
+                    self._held[url, message.receipt] = _Hold(message.receipt, until_s)
+                    self._arrived.append(Received(queue=url, message=message))
+            self._changed.notify_all()
+
+    def _wait_of(self, url: str) -> float:
+        """How long a poll waits: until the queue was empty once, others wait for that."""
+        return _POLL_S if self._polls[url].was_empty else _SHORT_POLL_S
+
+    def _has_room(self) -> bool:
+        return len(self._held) < self._most_held
+
+    def _is_done(self, url: str) -> bool:
+        return self._closed or (self._until_empty and self._polls[url].was_empty)
+
+    def _burst(self, url: str) -> None:
+        """Receive on several threads as long as answers are full."""
+
+        def more() -> None:
+            found: Sequence[Message] | Exception = ()
+            while not self._closed and self._has_room():
+                found = polled(self._queues[url], 0.0, self._hidden_s)
+                # Only a poll that waits asks all servers of a service: this one does not show an empty queue.
+                if found:
+                    self._polled(url, found)
+                if isinstance(found, Exception) or len(found) < RECEIVED_AT_ONCE:
+                    return
+
+        helpers = [_thread(more) for _ in range(HELPERS)]
+        more()
+        for helper in helpers:
+            helper.join()
+
+    def _take_deletions(self) -> list[tuple[str, str]]:
+        with self._changed:
+            due, self._to_delete = self._to_delete, []
+            return due
+
+    def _release(self) -> None:
+        """Let others receive the messages that nobody has taken."""
+        with self._changed:
+            left, self._arrived = self._arrived, []
+        for url, queue in self._queues.items():
+            receipts = [item.message.receipt for item in left if item.queue == url]
+            if receipts:
+                with contextlib.suppress(Exception):
+                    queue.extend(self.newest_receipts(url, receipts), 0)
+
+    def _delete(self, due: Iterable[tuple[str, str]]) -> None:
+        by_queue: dict[str, list[str]] = {}
+        for queue, receipt in due:
+            by_queue.setdefault(queue, []).append(receipt)
+        for queue, receipts in by_queue.items():
+            try:
+                self._queues[queue].delete(self.newest_receipts(queue, receipts))
+            except Exception as error:  # noqa: BLE001 - the messages come again and are recognised
+                _log.warning(
+                    "%d messages could not be deleted and come again: %s", len(receipts), said_of(error)
+                )
+            self.deleted(queue, receipts)
+
+    def _extend(self) -> None:
+        """Hide messages for longer that others could receive soon."""
+        now_s = self._now_s()
+        due: dict[str, list[str]] = {}
+        with self._changed:
+            for (queue, receipt), hold in self._held.items():
+                if hold.until_s - now_s < self._hidden_s / 2:
+                    due.setdefault(queue, []).append(receipt)
+        for queue, receipts in due.items():
+            self._extend_in(queue, receipts, now_s + self._hidden_s)
+
+    def _extend_in(self, queue: str, receipts: list[str], until_s: float) -> None:
+        current = self.newest_receipts(queue, receipts)
+        changed: Mapping[str, str] = {}
+        try:
+            changed = self._queues[queue].extend(current, self._hidden_s)
+        except Exception as error:  # noqa: BLE001 - the messages come again and are recognised
+            _log.warning("%d messages could not be kept hidden: %s", len(receipts), said_of(error))
+        with self._changed:
+            for receipt, before in zip(receipts, current, strict=True):
+                hold = self._held.get((queue, receipt))
+                if hold is not None:
+                    hold.receipt, hold.until_s = changed.get(before, before), until_s
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        with self._changed:
+            return self._closed
+
+
+def _thread(work: Callable[..., None], *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=work, args=arguments, name="flip27-notifications", daemon=True)
+    thread.start()
+    return thread
+
+
+def polled(queue: NotificationQueue, wait_s: float, hidden_s: float) -> Sequence[Message] | Exception:
+    """The messages of one poll, or why it failed."""
+    try:
+        return queue.receive(count=RECEIVED_AT_ONCE, wait_s=wait_s, hidden_s=hidden_s)
+    except Exception as error:  # noqa: BLE001 - raised on the discovery thread
+        return error
+
+
+def _receive(itself: weakref.ref[Inbox], changed: threading.Condition, url: str) -> None:
+    """Receive the messages of one queue until the inbox is closed. Only requests hold it for long."""
+    failures = 0
+    while True:
+        with changed:
+            inbox = itself()
+            if inbox is None or inbox._is_done(url):
+                break
+            queue, wait_s, hidden_s = inbox._queues[url], inbox._wait_of(url), inbox._hidden_s
+            has_room = inbox._has_room()
+            del inbox
+            if not has_room:
+                changed.wait(_KEEPER_S)
+                continue
+        found = polled(queue, wait_s, hidden_s)
+        inbox = itself()
+        if inbox is None:
+            return
+        inbox._polled(url, found)
+        if not isinstance(found, Exception) and len(found) == RECEIVED_AT_ONCE:
+            inbox._burst(url)
+        del inbox
+        failures = failures + 1 if isinstance(found, Exception) else 0
+        if failures:
+            _wait_until_closed(itself, changed, _PAUSES_S[min(failures, len(_PAUSES_S)) - 1])
+    if inbox is not None and inbox.is_closed:
+        inbox._release()
+
+
+def _wait_until_closed(itself: weakref.ref[Inbox], changed: threading.Condition, seconds: float) -> None:
+    def is_over() -> bool:
+        inbox = itself()
+        return inbox is None or inbox._closed
+
+    with changed:
+        changed.wait_for(is_over, timeout=seconds)
+
+
+def _keep(itself: weakref.ref[Inbox], changed: threading.Condition) -> None:
+    """Delete messages that may be deleted at once, and keep the others hidden."""
+    looked_s = time.monotonic()
+    while True:
+        with changed:
+            inbox = itself()
+            if inbox is None:
+                return
+            has_work = inbox._closed or bool(inbox._to_delete)
+            del inbox
+            if not has_work:
+                changed.wait(_KEEPER_S)
+        inbox = itself()
+        if inbox is None:
+            return
+        inbox._delete(inbox._take_deletions())
+        if inbox.is_closed:
+            return
+        if time.monotonic() - looked_s >= _KEEPER_S:
+            inbox._extend()
+            looked_s = time.monotonic()
+        del inbox

@@ -1,0 +1,67 @@
+"""Opens the queues of a source, and refuses options that notifications cannot work with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flip27_source.enumerators.files.options import (
+    DISCOVERY,
+    NOTIFICATION_QUEUES,
+    NOTIFICATION_SERVICE,
+    SEEN_FILES,
+)
+from flip27_source.errors import OptionError
+from flip27_source.notifications import NotificationQueue
+from flip27_source.options import Options
+from flip27_source.registry import find_notification_queue
+from flip27_source.source_options import STATE_LOCATION
+
+SCHEMES = {"sqs": ("s3", "s3a")}
+"""Which paths a built-in service has events of."""
+
+
+def is_notified(options: Options) -> bool:
+    """Whether files are found by notifications."""
+    return bool(options[DISCOVERY] == "notifications")
+
+
+def open_queue(url: str, options: Options) -> NotificationQueue:
+    """A queue of the service that the options name."""
+    return find_notification_queue(options[NOTIFICATION_SERVICE])(url, options)
+
+
+def checked_queues(options: Options) -> Mapping[str, NotificationQueue]:
+    """The queues of the source, by their URLs.
+
+    Raises:
+        OptionError: there is none.
+    """
+    urls = options.require(NOTIFICATION_QUEUES, why="discovery=notifications reads the events of files there")
+    return {url: open_queue(url, options) for url in urls}
+
+
+def check_options(options: Options, paths: Sequence[str]) -> None:
+    """Refuse options that notifications cannot work with.
+
+    Raises:
+        OptionError: an option contradicts discovery=notifications.
+    """
+    options.require(
+        STATE_LOCATION,
+        why="discovery=notifications deletes messages once their files are in the state, which grows too "
+        "large for Spark's offsets",
+    )
+    if options[SEEN_FILES] != "exact":
+        raise OptionError(
+            f"option seenFiles is {options[SEEN_FILES]}, but discovery is notifications: messages come out "
+            "of order, so that files would count as late",
+            remedy="set seenFiles=exact; its state is 16 bytes for each file",
+        )
+    service = options[NOTIFICATION_SERVICE].lower()
+    schemes = SCHEMES.get(service, ())
+    for path in paths:
+        if schemes and path.partition("://")[0] not in schemes:
+            raise OptionError(
+                f"path {path} has no events in {service}: they are about {schemes[0]}:// only",
+                remedy="set discovery=listing, or notificationService to one that has events of this path",
+            )

@@ -1,0 +1,152 @@
+"""The queue of AWS: SQS, by botocore, which s3fs brings along."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+from flip27_source.enumerators.files.notifications.s3_events import events_of
+from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.notifications import Message, NotificationQueue
+
+MOST_IN_A_REQUEST = 10
+LONGEST_WAIT_S = 20
+LONGEST_HIDDEN_S = 12 * 3600
+"""SQS's own limits. A message that was hidden for so long in total comes again."""
+
+_GONE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
+_NOT_ALLOWED = frozenset({"AccessDenied", "AccessDeniedException", "KMS.AccessDeniedException"})
+_PASSED_ON = {
+    "key": "aws_access_key_id",
+    "secret": "aws_secret_access_key",
+    "token": "aws_session_token",
+}
+_OF_CLIENTS = ("verify", "aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+DEFAULT_REGION = "us-east-1"
+
+
+class SqsQueue(NotificationQueue):
+    """A queue of SQS that gets the events of buckets."""
+
+    def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
+        """At most ten messages; a long poll."""
+        try:
+            answer = self.client.receive_message(
+                QueueUrl=self.url,
+                MaxNumberOfMessages=min(count, MOST_IN_A_REQUEST),
+                WaitTimeSeconds=min(round(wait_s), LONGEST_WAIT_S),
+                VisibilityTimeout=min(round(hidden_s), LONGEST_HIDDEN_S),
+            )
+        except Exception as error:
+            raise cannot("be read", self.url, error) from error
+        return [_message(raw) for raw in answer.get("Messages") or ()]
+
+    def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
+        """By batches of ten; SQS refuses single messages that are gone or were hidden for twelve hours."""
+        timeout = min(round(hidden_s), LONGEST_HIDDEN_S)
+        for entries in _entries(receipts):
+            changes = [{**entry, "VisibilityTimeout": timeout} for entry in entries]
+            self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=changes)
+        return {}
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        """By batches of ten."""
+        for entries in _entries(receipts):
+            try:
+                self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
+            except Exception as error:
+                if code_of(error) in _GONE:
+                    return
+                raise cannot("delete messages", self.url, error) from error
+
+    @cached_property
+    def client(self) -> Any:
+        """Its client of botocore."""
+        return client("sqs", self.options.with_prefix("storage."), queue_url=self.url)
+
+
+def client(service: str, storage: Mapping[str, Any], *, queue_url: str | None = None) -> Any:
+    """A client of an AWS service, with the credentials of the files' file system.
+
+    Args:
+        storage: the options ``storage.*``.
+        queue_url: a queue, whose server is asked, in its region; None: as the file system does.
+
+    Raises:
+        OptionError: botocore is missing, or has no region or profile of that name.
+    """
+    try:
+        import botocore.config
+        import botocore.session
+    except ModuleNotFoundError:
+        raise OptionError(
+            "discovery=notifications with queues of SQS needs the package botocore",
+            remedy="pip install 'flip27-source[s3]' on the driver",
+        ) from None
+    own = dict(storage.get("client_kwargs") or {})
+    given = {name: own[name] for name in _OF_CLIENTS if name in own}
+    given |= {name: storage[key] for key, name in _PASSED_ON.items() if storage.get(key)}
+    endpoint, region = own.get("endpoint_url") or storage.get("endpoint_url"), own.get("region_name")
+    if queue_url is not None:
+        server = urlsplit(queue_url)
+        endpoint, region = f"{server.scheme}://{server.netloc}", region_of(server.netloc) or region
+    try:
+        session = botocore.session.Session(profile=storage.get("profile"))
+        region = region or session.get_config_variable("region") or DEFAULT_REGION
+        retries = {"mode": "standard", "max_attempts": 5}
+        config = botocore.config.Config(retries=retries, connect_timeout=10, max_pool_connections=20)
+        return session.create_client(service, region, endpoint_url=endpoint, config=config, **given)
+    except Exception as error:  # noqa: BLE001 - botocore raises many kinds
+        raise OptionError(
+            f"a client of {service} cannot be made: {type(error).__name__}: {error}",
+            remedy="check notificationQueues, storage.profile and storage.client_kwargs",
+        ) from None
+
+
+def region_of(host: str) -> str | None:
+    """``eu-west-1`` of ``sqs.eu-west-1.amazonaws.com``; None if the host does not name a region."""
+    found = re.match(r"(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.(?:amazonaws|api\.aws)", host)
+    return None if found is None else found[1] or found[2]
+
+
+def code_of(error: BaseException) -> str:
+    """The code of an error of AWS; empty for other errors."""
+    answer = getattr(error, "response", None)
+    return str(answer.get("Error", {}).get("Code", "")) if isinstance(answer, dict) else ""
+
+
+def cannot(do: str, url: str, error: BaseException) -> DiscoveryError:
+    """The error for a request to a queue that failed."""
+    remedy = "check the network and the queue; flip27 notifications show tells what is there"
+    if code_of(error) in _GONE:
+        remedy = "correct notificationQueues, or create the queue: flip27 notifications create"
+    elif code_of(error) in _NOT_ALLOWED:
+        remedy = (
+            "allow sqs:ReceiveMessage, sqs:ChangeMessageVisibility, sqs:DeleteMessage and "
+            "sqs:GetQueueAttributes on the queue, or give other credentials (storage.* options)"
+        )
+    return DiscoveryError(f"the queue {url} cannot {do}: {type(error).__name__}: {error}", remedy=remedy)
+
+
+def _message(raw: Mapping[str, Any]) -> Message:
+    body, problem = raw["Body"], None
+    try:
+        events = events_of(body)
+    except ValueError as error:
+        events, problem = (), str(error)
+    return Message(
+        message_id=raw["MessageId"],
+        receipt=raw["ReceiptHandle"],
+        events=events,
+        problem=problem,
+        body=body if problem else "",
+    )
+
+
+def _entries(receipts: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+    for first in range(0, len(receipts), MOST_IN_A_REQUEST):
+        part = receipts[first : first + MOST_IN_A_REQUEST]
+        yield [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(part)]

@@ -1,0 +1,112 @@
+"""What notifications keep in the state, and the action that deletes messages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from flip27_source.enumerators.files.split import FileSplit
+
+KEPT_MESSAGES = 20
+"""The most messages that are kept as set aside; the log has all of them."""
+
+KEPT_BODY = 2000
+"""The most characters of a message that are kept and logged."""
+
+
+class DeleteMessages(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """Delete messages whose files are in the state.
+
+    Stored as an array, which tells it from :class:`CleanFile`, an object.
+
+    Attributes:
+        queue: the URL of their queue.
+        receipts: of their last delivery.
+    """
+
+    queue: str
+    receipts: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"DeleteMessages(queue={self.queue!r}, {len(self.receipts)} messages)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSetAside:
+    """A message that could not be understood, and was deleted.
+
+    Attributes:
+        body: its first characters.
+    """
+
+    queue: str
+    message_id: str
+    problem: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedFile:
+    """A file that was removed before it was read, and is still known; the next round forgets it."""
+
+    path: str
+    length: int
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationsState:
+    """What notifications keep.
+
+    Attributes:
+        found_by_listing: the number of files that a listing found before any message named them.
+        removed: the number of files that were removed before they were read.
+        set_aside: the number of messages that could not be understood; messages: the last of them.
+        to_forget: files that were removed and are still known.
+    """
+
+    found_by_listing: int = 0
+    removed: int = 0
+    set_aside: int = 0
+    messages: tuple[MessageSetAside, ...] = ()
+    to_forget: tuple[RemovedFile, ...] = ()
+
+    @property
+    def gauges(self) -> dict[str, int]:
+        """The numbers that are published."""
+        return {
+            "filesFoundByListing": self.found_by_listing,
+            "filesRemoved": self.removed,
+            "messagesSetAside": self.set_aside,
+        }
+
+    def with_set_aside(self, messages: Iterable[MessageSetAside]) -> NotificationsState:
+        """The state with these messages."""
+        more = tuple(messages)
+        kept = (*self.messages, *more)[-KEPT_MESSAGES:]
+        return replace(self, set_aside=self.set_aside + len(more), messages=kept)
+
+    def with_removed(self, splits: Iterable[FileSplit]) -> NotificationsState:
+        """The state in which these files, of which nothing was read, are to be forgotten."""
+        files = {split.path: split for split in splits}
+        gone = tuple(
+            RemovedFile(path=path, length=split.length, version=split.version)
+            for path, split in files.items()
+        )
+        return replace(self, removed=self.removed + len(gone), to_forget=(*self.to_forget, *gone))
+
+    def without(self, forgotten: Iterable[RemovedFile]) -> NotificationsState:
+        """The state once these files were forgotten."""
+        done = set(forgotten)
+        return replace(self, to_forget=tuple(file for file in self.to_forget if file not in done))
+
+    def moved(self, now: Callable[[str], str]) -> NotificationsState:
+        """The state after a move of the files; ``now`` gives the new path of a file."""
+        return replace(self, to_forget=tuple(replace(file, path=now(file.path)) for file in self.to_forget))
+
+
+def text_of(body: str) -> str:
+    """The beginning of a message's body, as it can be stored."""
+    return body[:KEPT_BODY].encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,86 @@
+"""NotificationQueue: the contract of queues that say which files were written or removed.
+
+What must not live here: a queue of any service. Pure: no I/O.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .options import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEvent:
+    """What a message says about one file.
+
+    Attributes:
+        path: the path as a listing gives it: ``s3://bucket/key``, not encoded.
+        removed: whether the file was removed; otherwise it was written.
+    """
+
+    path: str
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message of a queue.
+
+    Attributes:
+        message_id: the same each time the message is received; for people.
+        receipt: identifies this delivery in ``extend`` and ``delete``.
+        events: what it says; empty if it says nothing about files.
+        problem: why it cannot be understood; such a message is set aside. None if it was understood.
+        body: its text; stored and logged, in part, if there is a problem.
+    """
+
+    message_id: str
+    receipt: str
+    events: tuple[FileEvent, ...] = ()
+    problem: str | None = None
+    body: str = ""
+
+
+class NotificationQueue(ABC):
+    """A queue of messages about files.
+
+    One instance is used by several threads at once. Its methods may raise any error: a failed ``receive`` is
+    retried as any discovery; after a failed ``extend`` or ``delete`` the message comes again, and is
+    recognised by its files. No error may contain a secret.
+    """
+
+    def __init__(self, url: str, options: Options) -> None:
+        """Do no I/O here.
+
+        Args:
+            url: the queue's part of ``notificationQueues``.
+            options: those of the source; ``options.with_prefix("storage.")`` has those of the file system.
+        """
+        self.url = url
+        self.options = options
+
+    @abstractmethod
+    def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
+        """Messages that nobody else has; none if there is none within ``wait_s`` seconds.
+
+        Args:
+            count: at most so many, or fewer.
+            hidden_s: for so many seconds no other call receives them, unless they are deleted before.
+        """
+
+    @abstractmethod
+    def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
+        """Hide received messages for ``hidden_s`` seconds from now; 0: others may receive them at once.
+
+        A message that is gone, or that others have, is left out without an error.
+
+        Returns:
+            The receipts that have changed, by their old ones; mostly empty.
+        """
+
+    @abstractmethod
+    def delete(self, receipts: Sequence[str]) -> None:
+        """Delete messages. One that is gone already is no error."""

@@ -1,0 +1,54 @@
+"""A lister says of one path what its whole listing says, without listing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+
+from flip27_source.enumerators.files.listing.walk import open_lister, open_listers
+from tests.s3_server import S3Bucket, new_bucket
+from tests.soak.objects import Landing
+
+PARTS = ("a", "b.txt", "_x", ".y", "k=1", "_k=2", "2026-01")
+KEYS = sorted("/".join(parts) for depth in (1, 2, 3) for parts in itertools.product(PARTS, repeat=depth))
+
+
+@pytest.fixture(scope="module")
+def bucket(_s3_endpoint: str) -> S3Bucket:
+    bucket = new_bucket(_s3_endpoint)
+    Landing(bucket, "landing").put(KEYS)
+    Landing(bucket, "landing2").put(["a", "b.txt"])
+    return bucket
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+@pytest.mark.parametrize(
+    "paths",
+    [["landing"], ["landing/"], ["landing/k=1"], ["landing/*"], ["landing/{a,2026-*}/*.txt"],
+     ["landing/_*/k=1"], ["landing/a", "landing2"], [""]],
+)  # fmt: skip
+def test_an_entry_is_there_for_exactly_the_files_of_the_listing(
+    bucket: S3Bucket, paths: Sequence[str], *, recursive: bool
+) -> None:
+    lister = open_listers([f"s3://{bucket.name}/{path}" for path in paths], bucket.storage_options)
+    listed = {path for path, _ in lister.files(recursive=recursive)}
+    everything = [f"s3://{bucket.name}/landing/{key}" for key in KEYS]
+    everything += [f"s3://{bucket.name}/landing2/{key}" for key in ("a", "b.txt")]
+    everything += [f"s3://{bucket.name}2/landing/a", f"s3://{bucket.name}/landing/a/"]
+    found = [lister.entry(path, recursive=recursive) for path in everything]
+    assert {one[0] for one in found if one is not None} == listed
+
+
+def test_an_entry_has_the_information_of_the_listing_and_none_for_what_is_not_there(bucket: S3Bucket) -> None:
+    lister = open_lister(f"s3://{bucket.name}/landing", bucket.storage_options)
+    listed = {path: info() for path, info in lister.files(recursive=False)}
+    path = f"s3a://{bucket.name}/landing/k=1/b.txt"
+    entry = lister.entry(path, recursive=False)
+    assert entry is not None
+    assert entry[0] == path.replace("s3a", "s3")
+    assert entry[1]() == listed[entry[0]] is not None
+    gone = lister.entry(f"s3://{bucket.name}/landing/gone", recursive=False)
+    assert gone is not None
+    assert gone[1]() is None

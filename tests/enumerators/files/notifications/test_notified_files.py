@@ -1,0 +1,327 @@
+"""Files that are found by the messages of SQS queues, on a real S3 server, through restarts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.notifications import inbox
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.segment import Segment
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
+from flip27_source.testing.spark_side import as_value
+from tests.deadline import until
+from tests.file_queues import (
+    FileQueue,
+    connect,
+    message,
+    new_queue,
+    through_event_bridge,
+    through_sns,
+)
+from tests.s3_server import S3Bucket
+
+
+@pytest.fixture(autouse=True)
+def _no_long_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer of this server is about the whole queue, without a second of waiting."""
+    monkeypatch.setattr(inbox, "_SHORT_POLL_S", 0.0)
+
+
+@pytest.fixture
+def queue(s3_bucket: S3Bucket) -> FileQueue:
+    return new_queue(s3_bucket)
+
+
+def options(bucket: S3Bucket, queue: FileQueue, state: Path, **more: str) -> dict[str, str]:
+    return {
+        "enumerator": "files", "reader": "text", "path": f"s3://{bucket.name}/landing",
+        "discovery": "notifications", "notificationQueues": queue.url, "stateLocation": str(state),
+        **bucket.options, **more,
+    }  # fmt: skip
+
+
+def put(bucket: S3Bucket, *keys: str, content: str = "") -> None:
+    for key in keys:
+        bucket.file_system.pipe_file(f"{bucket.name}/{key}", (content or key).encode())
+
+
+def read(engine: MicroBatchEngine) -> Counter[Any]:
+    return Counter(row[0] for row in engine.rows)
+
+
+def gauges(engine: MicroBatchEngine) -> dict[str, int]:
+    numbers = engine.holder.coordinator_at(as_value(engine.logs.offsets[-1])).gauges
+    names = ("filesFoundByListing", "filesRemoved", "messagesSetAside")
+    return {name: int(numbers[name]) for name in names if numbers.get(name)}
+
+
+def stored(engine: MicroBatchEngine) -> Any:
+    coordinator = engine.holder.coordinator_at(as_value(engine.logs.offsets[-1]))
+    enumerator = coordinator.enumerator
+    assert isinstance(enumerator, FilesEnumerator)
+    return enumerator.snapshot_state(coordinator.last_checkpoint_id).position.notified
+
+
+def planned(engine: MicroBatchEngine) -> list[FileSplit]:
+    codec = SnapshotCodec(engine.source.enumerator_type)
+    return [
+        split
+        for task in engine.partitions()
+        for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
+    ]
+
+
+def once_more(engine: MicroBatchEngine) -> None:
+    """A run that ends by itself."""
+    engine.restart(available_now=True)
+    engine.process_all_available()
+
+
+def started(bucket: S3Bucket, queue: FileQueue, state: Path, **more: str) -> MicroBatchEngine:
+    """A query that has read the object ``first``."""
+    put(bucket, "landing/first")
+    engine = MicroBatchEngine(options(bucket, queue, state, **more), available_now=True)
+    engine.process_all_available()
+    return engine
+
+
+def test_each_object_of_a_bucket_that_sends_its_events_is_read_once(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    connect(s3_bucket, queue, "landing/")
+    engine = started(s3_bucket, queue, tmp_path)
+    put(s3_bucket, "landing/b c+d%20ü", "landing/_hidden", "landing/below/x", "elsewhere/e")
+    once_more(engine)
+    assert read(engine) == Counter({"landing/first": 1, "landing/b c+d%20ü": 1})
+    assert gauges(engine) == {}
+    until(lambda: queue.left == 0)
+
+
+def test_events_of_every_way_name_files_and_those_of_other_files_are_deleted(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    bucket = s3_bucket.name
+    engine = started(s3_bucket, queue, tmp_path, pathGlobFilter="*t")
+    put(s3_bucket, *(f"landing/{name}.txt" for name in "abcd"), "landing/d=1/e.txt", "landing/f.csv")
+    queue.send(
+        message(bucket, "landing/a.txt", "landing/d=1/e.txt"),
+        through_sns(message(bucket, "landing/b.txt")),
+        through_event_bridge(bucket, "landing/c.txt"),
+        message(bucket, "landing/f.csv", "landing/x/y.txt", "landingg/g.txt", "landing/_h/i=1/j.txt"),
+        message("another", "landing/a.txt"),
+        message(bucket, "landing/never-there.txt"),
+    )
+    once_more(engine)
+    assert read(engine) == Counter(
+        ["landing/first", *(f"landing/{name}.txt" for name in ("a", "b", "c", "d", "d=1/e"))]
+    )
+    assert gauges(engine) == {"filesFoundByListing": 1}, "no message has named d"
+    until(lambda: queue.left == 0)
+
+
+def test_the_split_of_a_notified_file_is_that_of_a_listing(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    more = {"cleanSource": "delete", "maxPartitionBytes": "1m"}
+    engine = started(s3_bucket, queue, tmp_path / "notified", **more)
+    put(s3_bucket, "landing/a", "landing/b=1/c")
+    queue.send(message(s3_bucket.name, "landing/a", "landing/b=1/c"))
+    engine.restart()
+    engine.trigger()
+    found = {split.path: split for split in planned(engine)}
+    listed = MicroBatchEngine(
+        options(s3_bucket, queue, tmp_path / "listed", discovery="listing", **more), available_now=True
+    )
+    listed.trigger()
+    expected = {split.path: split for split in planned(listed)}
+    assert found == {path: split for path, split in expected.items() if not path.endswith("first")}
+    assert all(split.etag for split in found.values())
+
+
+@pytest.mark.parametrize("step", [Step.OFFSET_TOLD, Step.SINK_WRITTEN])
+def test_a_message_is_not_deleted_before_its_batch_is_complete(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path, step: Step
+) -> None:
+    engine = started(s3_bucket, queue, tmp_path)
+    put(s3_bucket, "landing/a")
+    queue.send(message(s3_bucket.name, "landing/a"), message(s3_bucket.name, "landing/a"))
+    engine.restart()
+    engine.crash_at(step)
+    with pytest.raises(Crashed):
+        engine.process_all_available()
+    assert queue.left == 2
+    queue.show_hidden()
+    once_more(engine)
+    assert read(engine) == Counter({"landing/first": 1, "landing/a": 1})
+    until(lambda: queue.left == 0)
+
+
+def test_messages_of_a_batch_that_was_complete_are_deleted_by_the_next_run_by_their_stored_receipts(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    engine = started(s3_bucket, queue, tmp_path)
+    put(s3_bucket, "landing/a")
+    queue.send(message(s3_bucket.name, "landing/a"))
+    engine.restart()
+    assert engine.run_batch() is not None
+    assert queue.left == 1, "nobody has said that the batch is complete"
+    engine.restart()
+    engine.run_batch()
+    assert queue.left == 0, "although the message was still hidden"
+
+
+def test_a_late_message_of_a_file_that_was_read_changes_nothing(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    engine = started(s3_bucket, queue, tmp_path)
+    batches = len(engine.batches)
+    queue.send(message(s3_bucket.name, "landing/first"))
+    engine.restart()
+    until(lambda: engine.run_batch() is None and queue.left == 0)
+    assert len(engine.batches) == batches
+
+
+def test_a_message_that_cannot_be_understood_is_set_aside_with_its_text(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = started(s3_bucket, queue, tmp_path)
+    put(s3_bucket, "landing/a")
+    queue.send("<poison/>", message(s3_bucket.name, "landing/a"))
+    once_more(engine)
+    assert read(engine)["landing/a"] == 1
+    assert gauges(engine) == {"messagesSetAside": 1}
+    [aside] = stored(engine).messages
+    assert (aside.queue, aside.body) == (queue.url, "<poison/>")
+    assert "is not JSON" in aside.problem
+    assert "<poison/>" in caplog.text
+    until(lambda: queue.left == 0)
+    engine.restart()
+    engine.run_batch()
+    assert gauges(engine) == {"messagesSetAside": 1}
+
+
+def test_a_file_that_is_removed_while_it_waits_is_not_read_and_counts_as_new_when_it_is_written_again(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    connect(s3_bucket, queue, "landing/")
+    engine = started(s3_bucket, queue, tmp_path, maxFilesPerTrigger="1", fileOrder="name")
+    put(s3_bucket, "landing/a", "landing/b", "landing/c")
+    engine.restart(available_now=False)
+    until(lambda: engine.run_batch() is not None)
+    s3_bucket.file_system.rm(f"{s3_bucket.name}/landing/c")
+    until(lambda: [engine.run_batch()] and gauges(engine).get("filesRemoved") == 1)
+    put(s3_bucket, "landing/c", content="written again")
+    until(lambda: [engine.run_batch()] and read(engine)["written again"] == 1)
+    assert read(engine) == Counter(["landing/first", "landing/a", "landing/b", "written again"])
+    until(lambda: engine.run_batch() is None and queue.left == 0)
+    assert stored(engine).to_forget == ()
+
+
+def test_a_late_removal_of_a_file_that_exists_again_does_not_keep_it_from_being_read(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    engine = started(s3_bucket, queue, tmp_path, maxFilesPerTrigger="1")
+    put(s3_bucket, "landing/a", "landing/b")
+    queue.send(message(s3_bucket.name, "landing/a", "landing/b"))
+    queue.send(message(s3_bucket.name, "landing/a", "landing/b", event="ObjectRemoved:Delete"))
+    once_more(engine)
+    assert read(engine) == Counter(["landing/first", "landing/a", "landing/b"])
+
+
+def test_with_allow_overwrites_each_version_is_read_once(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    connect(s3_bucket, queue, "landing/")
+    engine = started(s3_bucket, queue, tmp_path, allowOverwrites="true")
+    put(s3_bucket, "landing/first", content="second version")
+    once_more(engine)
+    once_more(engine)
+    assert read(engine) == Counter(["landing/first", "second version"])
+
+
+def test_a_queue_that_is_gone_stops_the_query_and_nothing_is_lost_when_it_is_there_again(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    engine = started(s3_bucket, queue, tmp_path, discoveryRetries="0")
+    queue.remove()
+    put(s3_bucket, "landing/a")
+    engine.restart()
+    with pytest.raises(Flip27Error, match="flip27 notifications create") as error:
+        engine.process_all_available()
+    assert queue.url in str(error.value)
+    queue.restore()
+    put(s3_bucket, "landing/b")
+    queue.send(message(s3_bucket.name, "landing/b"))
+    once_more(engine)
+    assert read(engine) == Counter(["landing/first", "landing/a", "landing/b"])
+    assert gauges(engine) == {"filesFoundByListing": 1}
+
+
+def test_files_that_existed_at_the_first_start_can_be_left_out_although_messages_name_them(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    connect(s3_bucket, queue, "landing/")
+    put(s3_bucket, "landing/old")
+    engine = MicroBatchEngine(options(s3_bucket, queue, tmp_path, includeExistingFiles="false"))
+    engine.run_batch()
+    put(s3_bucket, "landing/new")
+    until(lambda: [engine.run_batch()] and queue.left == 0)
+    assert read(engine) == Counter(["landing/new"])
+
+
+def test_a_query_can_change_between_listing_and_notifications(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    put(s3_bucket, "landing/a")
+    given = options(s3_bucket, queue, tmp_path, discovery="listing", seenFiles="nameCursor")
+    engine = MicroBatchEngine(given, available_now=True)
+    engine.process_all_available()
+    for number, (discovery, seen) in enumerate((("notifications", "exact"), ("listing", "exact"))):
+        put(s3_bucket, f"landing/b{number}")
+        queue.send(message(s3_bucket.name, f"landing/b{number}", "landing/a"))
+        changed = {**given, "discovery": discovery, "seenFiles": seen}
+        after = MicroBatchEngine(changed, store=engine.store, available_now=True)
+        after.logs, after.sink = engine.logs, engine.sink
+        after.process_all_available()
+        engine = after
+    assert read(engine) == Counter(["landing/a", "landing/b0", "landing/b1"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"notificationQueues": ""}, "notificationQueues"),
+        ({"notificationQueues": "files"}, "https://sqs"),
+        ({"notificationQueues": "https://u:topsecret@sqs/1/files"}, "without credentials"),
+        ({"notificationQueues": "https://sqs/1/files?X-Amz-Signature=topsecret"}, "without credentials"),
+        ({"stateLocation": ""}, "stateLocation"),
+        ({"seenFiles": "modifiedCursor"}, "seenFiles is modifiedCursor"),
+        ({"path": "/landing"}, "path /landing has no events in sqs"),
+        ({"notificationService": "sqss"}, "did you mean 'sqs'"),
+        ({"notificationVisibilityTimeout": "13h"}, "12 hours"),
+    ],
+)
+def test_options_that_notifications_cannot_work_with_are_refused(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path, changed: dict[str, str], said: str
+) -> None:
+    put(s3_bucket, "landing/a")
+    given = options(s3_bucket, queue, tmp_path) | changed
+    given = {name: value for name, value in given.items() if value}
+    with pytest.raises(Flip27Error, match=said) as error:
+        MicroBatchEngine(given, available_now=True).process_all_available()
+    assert "topsecret" not in str(error.value)
+
+
+def test_without_queues_the_error_says_what_they_are_for(s3_bucket: S3Bucket, tmp_path: Path) -> None:
+    given = {"path": f"s3://{s3_bucket.name}/landing", "enumerator": "files", "reader": "text"}
+    given |= {"discovery": "notifications", "stateLocation": str(tmp_path), **s3_bucket.options}
+    put(s3_bucket, "landing/a")
+    with pytest.raises(OptionError, match="reads the events of files there"):
+        MicroBatchEngine(given, available_now=True).process_all_available()

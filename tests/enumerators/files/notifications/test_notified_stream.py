@@ -1,0 +1,15 @@
+"""A stream of S3 objects whose events are lost, doubled and late, with a queue that goes away, and kills."""
+
+from __future__ import annotations
+
+from tests.s3_server import S3Bucket
+from tests.soak.notified_objects import notified
+
+
+def test_every_object_is_read_once_whatever_happens_to_its_events(s3_bucket: S3Bucket) -> None:
+    outcome = notified(s3_bucket, objects=120, seed=27, round_objects=40)
+    assert outcome.is_exact, outcome
+    assert outcome.events_lost > 20
+    assert outcome.by_listing >= outcome.events_lost
+    assert outcome.kills >= 2
+    assert outcome.errors >= 1

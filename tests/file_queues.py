@@ -1,0 +1,140 @@
+"""Queues of SQS on the S3 server of this machine (moto), and the events of its buckets."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote_plus
+
+from flip27_source.enumerators.files.notifications.sqs import client
+from tests.s3_server import S3Bucket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileQueue:
+    """An empty queue."""
+
+    url: str
+    client: Any
+
+    @property
+    def arn(self) -> str:
+        asked = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])
+        return str(asked["Attributes"]["QueueArn"])
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2]
+
+    def send(self, *bodies: str) -> None:
+        """Put messages into the server itself, which is as good as a request and far faster."""
+        from moto.sqs.models import sqs_backends
+
+        server = sqs_backends["123456789012"]["us-east-1"]
+        for body in bodies:
+            server.send_message(self.name, body)
+
+    @property
+    def left(self) -> int:
+        """Messages that are not deleted, whether somebody has them or not."""
+        from moto.sqs.models import sqs_backends
+
+        return len(sqs_backends["123456789012"]["us-east-1"].get_queue(self.name)._messages)
+
+    def remove(self) -> None:
+        """Delete the queue with its messages."""
+        self.client.delete_queue(QueueUrl=self.url)
+
+    def restore(self) -> None:
+        """Make it again, empty."""
+        self.client.create_queue(QueueName=self.name)
+
+    def show_hidden(self) -> None:
+        """Whoever has messages loses them, as after the visibility timeout."""
+        from moto.sqs.models import sqs_backends
+
+        for message in sqs_backends["123456789012"]["us-east-1"].get_queue(self.name)._messages:
+            message.visible_at = 0
+
+
+def make_quick() -> None:
+    """Let the server answer at once for queues of hundreds of messages.
+
+    For each message that it hands out it looks through the whole queue several times, for messages that have
+    expired and for groups of FIFO queues; the latter fails while other messages arrive. Neither is used here.
+    """
+    from moto.sqs.models import Queue, SQSBackend
+
+    SQSBackend.is_message_valid_based_on_retention_period = lambda *_: True
+    Queue.pending_message_groups = property(lambda _: set())
+
+
+def new_queue(bucket: S3Bucket) -> FileQueue:
+    """A new queue on the bucket's server."""
+    make_quick()
+    sqs = client("sqs", bucket.storage_options)
+    return FileQueue(url=sqs.create_queue(QueueName=f"queue-{uuid.uuid4().hex[:12]}")["QueueUrl"], client=sqs)
+
+
+def connect(bucket: S3Bucket, queue: FileQueue, prefix: str = "") -> None:
+    """The bucket sends the events of its objects to the queue."""
+    rules = [{"Name": "prefix", "Value": prefix}]
+    client("s3", bucket.storage_options).put_bucket_notification_configuration(
+        Bucket=bucket.name,
+        NotificationConfiguration={
+            "QueueConfigurations": [
+                {
+                    "QueueArn": queue.arn,
+                    "Events": ["s3:ObjectCreated:*", "s3:ObjectRemoved:*"],
+                    "Filter": {"Key": {"FilterRules": rules}},
+                }
+            ]
+        },
+    )
+
+
+def message(bucket: str, *keys: str, event: str = "ObjectCreated:Put") -> str:
+    """What S3 sends to a queue about objects."""
+    return json.dumps(
+        {
+            "Records": [
+                {
+                    "eventVersion": "2.1", "eventSource": "aws:s3", "eventName": event,
+                    "eventTime": "2026-01-31T12:00:00.123Z",
+                    "s3": {
+                        "bucket": {"name": bucket, "arn": f"arn:aws:s3:::{bucket}"},
+                        "object": {"key": quote_plus(key), "size": 2, "eTag": "d41d8", "sequencer": "00A1"},
+                    },
+                }
+                for key in keys
+            ]
+        }
+    )  # fmt: skip
+
+
+def through_sns(body: str) -> str:
+    """The same message, as SNS hands it on."""
+    return json.dumps(
+        {
+            "Type": "Notification",
+            "MessageId": "5f1e",
+            "TopicArn": "arn:aws:sns:eu-west-1:1:files",
+            "Message": body,
+        }
+    )
+
+
+def through_event_bridge(bucket: str, key: str, detail_type: str = "Object Created") -> str:
+    """What EventBridge sends about an object."""
+    return json.dumps(
+        {
+            "version": "0", "id": "17793124", "detail-type": detail_type, "source": "aws.s3",
+            "account": "123456789012", "time": "2026-01-31T12:00:00Z", "region": "eu-west-1",
+            "detail": {
+                "version": "0", "bucket": {"name": bucket}, "reason": "PutObject",
+                "object": {"key": key, "size": 2, "etag": "d41d8", "sequencer": "00A1"},
+            },
+        }
+    )  # fmt: skip
