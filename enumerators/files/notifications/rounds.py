@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from flip27_source.discovery import Discovery
 from flip27_source.enumerators.files.known.exact import version_key
@@ -68,7 +69,7 @@ class NotifiedFiles(Lister):
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
         """Each of them."""
-        return ((path, lambda info=info: info) for path, info in self._files.items())
+        return ((path, partial(self._files.get, path)) for path in self._files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
