@@ -77,11 +77,37 @@ def newest_committed(store: Store, folder: str = "") -> CommittedBatch:
 def committed_lines(store: Store) -> CommittedLines:
     """The offsets of all sources at the end of the newest committed batch; raises as ``newest_committed``."""
     batch_id = newest_committed(store).batch_id
-    planned = max(_numbers(store, OFFSETS))
     lines = _named_lines(store, "", batch_id)
     return CommittedLines(
-        batch_id=batch_id, lines=tuple(lines.values()), names=tuple(lines), newest_planned=planned
+        batch_id=batch_id,
+        lines=tuple(lines.values()),
+        names=tuple(lines),
+        newest_planned=newest_planned(store),
     )
+
+
+def newest_planned(store: Store) -> int:
+    """The newest batch in the offset log; -1 if there is none."""
+    return max(_numbers(store, OFFSETS), default=-1)
+
+
+def offsets_replaced(
+    store: Store, batch_id: int, replaced: CheckpointName, offset: bytes
+) -> tuple[bytes, str]:
+    """The offset log of a batch with another offset for one of our sources, and the name of the source.
+
+    Args:
+        replaced: the checkpoint that the source has there.
+
+    Raises:
+        CorruptStateError: no source has this checkpoint.
+    """
+    data = store.read(f"{OFFSETS}/{batch_id}").decode()
+    for name, line in _named_lines(store, "", batch_id).items():
+        found = _offset(line)
+        if found is not None and found.name == replaced:
+            return data.replace(line, offset.decode()).encode(), name
+    raise CorruptStateError(f"{OFFSETS}/{batch_id} has no source with the checkpoint {replaced}")
 
 
 def batch_of(store: Store, name: CheckpointName) -> int | None:

@@ -180,6 +180,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     of_spark = SparkQuery(root / "spark")
     of_spark.log("0", of_spark.entry("a", 0))
     of_spark.batch(0)
+    (root / "spark/names.txt").write_text("/in/a\n")
     return root
 
 
@@ -230,6 +231,9 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
         ("import", "kafka"): ["--checkpoint", f"{remote}/old"],
         ("import", "spark-files"): ["--checkpoint", f"{remote}/spark/old", "--state", f"{remote}/new",
                                     "--execute"],
+        ("import", "list"): ["--file", f"{remote}/spark/names.txt", "--state", f"{remote}/new", "--execute"],
+        ("export", "spark-files"): ["--state", f"{state}/flip27", "--checkpoint", f"{remote}/by-spark",
+                                    "--option", f"path={remote}/landing", "--execute"],
         ("postgres", "drop"): [state, "--database", "shop"],
     }[command]  # fmt: skip
 

@@ -1,10 +1,16 @@
-"""``flip27 import spark-files``: a new query starts behind the files that Spark's source has read."""
+"""``flip27 import spark-files`` and ``list``: a new query starts behind the files that another has read."""
 
 from __future__ import annotations
 
+import csv
+import datetime as dt
+import io
 import json
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.command_line import CommandLine, Said
@@ -140,3 +146,73 @@ def test_a_log_that_is_not_whole_is_refused(tmp_path: Path, flip27: CommandLine)
     (query.checkpoint / "sources/0/1").unlink()
     assert flip27(*importing(query)).data["files"] == 3
     assert not query.state.exists()
+
+
+AT = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+
+
+def auto_loader_state(landing: Path) -> list[dict[str, Any]]:
+    """Rows of ``cloud_files_state``, as far as they matter: b is found and not committed."""
+    return [
+        {"path": f"{landing}/a, a", "size": 1, "create_time": AT, "commit_time": AT},
+        {"path": f"{landing}/50%25", "size": 1, "create_time": AT, "commit_time": AT},
+        {"path": f"{landing}/b", "size": 1, "create_time": AT, "commit_time": None},
+    ]
+
+
+def write_parquet(file: Path, rows: list[dict[str, Any]]) -> None:
+    pq.write_table(pa.Table.from_pylist(rows), file)
+
+
+def write_csv(file: Path, rows: list[dict[str, Any]]) -> None:
+    with file.open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def listing(query: SparkQuery, file: str | Path, *words: str) -> list[str | Path]:
+    return ["import", "list", "--file", file, "--state", query.state, *words]
+
+
+@pytest.mark.parametrize("name", ["state.parquet", "state.csv", "folder/part-0.parquet", "folder/part-0.csv"])
+def test_the_files_of_auto_loader_are_known_as_far_as_they_are_committed(
+    tmp_path: Path, flip27: CommandLine, name: str
+) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("a, a", "50%25", "b", "new")
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    (write_csv if name.endswith("csv") else write_parquet)(file, auto_loader_state(query.landing))
+    place = file.parent if name.startswith("folder") else file
+    said = flip27(*listing(query, place, "--execute", "--json"))
+    assert (said.code, said.data["files"]) == (3, 2)
+    assert said.data["read_twice"] == [f"{query.landing}/b"]
+    assert "add --uncommitted" in flip27(*listing(query, place)).err
+    assert query.read_by(Said(0, said.out, "")) == ["b", "new"]
+    all_read = flip27(*listing(query, place, "--uncommitted", "--execute", "--json"))
+    assert (all_read.data["files"], query.read_by(all_read)) == (3, ["new"])
+
+
+def test_names_on_standard_input_are_known(
+    tmp_path: Path, flip27: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("a b", "c", "new")
+    lines = f"file://{query.landing}/a%20b\n\n{query.landing}/c\r\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    said = flip27(*listing(query, "-", "--encoded", "--execute", "--json"))
+    assert query.read_by(said) == ["new"]
+
+
+def test_a_list_without_the_column_is_refused(tmp_path: Path, flip27: CommandLine) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("a", "new")
+    write_csv(tmp_path / "files.csv", [{"file_name": f"{query.landing}/a", "rows": 1}])
+    refused = flip27(*listing(query, tmp_path / "files.csv", "--execute"))
+    assert (refused.code, "has no column path; its columns are file_name, rows" in refused.err) == (1, True)
+    said = flip27(*listing(query, tmp_path / "files.csv", "--column", "file_name", "--execute", "--json"))
+    assert query.read_by(said) == ["new"]
+    (tmp_path / "files.parquet").write_bytes(b"no parquet")
+    assert "cannot be read" in flip27(*listing(query, tmp_path / "files.parquet")).err
+    assert "does not exist" in flip27(*listing(query, tmp_path / "gone.csv")).err

@@ -24,6 +24,7 @@ from flip27_source.source_options import PATH
 from ..answers import Answer, Table
 from ..commands import CHECK_FAILED, DONE, Storage, command, pairs, storage_options
 from .group import group
+from .lists import files_in_list
 
 _SHOWN = 5
 
@@ -104,6 +105,63 @@ def import_spark_files(
         state=state,
     )
     return imported.answer({"batch_id": committed.batch_id}, storage, execute=execute)
+
+
+@command(
+    group,
+    "list",
+    example="flip27 import list --file cloud_files_state.parquet --state /ckpt/orders/flip27 "
+    "--option path=s3://in/orders",
+    answers=f"an object: {_ANSWERS}.",
+)
+def import_list(
+    file: Annotated[
+        str,
+        typer.Option(
+            "--file",
+            metavar="LIST",
+            help="A list of the files that were read: Parquet or CSV with a column of their paths, a folder "
+            "of such files, a text file with a path on each line, or - for such lines on standard input.",
+        ),
+    ],
+    state: State,
+    option: Given = None,
+    path_rewrite: Rewrite = None,
+    column: Annotated[str, typer.Option("--column", help="The column of the paths.")] = "path",
+    encoded: Annotated[
+        bool, typer.Option("--encoded", help="The paths are URIs: a%20b is the file with the name 'a b'.")
+    ] = False,
+    uncommitted: Annotated[
+        bool,
+        typer.Option(
+            "--uncommitted",
+            help="Files whose commit_time is null were read too: the sink has all files of the list.",
+        ),
+    ] = False,
+    execute: Execute = False,
+    storage: Storage = None,
+) -> Answer:
+    """Start a query behind the files of a list, such as Auto Loader's `cloud_files_state`.
+
+    Writes a savepoint that the new query starts from: it knows every file of the list. If the list has the
+    column commit_time, as that of Auto Loader, files without such a time are read by the new query. Exit
+    code 3: some files would be read twice, or the path contains no known file.
+    """
+    listed_files = files_in_list(file, column, storage_options(storage))
+    ours = OurPaths(pairs(path_rewrite, "--path-rewrite"), encoded=encoded)
+    known = {ours(name): modified_ms for name, modified_ms in listed_files.read.items()}
+    unsure = {ours(name) for name in listed_files.uncommitted} - known.keys()
+    if uncommitted:
+        known |= dict.fromkeys(unsure, 0)
+    imported = _Import(
+        known=known,
+        unsure=[] if uncommitted else sorted(unsure),
+        why_unsure="files whose commit_time is null are read by the new query. If the sink has them already, "
+        "add --uncommitted",
+        source=_source(option, state, storage),
+        state=state,
+    )
+    return imported.answer({}, storage, execute=execute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
