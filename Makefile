@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup classes demo test test-all test-slow test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
+.PHONY: help setup classes demo test test-all test-slow test-long test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -38,15 +38,18 @@ classes: setup-test
 	@$(PY) -m scripts.class_archive
 
 test: classes ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
-	@$(PYTEST) -m "not slow" $(ARGS)
+	@$(PYTEST) -m "not slow and not long" $(ARGS)
 
 test-slow: classes ## Run what make test leaves out because it repeats other tests at length
-	@$(PYTEST) -m slow $(ARGS)
+	@$(PYTEST) -m "slow and not long" $(ARGS)
 
-test-all: test test-slow compat ## Run all tests, those on the oldest supported PySpark included
+test-long: classes ## Run what repeats both with other numbers or an older server
+	@$(PYTEST) -m long $(ARGS)
 
-test-fast: setup-test ## Run the tests that need no Spark
-	@$(PYTEST) -m "not slow and not spark" $(ARGS)
+test-all: test test-slow test-long compat ## Run all tests, those on the oldest supported PySpark included
+
+test-fast: setup-test ## Run the tests that start neither Spark nor another server: a minute or two
+	@FLIP27_EXAMPLES=10 $(PYTEST) -m "not slow and not long and not spark and not server" $(ARGS)
 
 compat: setup-test ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
 	@bash scripts/compat.sh $(ARGS)

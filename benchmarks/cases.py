@@ -34,6 +34,7 @@ from .report_cost import measure as measure_report_cost
 from .rounds import KnownFilesSpec, Round, RoundSpec
 from .sessions import BenchmarkError, Pair, QueryProcess, measure_known_files, open_pair
 from .sizes import Sizes
+from .start import HALF_A_SECOND, measure_parts, start_outcomes
 
 UNIX_SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"}
 
@@ -260,6 +261,11 @@ def _one_row_batches(name: str) -> Callable[[Bench, Pair | None], list[Outcome]]
     return run
 
 
+def _start(bench: Bench, pair: Pair | None) -> list[Outcome]:
+    rounds = _alternate(bench, pair, _spec(bench.data.tiny(1), 1))
+    return start_outcomes(rounds, measure_parts(bench.sizes.rounds), rows=1)
+
+
 def _known_files(bench: Bench, _pair: Pair | None) -> list[Outcome]:
     sizes = bench.sizes
     spec = KnownFilesSpec(known_files=sizes.known_files, new_files=sizes.new_files, rounds=sizes.known_rounds)
@@ -293,11 +299,11 @@ def _report_cost(bench: Bench, _pair: Pair | None) -> list[Outcome]:
 
 
 def _postgres(bench: Bench, _pair: Pair | None) -> list[Outcome]:
-    return postgres_outcomes(bench.sizes)
+    return postgres_outcomes(bench.sizes, bench.conf)
 
 
 def _kafka(bench: Bench, _pair: Pair | None) -> list[Outcome]:
-    return kafka_outcomes(bench.sizes)
+    return kafka_outcomes(bench.sizes, bench.conf)
 
 
 CASES = (
@@ -324,13 +330,14 @@ CASES = (
         run=_known_tree,
         conf={"spark.driver.memory": "3g"},
     ),
-    Case(name="one-row", target=Target("at most", 1.2), run=_one_row_batches("one-row")),
+    Case(name="one-row", target=Target("at most", 1.0), run=_one_row_batches("one-row")),
     Case(
         name="one-row-sockets",
-        target=Target("at most", 0.9),
+        target=Target("at most", 0.75),
         run=_one_row_batches("one-row-sockets"),
         conf=UNIX_SOCKETS,
     ),
+    Case(name="start", target=HALF_A_SECOND, run=_start),
     Case(name="known", target=Target("at most", 100, "ms"), run=_known_files, needs_spark=False),
     Case(name="known-10x", target=Target("at most", 10, "s"), run=_very_many_known_files, needs_spark=False),
     Case(name="postgres", target=HALF, run=_postgres, needs_spark=False),

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,9 +42,10 @@ DEADLINE_S = 120.0
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to measure: ``messages``, ``json``, ``idle``, ``latency`` or ``planning``."""
+    """What to measure (``messages``, ``json``, ``idle``, ``latency`` or ``planning``), with Spark's settings."""
 
     what: str
+    conf: dict[str, str] = {}
     count: int
     partitions: int
     rounds: int
@@ -53,19 +54,21 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 class Bench:
     """A broker, and a Spark session."""
 
-    def __init__(self, broker: KafkaBroker, scratch: str) -> None:
+    def __init__(self, broker: KafkaBroker, scratch: str, conf: Mapping[str, str]) -> None:
         from pyspark.sql import SparkSession
 
         self.broker, self.scratch = broker, scratch
         self.queries = 0
         self.batches_s = 0.0
-        self.spark = (
+        builder = (
             SparkSession.builder.master(f"local[{PROCESSES}]")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
-            .getOrCreate()
         )
+        for name, value in conf.items():
+            builder = builder.config(name, value)
+        self.spark = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")
         import pyspark_flip27
 
@@ -333,7 +336,7 @@ def main() -> None:
     specs = [msgspec.json.decode(argument, type=Spec) for argument in sys.argv[1:]]
     for number, spec in enumerate(specs, start=1):
         with kafka_broker("tansu") as broker, tempfile.TemporaryDirectory(prefix="flip27-bench-") as scratch:
-            bench = Bench(broker, scratch)
+            bench = Bench(broker, scratch, spec.conf)
             found = MEASURES[spec.what](bench, spec)
             if number == len(specs):
                 bench.spark.stop()

@@ -6,6 +6,7 @@ The broker is Tansu, in memory, with clients in other processes on the same two 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 
 from .kafka import Spec
 from .outcomes import Outcome, Target
@@ -23,16 +24,28 @@ IDLE_PARTITIONS = 1_000
 MESSAGE_PARTITIONS = 8
 
 
-def kafka_outcomes(sizes: Sizes) -> list[Outcome]:
+def kafka_outcomes(sizes: Sizes, conf: Mapping[str, str]) -> list[Outcome]:
     """All six lines."""
     rounds = sizes.rounds
     messages, values, idle, latency, planning = measured(
         "benchmarks.kafka",
-        _spec("messages", sizes.kafka_messages, MESSAGE_PARTITIONS, rounds),
-        _spec("json", sizes.kafka_values, 2, rounds),
-        _spec("idle", sizes.kafka_idle_s, IDLE_PARTITIONS, 1),
-        _spec("latency", sizes.kafka_latencies, 1, 1),
-        _spec("planning", sizes.kafka_partitions, sizes.kafka_partitions, rounds),
+        Spec(
+            what="messages",
+            conf=dict(conf),
+            count=sizes.kafka_messages,
+            partitions=MESSAGE_PARTITIONS,
+            rounds=rounds,
+        ),
+        Spec(what="json", conf=dict(conf), count=sizes.kafka_values, partitions=2, rounds=rounds),
+        Spec(what="idle", conf=dict(conf), count=sizes.kafka_idle_s, partitions=IDLE_PARTITIONS, rounds=1),
+        Spec(what="latency", conf=dict(conf), count=sizes.kafka_latencies, partitions=1, rounds=1),
+        Spec(
+            what="planning",
+            conf=dict(conf),
+            count=sizes.kafka_partitions,
+            partitions=sizes.kafka_partitions,
+            rounds=rounds,
+        ),
         shares_session=sizes.shares_sessions,
     )
     milliseconds = sorted(1000 * second for second in latency.ours)
@@ -62,7 +75,3 @@ def kafka_outcomes(sizes: Sizes) -> list[Outcome]:
             OFFSET, "",
         ),
     ]  # fmt: skip
-
-
-def _spec(what: str, count: int, partitions: int, rounds: int) -> Spec:
-    return Spec(what=what, count=count, partitions=partitions, rounds=rounds)

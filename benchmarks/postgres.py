@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,9 +41,10 @@ PEEK = (
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to measure: ``changes``, ``snapshot``, ``latency`` or ``memory``."""
+    """What to measure: ``changes``, ``snapshot``, ``latency`` or ``memory``; and Spark's settings."""
 
     what: str
+    conf: dict[str, str] = {}
     rows: int
     rounds: int
 
@@ -51,7 +52,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 class Bench:
     """A server with one database, and a Spark session."""
 
-    def __init__(self, server: PostgresServer, database: str, scratch: str) -> None:
+    def __init__(self, server: PostgresServer, database: str, scratch: str, conf: Mapping[str, str]) -> None:
         from pyspark.sql import SparkSession
 
         self.server, self.database, self.scratch = server, database, scratch
@@ -60,12 +61,14 @@ class Bench:
         self.control.execute("CREATE PUBLICATION p FOR TABLE orders")
         self._queries = 0
         self.batches_s = 0.0
-        self.spark = (
+        builder = (
             SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.shuffle.partitions", "2")
-            .getOrCreate()
         )
+        for name, value in conf.items():
+            builder = builder.config(name, value)
+        self.spark = builder.getOrCreate()
         import pyspark_flip27
 
         self.spark.dataSource.register(pyspark_flip27.DefaultSource)
@@ -283,7 +286,7 @@ def main() -> None:
                 server.database() as database,
                 tempfile.TemporaryDirectory(prefix="flip27-bench-") as scratch,
             ):
-                bench = Bench(server, database, scratch)
+                bench = Bench(server, database, scratch, spec.conf)
                 found = MEASURES[spec.what](bench, spec)
                 if number == len(specs):
                     bench.spark.stop()

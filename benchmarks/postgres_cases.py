@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 
 from .outcomes import Outcome, Target
 from .postgres import Spec
@@ -15,15 +16,15 @@ ONE_SECOND = Target("at most", 1_000, "ms")
 MEMORY = Target("at most", 512, "MB")
 
 
-def postgres_outcomes(sizes: Sizes) -> list[Outcome]:
+def postgres_outcomes(sizes: Sizes, conf: Mapping[str, str]) -> list[Outcome]:
     """All five lines."""
     rounds = sizes.rounds
     changes, rows, latency, memory = measured(
         "benchmarks.postgres",
-        Spec(what="changes", rows=sizes.postgres_changes, rounds=rounds),
-        Spec(what="snapshot", rows=sizes.postgres_rows, rounds=rounds),
-        Spec(what="latency", rows=sizes.postgres_commits, rounds=1),
-        Spec(what="memory", rows=sizes.postgres_changes, rounds=min(rounds, 2)),
+        Spec(what="changes", conf=dict(conf), rows=sizes.postgres_changes, rounds=rounds),
+        Spec(what="snapshot", conf=dict(conf), rows=sizes.postgres_rows, rounds=rounds),
+        Spec(what="latency", conf=dict(conf), rows=sizes.postgres_commits, rounds=1),
+        Spec(what="memory", conf=dict(conf), rows=sizes.postgres_changes, rounds=min(rounds, 2)),
         shares_session=sizes.shares_sessions,
     )
     of_changes = f"{sizes.postgres_changes:,} changes from a PostgreSQL slot"

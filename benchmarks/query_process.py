@@ -7,6 +7,7 @@ same session; they differ in the three lines that name the source.
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import os
 import queue
 import shutil
@@ -96,7 +97,9 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
     if spec.template is not None:
         shutil.copytree(spec.template, checkpoint, dirs_exist_ok=True)
     is_native = bool(spec.native_files) and side == FLIP27
+    loading = time.perf_counter()
     stream, native = read(session, side, spec, checkpoint), NativeSink(spec)
+    load_s = time.perf_counter() - loading
     if is_native:
         function = native_batches(native, format=spec.reader, schema=spec.schema, **spec.options)
         writer = stream.writeStream.foreachBatch(function)
@@ -104,7 +107,7 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
         writer = narrowed(stream, spec).writeStream.format("noop")
     writer = writer.option("checkpointLocation", str(checkpoint))
     with UsageWatch() as usage:
-        began = time.perf_counter()
+        began, began_at = time.perf_counter(), time.time()
         if spec.batches is None:
             query = writer.trigger(availableNow=True).start()
             query.awaitTermination()
@@ -125,6 +128,8 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
         rows = native.rows if spec.is_counted else spec.expected_rows
     return Round(
         rows=rows,
+        load_ms=1000 * load_s,
+        start_ms=1000 * (_begin_of(progress[0]) - began_at),
         seconds=seconds,
         batch_ms=[entry["durationMs"]["triggerExecution"] for entry in progress],
         phases_ms=_medians([entry["durationMs"] for entry in progress]),
@@ -144,6 +149,11 @@ def _await_batches(query: StreamingQuery, batches: int) -> None:
 
 def _progress(query: StreamingQuery) -> list[dict[str, Any]]:
     return [msgspec.json.decode(progress.json) for progress in query.recentProgress]
+
+
+def _begin_of(progress: dict[str, Any]) -> float:
+    """When a batch began, in seconds since 1970; Spark rounds to milliseconds."""
+    return dt.datetime.fromisoformat(progress["timestamp"]).timestamp()
 
 
 def _medians(durations: list[dict[str, int]]) -> dict[str, float]:

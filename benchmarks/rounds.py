@@ -65,12 +65,16 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     """What one query did.
 
     Attributes:
+        load_ms: to make the DataFrame, ``load()`` included.
+        start_ms: from ``start()`` to the begin of the first batch with rows.
         seconds: from ``start()`` to the end of the query.
         batch_ms: ``triggerExecution`` of each batch with rows.
         phases_ms: for each part of ``durationMs`` the median over these batches.
     """
 
     rows: int
+    load_ms: float
+    start_ms: float
     seconds: float
     batch_ms: list[int]
     phases_ms: dict[str, float]

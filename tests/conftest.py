@@ -23,7 +23,8 @@ from tests.spark_home import quick_spark_home
 pytest_plugins = ["pytester"]
 
 # How long an example takes depends on the machine, and decides no test.
-settings.register_profile("flip27", deadline=None)
+_EXAMPLES = int(os.environ.get("FLIP27_EXAMPLES", "100"))
+settings.register_profile("flip27", deadline=None, max_examples=_EXAMPLES)
 settings.load_profile("flip27")
 
 # Spark's processes have the environment that it was started with. docs/http.md names this token,
@@ -56,8 +57,18 @@ LONGEST_FIRST = (
 """Files that take a minute: they start first, so that no process waits for one of them at the end."""
 
 
+SERVERS = {
+    "_s3_endpoint", "azurite", "bare", "kafka", "older", "own_broker", "own_server", "postgres", "server",
+    "shop", "tansu", "waiting_server",
+}  # fmt: skip
+"""Fixtures that start a server."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start Spark are marked, so that ``make test-fast`` can leave them out; they come first."""
+    """Tests that start Spark or a server are marked, so that ``make test-fast`` can leave them out.
+
+    Those that start Spark come first.
+    """
     here = Path(__file__).parent
     started = [here / name for name in STARTS_SPARK]
     for item in items:
@@ -65,6 +76,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.path.is_relative_to(path) for path in started
         ):
             item.add_marker(pytest.mark.spark)
+        if not SERVERS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.server)
     longest = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
 
     def place(item: pytest.Item) -> int:

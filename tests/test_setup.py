@@ -24,6 +24,8 @@ REPOSITORY = Path(__file__).parents[1]
         ("types", "types"),
         ("test", "test"),
         ("test-slow", "test"),
+        ("test-long", "test"),
+        ("test-fast", "test"),
         ("compat", "test"),
         ("bench", "test"),
         ("wheel-test", "wheel"),

@@ -7,8 +7,9 @@ rows. They are imported where they are used, because the driver, too, imports th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -33,12 +34,31 @@ from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
 from flip27_source.readers.postgres.column_changes import ColumnChanges
+from flip27_source.readers.read_ahead import read_ahead
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
+    from flip27_source.readers.postgres.copied_rows import CopiedBlock
+    from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
     from flip27_source.readers.postgres.relations import Relation
+    from flip27_source.readers.postgres.window_delivery import WindowDelivery
 
 _TEXT = PgType(name="text")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """What a window has, as far as it is read.
+
+    Attributes:
+        rows: delivered changes.
+        truncated: the oids of tables that were truncated between the snapshots of their chunks.
+        committed_at: time of the last commit, in microseconds; None without one.
+    """
+
+    rows: int = 0
+    truncated: dict[int, None] = field(default_factory=dict)
+    committed_at: int | None = None
 
 
 class PostgresReader(SplitReader[PostgresSplit]):
@@ -106,7 +126,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         )
 
     def _read_log(self, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
-        from flip27_source.readers.postgres.log import FIELD_BYTES, log_blocks
+        from flip27_source.readers.postgres.log import log_blocks
         from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
         from flip27_source.readers.postgres.window_delivery import WindowDelivery
 
@@ -115,9 +135,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         assert window.publication is not None
         options = self.context.options
         slot_name, publication = window.slot, window.publication
-        rows = 0
-        truncated: dict[int, None] = {}
-        committed_at: int | None = None
+        found = _Found()
         # Closed, not left: to leave psycopg's own context in the middle of COPY waits for its end.
         with ExitStack() as stack:
             connection = stack.enter_context(closing(connect(options, purpose="log window")))
@@ -130,15 +148,9 @@ class PostgresReader(SplitReader[PostgresSplit]):
             blocks = log_blocks(
                 connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
             )
-            for block in blocks:
-                for changes in decoder.decode(block.data, block.lengths, skip=FIELD_BYTES):
-                    committed_at = max(committed_at or 0, int(changes.committed_at[-1]))
-                    found = delivery.delivered(changes, truncated)
-                    if found is not None and len(found):
-                        rows += len(found)
-                        types = self._checked_types(found.relation)
-                        yield self._rows.changes(found, types, key=delivery.key_names(found.relation))
-            decoder.finish()
+            yield from read_ahead(
+                self._changes(decoder, blocks, delivery, found), interrupt=connection.cancel
+            )
             self._report_gaps(gaps, split_id, publication, window)
             # Once more: what was read is complete only if the slot has not moved meanwhile.
             self._check_slot(connection, split_id, slot_name, window)
@@ -146,11 +158,32 @@ class PostgresReader(SplitReader[PostgresSplit]):
             LogRead(
                 first=window.first,
                 end=window.end,
-                rows=rows,
-                truncated=tuple(truncated),
-                committed_at=committed_at,
+                rows=found.rows,
+                truncated=tuple(found.truncated),
+                committed_at=found.committed_at,
             )
         )
+
+    def _changes(
+        self,
+        decoder: PgOutputDecoder,
+        blocks: Iterator[CopiedBlock],
+        delivery: WindowDelivery,
+        found: _Found,
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """The rows of a window, up to its end."""
+        from flip27_source.readers.postgres.log import FIELD_BYTES
+
+        for block in blocks:
+            for changes in decoder.decode(block.data, block.lengths, skip=FIELD_BYTES):
+                found.committed_at = max(found.committed_at or 0, int(changes.committed_at[-1]))
+                delivered = delivery.delivered(changes, found.truncated)
+                if delivered is not None and len(delivered):
+                    found.rows += len(delivered)
+                    types = self._checked_types(delivered.relation)
+                    key = delivery.key_names(delivered.relation)
+                    yield self._rows.changes(delivered, types, key=key)
+        decoder.finish()
 
     def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> None:
         slot = existing_slot(connection, name, needed_from=window.first)

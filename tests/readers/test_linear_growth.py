@@ -33,9 +33,9 @@ def test_every_option_that_a_reader_takes_is_measured(reader: str) -> None:
 
 
 def mark_of(case: Case) -> list[pytest.MarkDecorator]:
-    """Ordinary contents and misfits are measured each time, all others by ``make test-all``."""
+    """Ordinary contents and misfits are measured each time, all others by ``make test-long``."""
     content = case.name.rpartition(": ")[2]
-    return [] if content in {"good lines", "misfits", "unknown fields", "one file"} else [pytest.mark.slow]
+    return [] if content in {"good lines", "misfits", "unknown fields", "one file"} else [pytest.mark.long]
 
 
 @pytest.mark.parametrize(

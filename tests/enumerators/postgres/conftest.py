@@ -20,6 +20,18 @@ OLDER = pytest.param(
     ],
 )
 
+ON_BOTH = ("test_replica", "test_server_facts_visibility", "test_snapshot_and_log")
+"""What `make test-slow` tries on PostgreSQL 16, too; `make test-long` tries everything."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        parameters = (
+            item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        )
+        if parameters.get("server") == 16 and item.path.stem not in ON_BOTH:
+            item.add_marker(pytest.mark.long)
+
 
 @pytest.fixture(scope="module", params=[18, OLDER])
 def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:

@@ -87,7 +87,7 @@ def test_records_that_are_added_between_any_two_requests_come_once(api: HttpApi,
 
 @EACH_KIND
 @pytest.mark.parametrize("how", PASSING)
-@pytest.mark.parametrize("request_number", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 5))])
+@pytest.mark.parametrize("request_number", [2, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 5))])
 def test_every_record_comes_once_whatever_goes_wrong_at_any_request(
     api: HttpApi, kind: str, how: str, request_number: int
 ) -> None:
@@ -109,7 +109,7 @@ def test_read_page_by_page_every_record_comes_once_whatever_goes_wrong(
 
 @EACH_KIND
 @pytest.mark.parametrize(
-    "how", ["nothing", "added", *(pytest.param(how, marks=pytest.mark.slow) for how in PASSING)]
+    "how", ["nothing", "added", *(pytest.param(how, marks=pytest.mark.long) for how in PASSING)]
 )
 def test_a_batch_that_is_read_again_has_the_same_rows_and_ends_at_the_same_position(
     api: HttpApi, kind: str, how: str
