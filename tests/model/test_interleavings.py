@@ -3,8 +3,8 @@
     FLIP27_MODEL=long python -m pytest tests/model
 
 explores every move, to length 8 with pieces that are read whole and 7 with paged ones, and plays long
-games at random: some twenty minutes. Without it, `make test` explores to length 5 and 6, and
-`make test-slow` the named moves to length 8.
+games at random: some twenty minutes. Without it, `make test` explores to length 5 and 6,
+`make test-slow` two sets of moves one further, and `make test-long` all of them.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ ATTEMPTS = "T A0 A1 F0 L D C"
         pytest.param("whole", NAMED, 5, id="whole-named"),
         pytest.param("whole", NAMED, 8 if LONG else 7, id="whole-named-7", marks=pytest.mark.slow),
         pytest.param("paged", NAMED, 8 if LONG else 5, id="paged-named"),
-        pytest.param("paged", NAMED, 6, id="paged-named-6", marks=pytest.mark.slow),
+        pytest.param("paged", NAMED, 6, id="paged-named-6", marks=pytest.mark.long),
         pytest.param("whole", ALL, 8 if LONG else 4, id="whole-all"),
-        pytest.param("whole", ALL, 5, id="whole-all-5", marks=pytest.mark.slow),
+        pytest.param("whole", ALL, 5, id="whole-all-5", marks=pytest.mark.long),
         pytest.param("paged", ALL, 7 if LONG else 4, id="paged-all"),
         pytest.param("paged", ALL, 5, id="paged-all-5", marks=pytest.mark.slow),
         pytest.param("whole", CRASHES, 6, id="whole-crashes"),
-        pytest.param("whole", CRASHES, 8, id="whole-crashes-8", marks=pytest.mark.slow),
+        pytest.param("whole", CRASHES, 8, id="whole-crashes-8", marks=pytest.mark.long),
         pytest.param("paged", ATTEMPTS, 6, id="paged-attempts"),
-        pytest.param("paged", ATTEMPTS, 8, id="paged-attempts-8", marks=pytest.mark.slow),
+        pytest.param("paged", ATTEMPTS, 8, id="paged-attempts-8", marks=pytest.mark.long),
     ],
 )
 def test_the_invariants_hold_in_every_order_of_moves_I1_I14(kind: str, moves: str, length: int) -> None:
@@ -56,7 +56,7 @@ def test_the_invariants_hold_in_every_order_of_moves_I1_I14(kind: str, moves: st
     print(f"{kind}: {found.orders} orders up to {length}, {found.worlds} worlds, {found.steps} steps")  # noqa: T201
 
 
-@pytest.mark.parametrize("length", [5, pytest.param(9 if LONG else 6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("length", [5, pytest.param(9 if LONG else 6, marks=pytest.mark.long)])
 def test_an_edit_is_in_one_checkpoint_in_every_order_of_moves(length: int) -> None:
     world = World()
     assert replay(world, ["T", "A0", "A1", "C"]) == {}
