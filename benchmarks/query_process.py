@@ -115,7 +115,8 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
             query = writer.start()
             _await_batches(query, spec.batches)
         seconds = time.perf_counter() - began
-    progress = [entry for entry in _progress(query) if entry["numInputRows"]]
+    batches = _progress(query)
+    progress = [entry for entry in batches if entry["numInputRows"]]
     if spec.batches is not None:
         query.stop()
         progress = progress[: spec.batches]
@@ -129,7 +130,7 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
     return Round(
         rows=rows,
         load_ms=1000 * load_s,
-        start_ms=1000 * (_begin_of(progress[0]) - began_at),
+        start_ms=1000 * (_begin_of(batches[0]) - began_at) if batches else 0.0,
         seconds=seconds,
         batch_ms=[entry["durationMs"]["triggerExecution"] for entry in progress],
         phases_ms=_medians([entry["durationMs"] for entry in progress]),

@@ -66,7 +66,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         load_ms: to make the DataFrame, ``load()`` included.
-        start_ms: from ``start()`` to the begin of the first batch with rows.
+        start_ms: from ``start()`` to the begin of the first batch; 0 without one.
         seconds: from ``start()`` to the end of the query.
         batch_ms: ``triggerExecution`` of each batch with rows.
         phases_ms: for each part of ``durationMs`` the median over these batches.

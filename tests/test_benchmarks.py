@@ -111,7 +111,9 @@ def test_the_report_holds_what_was_measured_and_where(outcomes: list[Outcome], t
     first = saved["outcomes"][0]
     assert first.keys() >= {"case", "spark", "flip27", "result", "target", "reached", "rounds", "failure"}
     one = first["flip27_rounds"][0]
-    assert one.keys() == {"rows", "seconds", "batch_ms", "phases_ms", "memory", "cpu"}
+    assert one.keys() == {
+        "rows", "load_ms", "start_ms", "seconds", "batch_ms", "phases_ms", "memory", "cpu",
+    }  # fmt: skip
     assert one["phases_ms"]["triggerExecution"] > 0
 
 
