@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flip27_source.coordination.split_errors import SplitErrorPolicy
 from flip27_source.errors import DataLossError, SchemaError, SplitReadError
 from tests.enumerators.kafka.reading import offsets_of, stream, values_of
 from tests.kafka_server import CODECS, KafkaBroker, Record, kafka_broker
@@ -203,6 +204,12 @@ def test_with_sparks_name_and_no_state_location_tasks_log_losses(
         engine.process_all_available()
     assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
     assert f"split '{topic}/0': offsets 0 to 3 are gone: they expired or were deleted" in caplog.text
+
+
+def test_losses_that_are_reported_do_not_hold_rows_back(kafka: KafkaBroker, tmp_path: Path) -> None:
+    engine = stream(kafka, kafka.topic(), onDataLoss="report", stateLocation=tmp_path)
+    policy = SplitErrorPolicy.of(engine.source)
+    assert (policy.reports_loss, policy.fails_always) == (True, True)
 
 
 def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: KafkaBroker) -> None:
