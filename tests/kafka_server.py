@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -117,6 +118,22 @@ class KafkaBroker(ServerProcess):
         """Kill and start again."""
         self.kill()
         self.start()
+
+    @contextmanager
+    def forgetful(self) -> Iterator[None]:
+        """Restart, and know no topic meanwhile; restart again, with everything that was there."""
+        data, kept = self._folder / "data", self._folder / "kept"
+        self.stop()
+        data.rename(kept)
+        self._topics = set()
+        self.start()
+        try:
+            yield
+        finally:
+            self._end(signal.SIGKILL)
+            shutil.rmtree(data)
+            kept.rename(data)
+            self.start()
 
     @contextmanager
     def suspended(self) -> Iterator[None]:

@@ -34,9 +34,12 @@ MOST_HELD_BYTES = 64 * 1024 * 1024
 _MOST_MESSAGES = 20_000
 _CALL_BYTES = 8 * 1024 * 1024
 _WAIT_S = 0.05
-_TIMES_UNTIL_GONE = 2
 _SILENCE_S = 1.0
 """After it the end of the partition is asked: librdkafka takes half a minute to say that a topic is gone."""
+
+_UNKNOWN_UNTIL_GONE_S = 10.0
+"""A topic is gone when the brokers have not known it for so long, or half the time that a task waits: brokers
+that restart do not know their topics for a moment."""
 
 _ANSWER_S = 2.0
 
@@ -55,7 +58,8 @@ class _Range:
     held_bytes: int = 0
     is_paused: bool = False
     is_released: bool = False
-    times_unknown: int = 0
+    has_failed: bool = False
+    unknown_since: float | None = None
 
     @property
     def is_done(self) -> bool:
@@ -81,6 +85,7 @@ class Fetches:
         self._consumer = consumer
         self._properties = properties
         self._timeout_s = timeout_s
+        self._gone_after_s = min(_UNKNOWN_UNTIL_GONE_S, timeout_s / 2)
         self._lost = lost
         self._kafka = imported()
         error = self._kafka.KafkaError
@@ -148,7 +153,7 @@ class Fetches:
         if now > self._deadline:
             raise self._too_late(first)
         if now > self._look_after:
-            self._look_after = now + _SILENCE_S
+            self._look_after = now + min(_SILENCE_S, self._gone_after_s / 2)
             self._check_end(first)
 
     def _keep(self, item: _Range, messages: Sequence[Message]) -> int:
@@ -184,7 +189,8 @@ class Fetches:
         elif code in (kafka._AUTO_OFFSET_RESET, kafka.OFFSET_OUT_OF_RANGE):
             self._out_of_range(item)
         elif code in self._unknown:
-            self._gone(item, item.end, "the topic was deleted")
+            # librdkafka believes a single answer, and fetches no more; silence makes this class ask.
+            item.has_failed = True
         elif error.fatal() or code in _refusals(kafka):
             raise failed(self._properties, f"reading {item.split.split_id}", error)
 
@@ -193,6 +199,8 @@ class Fetches:
         end = self._offset_at(item, LATEST)
         if end is not None and end < item.end:
             self._gone(item, item.end, f"the partition ends at offset {end} now")
+        elif end is not None and item.has_failed:
+            self._assign_again(item)
 
     def _out_of_range(self, item: _Range) -> None:
         """The partition does not have the offset that is to be read."""
@@ -207,8 +215,12 @@ class Fetches:
                 start = item.position  # the answer is older than the records
             elif end <= item.position:
                 self._gone(item, item.end, f"the partition ends at offset {end} now")
+        self._assign_again(item)
+
+    def _assign_again(self, item: _Range) -> None:
+        """Go on at the position: a partition that has failed takes no seek."""
+        item.has_failed = False
         if not item.is_done:
-            # A partition that has failed takes no seek.
             partition = self._partition(item)
             self._consumer.incremental_unassign([partition])
             partition.offset = item.position
@@ -229,12 +241,14 @@ class Fetches:
             error = raised.args[0]
         else:
             if error is None:
+                item.unknown_since = None
                 return int(answer.offset)
-        if error.code() in self._unknown:
-            # Brokers that restart do not know their topics for a moment.
-            item.times_unknown += 1
-            if item.times_unknown >= _TIMES_UNTIL_GONE:
-                self._gone(item, item.end, "the topic was deleted")
+        if error.code() not in self._unknown:
+            item.unknown_since = None
+        elif item.unknown_since is None:
+            item.unknown_since = time.monotonic()
+        elif time.monotonic() - item.unknown_since >= self._gone_after_s:
+            self._gone(item, item.end, "the topic was deleted")
         return None
 
     def _pause_others(self, ranges: dict[tuple[str, int], _Range], first: _Range) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -215,11 +217,25 @@ def test_losses_that_are_reported_do_not_hold_rows_back(kafka: KafkaBroker, tmp_
 def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"a"])
-    engine = stream(kafka, topic)
+    engine = stream(kafka, topic, **{"kafkaConsumer.pollTimeoutMs": 6_000})
     assert engine.trigger()
     kafka.delete_topic(topic)
     with pytest.raises(DataLossError, match="offsets 0 to 0 are gone"):
         engine.run_batch()
+
+
+def test_a_topic_that_restarting_brokers_do_not_know_for_a_moment_is_not_gone() -> None:
+    with kafka_broker("noida") as broker:
+        topic = broker.topic()
+        broker.produce(topic, [b"a"])
+        engine = stream(broker, topic)
+        assert engine.trigger()
+        with ThreadPoolExecutor(1) as thread:
+            with broker.forgetful():
+                batch = thread.submit(engine.run_batch)
+                time.sleep(3)  # so long it does not know the topic
+            batch.result()
+        assert values_of(engine.rows) == [b"a"]
 
 
 def test_brokers_that_stay_away_end_the_task_when_its_time_is_over() -> None:
