@@ -110,10 +110,6 @@ class KafkaBroker(ServerProcess):
             self._wait_until_written()
         self._end(signal.SIGKILL)
 
-    def stop(self) -> None:
-        """SIGTERM: noida writes what it has acknowledged up to its end."""
-        self._end(signal.SIGTERM)
-
     def restart(self) -> None:
         """Kill and start again."""
         self.kill()
@@ -123,7 +119,7 @@ class KafkaBroker(ServerProcess):
     def forgetful(self) -> Iterator[None]:
         """Restart, and know no topic meanwhile; restart again, with everything that was there."""
         data, kept = self._folder / "data", self._folder / "kept"
-        self.stop()
+        self.kill()
         data.rename(kept)
         self._topics = set()
         self.start()

@@ -206,16 +206,6 @@ def test_what_was_acknowledged_is_there_after_a_kill_on_the_same_port(own_broker
     assert own_broker.produce(topic, [b"c"]) == [103]
 
 
-def test_a_broker_that_is_stopped_keeps_what_it_has_acknowledged_a_moment_ago(
-    own_broker: KafkaBroker,
-) -> None:
-    topic = own_broker.topic()
-    own_broker.produce_quickly(topic, [b"x"] * 1000)
-    own_broker.stop()
-    own_broker.start()
-    assert own_broker.bounds(topic) == (0, 1000)
-
-
 def test_a_suspended_broker_answers_nothing_and_then_goes_on(own_broker: KafkaBroker) -> None:
     topic = own_broker.topic()
     with own_broker.suspended(), pytest.raises(KafkaException) as caught:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.topic_disasters import KILLED, STOPPED, topic_disasters
+from tests.soak.topic_disasters import BROKER, topic_disasters
 
-MOVES = (KILLED, "worker", "driver", STOPPED)
+MOVES = (BROKER, "worker", "driver", BROKER)
 
 
 @pytest.mark.slow  # a short form of the soak
