@@ -1,7 +1,6 @@
 """Processes killed while a query copies topics of Kafka, the broker among them.
 
 A broker of Kafka that is killed has replicas; the broker of the tests is alone, and loses what it has
-A broker of Kafka that is killed has replicas; the broker of the tests is alone, and loses what it has
 acknowledged in its last seconds, also by SIGTERM. So the producers wait at the moment of the kill, until it
 has written its file. The query reads on, and the producers send again while the broker is away.
 """
