@@ -50,7 +50,7 @@ used beside a running query.
 | 3 | `check`: a check failed |
 
 1 are also a damaged savepoint (`savepoint verify`), lost or duplicated rows (`demo`), and an answer other
-than yes (`savepoint delete`, `postgres drop`).
+than yes (`savepoint delete`, `postgres drop`, `notifications create` and `drop`).
 
 These options are the same wherever they are:
 

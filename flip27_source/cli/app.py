@@ -38,6 +38,8 @@ GROUPS = {
     "edit": "Change the state of a source: skip, replay, rewind and more. A dry run without --execute.",
     "import": "Start a query where another system has stopped: Kafka, files of Spark, lists of files.",
     "export": "Let another system go on where a query of ours has stopped: Spark's file source.",
+    "notifications": "The queue of discovery=notifications: make it, look at it, drop it. A dry run without "
+    "--execute.",
     "postgres": "The PostgreSQL source: drop slot and publication of a query that will not run again.",
 }
 """The groups of commands, each in ``<name>/commands.py``, and what the list of commands says of them."""

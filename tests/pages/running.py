@@ -31,6 +31,7 @@ NOT_RUN = {
     "pytest": "the tests of a new project: tests/cli/test_new.py",
     "flip27 demo": "a minute and more: tests/test_demo.py",
     "flip27 postgres": "needs a PostgreSQL server: tests/cli/test_postgres_commands.py",
+    "flip27 notifications": "needs AWS, or its server: tests/cli/test_notification_commands.py",
     "flip27 check --enumerator postgres": "the same",
     "flip27 edit set-position --state /ckpt/orders/flip27 --split orders/3": "needs a broker: "
     "tests/enumerators/kafka/test_edits.py",

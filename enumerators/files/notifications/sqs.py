@@ -68,12 +68,15 @@ class SqsQueue(NotificationQueue):
         return client("sqs", self.options.with_prefix("storage."), queue_url=self.url)
 
 
-def client(service: str, storage: Mapping[str, Any], *, queue_url: str | None = None) -> Any:
+def client(
+    service: str, storage: Mapping[str, Any], *, queue_url: str | None = None, region: str | None = None
+) -> Any:
     """A client of an AWS service, with the credentials of the files' file system.
 
     Args:
         storage: the options ``storage.*``.
         queue_url: a queue, whose server is asked, in its region; None: as the file system does.
+        region: another region than that of the options.
 
     Raises:
         OptionError: botocore is missing, or has no region or profile of that name.
@@ -89,7 +92,10 @@ def client(service: str, storage: Mapping[str, Any], *, queue_url: str | None = 
     own = dict(storage.get("client_kwargs") or {})
     given = {name: own[name] for name in _OF_CLIENTS if name in own}
     given |= {name: storage[key] for key, name in _PASSED_ON.items() if storage.get(key)}
-    endpoint, region = own.get("endpoint_url") or storage.get("endpoint_url"), own.get("region_name")
+    endpoint, region = (
+        own.get("endpoint_url") or storage.get("endpoint_url"),
+        region or own.get("region_name"),
+    )
     if queue_url is not None:
         server = urlsplit(queue_url)
         endpoint, region = f"{server.scheme}://{server.netloc}", region_of(server.netloc) or region

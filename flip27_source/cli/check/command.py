@@ -22,6 +22,7 @@ from ..answers import Answer, Table
 from ..commands import CHECK_FAILED, DONE, Storage, command, pairs
 from .findings import Finding, Status, failure, finding_of, ok, skipped
 from .machine import installed_version, machine, required_packages
+from .queues import queues
 from .schema import schema_fits, wanted_schema
 from .spark import executors, session, spark_schema
 from .storage import no_path, source_path, state_location
@@ -116,6 +117,7 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
         return
     findings, first = source_path(source.options)
     yield from findings
+    yield from queues(source.options)
     if first is not None and source.reader_name != _ANY_READER:
         yield finding_of("schema", lambda: _schema(source, ddl, first, spark))
 

@@ -1,0 +1,168 @@
+"""``flip27 notifications``: makes, shows and drops the queue that gets the events of a path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from flip27_source.enumerators.files.notifications.sqs_setup import (
+    Aws,
+    Facts,
+    Step,
+    place_of,
+    prefix_of,
+)
+
+from ..answers import Answer, Table
+from ..commands import CHECK_FAILED, DONE, Storage, command, storage_options
+
+group = typer.Typer(no_args_is_help=True)
+
+Path = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="The path of the source: s3://bucket/landing, with or without globs."
+    ),
+]
+Queue = Annotated[
+    str | None,
+    typer.Option("--queue", metavar="NAME", help="The name of the queue; by default flip27-BUCKET."),
+]
+Execute = Annotated[
+    bool, typer.Option("--execute", help="Make the changes; without this option nothing is changed.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+_ANSWERS = (
+    "an object: queue (its URL; null if there is none), bucket, prefix, region, changes (a list of objects: "
+    "what, name, details), is_done."
+)
+
+
+@command(
+    group,
+    "create",
+    example="flip27 notifications create s3://landing/orders --execute",
+    answers=_ANSWERS,
+)
+def create(
+    path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
+) -> Answer:
+    """Make a queue of SQS, let the bucket send to it, and have it send events; a dry run without --execute.
+
+    What is there already stays as it is: other rules of the bucket, and statements of the queue's policy. A
+    queue that exists is used. The command can be repeated; it makes what is missing.
+    """
+    aws = Aws(storage_options(storage))
+    facts = aws.look(place_of(path, queue))
+    steps = aws.creation(facts)
+    is_done = _done(aws, steps, execute=execute, yes=yes)
+    if is_done and steps:
+        facts = aws.look(facts.place)
+    notes = [] if steps else ["there is nothing to do: the queue gets the events of the path"]
+    if facts.url is not None and (is_done or not steps):
+        options = f'.option("discovery", "notifications").option("notificationQueues", "{facts.url}")'
+        notes.append(f"options of the source: {options}")
+    return _answer(facts, steps, notes, done=("made", "would be made"), is_done=is_done)
+
+
+@command(
+    group,
+    "drop",
+    example="flip27 notifications drop s3://landing/orders --execute",
+    answers=_ANSWERS,
+)
+def drop(
+    path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
+) -> Answer:
+    """Remove the bucket's rules for the queue, and the queue; a dry run without --execute.
+
+    Only what the command create has made: rules whose id begins with flip27-, and a queue with its tag. The
+    messages in the queue are lost; the next listing of a query finds their files.
+    """
+    aws = Aws(storage_options(storage))
+    facts = aws.look(place_of(path, queue))
+    steps = aws.removal(facts)
+    is_done = _done(aws, steps, execute=execute, yes=yes)
+    notes = [] if steps else ["there is nothing to drop that flip27 notifications create has made"]
+    if facts.url is not None and not facts.is_ours:
+        notes.append(f"queue {facts.url} stays: flip27 notifications create has not made it")
+    return _answer(facts, steps, notes, done=("dropped", "would be dropped"), is_done=is_done)
+
+
+@command(
+    group,
+    "show",
+    example="flip27 notifications show s3://landing/orders",
+    answers="an object: queue (its URL; null if there is none), bucket, prefix, region, waiting, hidden "
+    "(numbers of messages), dead_letters (the ARN of the queue for messages that were received too often, or "
+    "null), rules (a list of objects: id, prefix, events), problems (a list of texts), is_ready.",
+)
+def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
+    """Show a queue, its messages, and whether the bucket sends the events of a path to it; changes nothing.
+
+    Exit code 3: messages do not come.
+    """
+    facts = Aws(storage_options(storage)).look(place_of(path, queue))
+    redrive = json.loads(facts.attributes.get("RedrivePolicy") or "{}")
+    rules = [
+        {"id": rule.get("Id"), "prefix": prefix_of(rule), "events": list(rule["Events"])}
+        for rule in facts.own_rules
+    ]
+    problems = facts.problems
+    rows: list[tuple[str, Any]] = [
+        ("queue", facts.url),
+        ("messages that wait", facts.messages["waiting"]),
+        ("messages that a query has", facts.messages["hidden"]),
+        ("the bucket may send", facts.is_allowed),
+        *(("events", f"{', '.join(rule['events'])} of {rule['prefix'] or 'all keys'}") for rule in rules),
+    ]
+    return Answer(
+        data={
+            **_place(facts),
+            **facts.messages,
+            "dead_letters": redrive.get("deadLetterTargetArn"),
+            "rules": rules,
+            "problems": problems,
+            "is_ready": not problems,
+        },
+        shown=[Table(columns=("what", "value"), rows=rows)],
+        notes=[*problems, *(["flip27 notifications create makes what is missing"] if problems else [])],
+        exit_code=CHECK_FAILED if problems else DONE,
+    )
+
+
+def _done(aws: Aws, steps: Sequence[Step], *, execute: bool, yes: bool) -> bool:
+    """Make the changes, if that is wanted; whether they were made."""
+    if not execute or not steps:
+        return False
+    if not yes:
+        said = "; ".join(f"{step.what} {step.name}: {step.details}" for step in steps)
+        typer.confirm(f"{said}?", abort=True, err=True)
+    for step in steps:
+        aws.do(step)
+    return True
+
+
+def _answer(
+    facts: Facts, steps: Sequence[Step], notes: Sequence[str], *, done: tuple[str, str], is_done: bool
+) -> Answer:
+    rows = [(step.what, step.name, done[0] if is_done else done[1], step.details) for step in steps]
+    more = [] if is_done or not steps else ["dry run: nothing was changed; add --execute to make the changes"]
+    return Answer(
+        data={
+            **_place(facts),
+            "changes": [{"what": step.what, "name": step.name, "details": step.details} for step in steps],
+            "is_done": is_done,
+        },
+        shown=[Table(columns=("what", "name", "outcome", "details"), rows=rows)] if rows else [],
+        notes=[*notes, *more],
+    )
+
+
+def _place(facts: Facts) -> dict[str, Any]:
+    place = facts.place
+    return {"queue": facts.url, "bucket": place.bucket, "prefix": place.prefix, "region": facts.region}

@@ -1,0 +1,161 @@
+"""``flip27 notifications``: what it makes on a real server brings events, and leaves the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source.enumerators.files.notifications.sqs import client
+from tests.cli.command_line import CommandLine
+from tests.file_queues import FileQueue, new_queue
+from tests.s3_server import S3Bucket
+
+
+def storage(bucket: S3Bucket) -> list[str]:
+    return [
+        word for name, value in bucket.storage_options.items() for word in ("--storage", f"{name}={value}")
+    ]
+
+
+def words(bucket: S3Bucket, verb: str, path: str = "landing", *more: str) -> Sequence[str]:
+    return ("notifications", verb, f"s3://{bucket.name}/{path}", *more, *storage(bucket))
+
+
+def rules(bucket: S3Bucket) -> dict[str, Any]:
+    found: dict[str, Any] = client("s3", bucket.storage_options).get_bucket_notification_configuration(
+        Bucket=bucket.name
+    )
+    return {name: value for name, value in found.items() if name != "ResponseMetadata"}
+
+
+def queue_of(bucket: S3Bucket, url: str) -> FileQueue:
+    return FileQueue(url=url, client=client("sqs", bucket.storage_options))
+
+
+def test_a_dry_run_says_what_is_missing_and_makes_nothing(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
+    said = flip27(*words(s3_bucket, "create"))
+    assert said.code == 0
+    assert [line[:3] for line in said.lines[1:]] == [
+        ["queue", f"flip27-{s3_bucket.name}", "would be made"],
+        ["policy", f"flip27-{s3_bucket.name}", "would be made"],
+        ["events", s3_bucket.name, "would be made"],
+    ]
+    assert "nothing was changed" in said.err
+    assert rules(s3_bucket) == {}
+    shown = flip27(*words(s3_bucket, "show"), "--json")
+    assert shown.code == 3
+    assert shown.data["problems"] == [f"there is no queue flip27-{s3_bucket.name} in us-east-1"]
+
+
+def test_what_was_made_brings_the_events_of_the_path_and_is_shown_and_dropped(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
+    made = flip27(*words(s3_bucket, "create", "landing/2026-*"), "--execute", "--yes", "--json")
+    assert made.data["is_done"]
+    assert [change["what"] for change in made.data["changes"]] == ["queue", "policy", "events"]
+    again = flip27(*words(s3_bucket, "create", "landing/2026-*"), "--execute", "--yes", "--json")
+    assert again.data["changes"] == []
+    for key in ("landing/2026-01/a", "landing/2025-01/b", "elsewhere"):
+        s3_bucket.file_system.pipe_file(f"{s3_bucket.name}/{key}", b"x")
+    queue = queue_of(s3_bucket, made.data["queue"])
+    bodies = [
+        json.loads(one["Body"])
+        for one in queue.client.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10)["Messages"]
+    ]
+    keys = [body["Records"][0]["s3"]["object"]["key"] for body in bodies if "Records" in body]
+    assert keys == ["landing%2F2026-01%2Fa"]
+    shown = flip27(*words(s3_bucket, "show", "landing/2026-*"), "--json")
+    assert (shown.code, shown.data["problems"], shown.data["hidden"]) == (0, [], len(bodies))
+    wider = flip27(*words(s3_bucket, "show", "landing"), "--json")
+    assert wider.code == 3
+    assert "does not send the events of keys that begin with landing/" in wider.data["problems"][0]
+    assert flip27(*words(s3_bucket, "drop")).code == 0
+    assert rules(s3_bucket) != {}
+    dropped = flip27(*words(s3_bucket, "drop"), "--execute", "--yes", "--json")
+    assert [change["what"] for change in dropped.data["changes"]] == ["events", "queue"]
+    assert rules(s3_bucket) == {}
+    assert flip27(*words(s3_bucket, "drop"), "--json").data["changes"] == []
+
+
+def test_rules_and_statements_of_others_stay(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
+    sqs, s3 = (client(name, s3_bucket.storage_options) for name in ("sqs", "s3"))
+    url = sqs.create_queue(QueueName=f"theirs-{s3_bucket.name}")["QueueUrl"]
+    queue = queue_of(s3_bucket, url)
+    statement = {"Sid": "theirs", "Effect": "Allow", "Principal": "*", "Action": "sqs:GetQueueUrl"}
+    policy = {"Version": "2012-10-17", "Statement": [{**statement, "Resource": queue.arn}]}
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(policy)})
+    theirs = {"Id": "theirs", "QueueArn": queue.arn, "Events": ["s3:ObjectCreated:*"]}
+    theirs["Filter"] = {"Key": {"FilterRules": [{"Name": "prefix", "Value": "theirs/"}]}}
+    s3.put_bucket_notification_configuration(
+        Bucket=s3_bucket.name, NotificationConfiguration={"QueueConfigurations": [theirs]}
+    )
+    given = ("--queue", queue.name, "--execute", "--yes", "--json")
+    made = flip27(*words(s3_bucket, "create"), *given)
+    assert [change["what"] for change in made.data["changes"]] == ["policy", "events"]
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])["Attributes"]
+    sids = [one["Sid"] for one in json.loads(attributes["Policy"])["Statement"]]
+    assert sids == ["theirs", f"flip27-{s3_bucket.name}"]
+    assert len(rules(s3_bucket)["QueueConfigurations"]) == 2
+    dropped = flip27(*words(s3_bucket, "drop"), *given)
+    assert [change["what"] for change in dropped.data["changes"]] == ["events"]
+    assert [rule["Id"] for rule in rules(s3_bucket)["QueueConfigurations"]] == ["theirs"]
+    assert "has not made it" in flip27(*words(s3_bucket, "drop"), "--queue", queue.name).err
+
+
+def test_a_rule_of_others_for_the_same_keys_is_named_instead_of_a_refusal_by_s3(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
+    sqs, s3 = (client(name, s3_bucket.storage_options) for name in ("sqs", "s3"))
+    queue = queue_of(s3_bucket, sqs.create_queue(QueueName=f"theirs-{s3_bucket.name}")["QueueUrl"])
+    rule = {"Id": "theirs", "QueueArn": queue.arn, "Events": ["s3:ObjectCreated:Put"]}
+    s3.put_bucket_notification_configuration(
+        Bucket=s3_bucket.name, NotificationConfiguration={"QueueConfigurations": [rule]}
+    )
+    said = flip27(*words(s3_bucket, "create"), "--execute", "--yes")
+    assert said.code == 1
+    assert "theirs for all keys" in said.err
+    assert "EventBridge" in said.err
+
+
+@pytest.mark.parametrize("path", ["/landing", "abfs://landing/a", "s3://", "s3://land*/a"])
+def test_a_path_that_is_in_no_bucket_is_refused(flip27: CommandLine, path: str) -> None:
+    said = flip27("notifications", "show", path)
+    assert said.code == 1
+    assert "is not in a bucket of S3" in said.err
+
+
+def test_a_bucket_that_does_not_exist_is_an_error_that_names_the_rights(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
+    said = flip27("notifications", "show", "s3://no-such-bucket/a", *storage(s3_bucket))
+    assert said.code == 1
+    assert "no-such-bucket" in said.err
+    assert "s3:PutBucketNotification" in said.err
+
+
+def checked(flip27: CommandLine, bucket: S3Bucket, state: Path, queue: str) -> list[dict[str, Any]]:
+    said = flip27(
+        "check", "--path", f"s3://{bucket.name}/landing", "--state", state, "--json",
+        "--option", "discovery=notifications", "--option", f"notificationQueues={queue}", *storage(bucket),
+    )  # fmt: skip
+    return [finding for finding in said.data["findings"] if finding["check"] == "queue"]
+
+
+def test_check_asks_whether_the_queue_may_be_read_and_takes_nothing_away(
+    flip27: CommandLine, s3_bucket: S3Bucket, tmp_path: Path
+) -> None:
+    s3_bucket.file_system.pipe_file(f"{s3_bucket.name}/landing/a", b"x")
+    queue = new_queue(s3_bucket)
+    queue.send("<poison/>")
+    [finding] = checked(flip27, s3_bucket, tmp_path, queue.url)
+    assert finding["status"] == "ok"
+    assert "would be set aside, because it is not JSON" in finding["found"]
+    assert queue.client.receive_message(QueueUrl=queue.url)["Messages"][0]["Body"] == "<poison/>"
+    queue.remove()
+    [finding] = checked(flip27, s3_bucket, tmp_path, queue.url)
+    assert finding["status"] == "failed"
+    assert "flip27 notifications create" in finding["remedy"]
