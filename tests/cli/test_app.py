@@ -238,7 +238,12 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
     }[command]  # fmt: skip
 
 
-PLACED = [words for words, command in COMMANDS.items() if any(p.name == "storage" for p in command.params)]
+PLACED = [
+    words
+    for words, command in COMMANDS.items()
+    # Those of notifications go to AWS; tests/cli/test_notification_commands.py has the same tests for them.
+    if any(p.name == "storage" for p in command.params) and words[0] != "notifications"
+]
 NEED_MORE = {
     ("savepoint", "restore"),
     ("savepoint", "withdraw"),

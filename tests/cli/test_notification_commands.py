@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from flip27_source.cli.app import whole_app
 from flip27_source.enumerators.files.notifications.sqs import client
 from tests.cli.command_line import CommandLine
 from tests.file_queues import FileQueue, new_queue
@@ -159,3 +162,27 @@ def test_check_asks_whether_the_queue_may_be_read_and_takes_nothing_away(
     [finding] = checked(flip27, s3_bucket, tmp_path, queue.url)
     assert finding["status"] == "failed"
     assert "flip27 notifications create" in finding["remedy"]
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("verb", ["create", "show", "drop"])
+def test_no_command_and_no_error_prints_a_secret(
+    flip27: CommandLine, s3_bucket: S3Bucket, verb: str, as_json: list[str]
+) -> None:
+    secret = "hunter2-is-my-secret"
+    given = {**s3_bucket.storage_options, "secret": secret, "token": secret}
+    words = [word for name, value in given.items() for word in ("--storage", f"{name}={value}")]
+    said = flip27("notifications", verb, f"s3://{s3_bucket.name}/landing", *words, *as_json)
+    assert said.out + said.err
+    failed = flip27("notifications", verb, f"s3://me:{secret}@no-such-bucket/landing", *words, *as_json)
+    assert failed.code == 1
+    assert secret not in said.out + said.err + failed.out + failed.err
+
+
+@pytest.mark.parametrize("verb", ["create", "show", "drop"])
+def test_every_field_of_a_json_answer_is_documented(
+    flip27: CommandLine, s3_bucket: S3Bucket, verb: str
+) -> None:
+    data = flip27(*words(s3_bucket, verb), "--json").data
+    command = dict(typer.main.get_command(whole_app()).commands["notifications"].commands)[verb]  # type: ignore[attr-defined]
+    assert set(data) <= set(re.findall(r"\w+", command.epilog.partition("JSON: ")[2]))

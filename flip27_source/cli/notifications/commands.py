@@ -108,7 +108,7 @@ def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
     """
     facts = Aws(storage_options(storage)).look(place_of(path, queue))
     redrive = json.loads(facts.attributes.get("RedrivePolicy") or "{}")
-    rules = [
+    rules: list[dict[str, Any]] = [
         {"id": rule.get("Id"), "prefix": prefix_of(rule), "events": list(rule["Events"])}
         for rule in facts.own_rules
     ]
