@@ -42,7 +42,7 @@ DEADLINE_S = 120.0
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to measure (``messages``, ``json``, ``idle``, ``latency`` or ``planning``), and Spark's settings."""
+    """What to measure (`messages`, `json`, `idle`, `latency` or `planning`), and Spark's settings."""
 
     what: str
     conf: dict[str, str] = {}
