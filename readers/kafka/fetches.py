@@ -7,9 +7,11 @@ together and delivered in the order of the ranges, so that a repeated task deliv
 
 from __future__ import annotations
 
+import gc
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import is_not
@@ -88,6 +90,7 @@ class Fetches:
         self._gone_after_s = min(_UNKNOWN_UNTIL_GONE_S, timeout_s / 2)
         self._lost = lost
         self._kafka = imported()
+        self._error_of = self._kafka.Message.error
         error = self._kafka.KafkaError
         self._unknown = (error.UNKNOWN_TOPIC_OR_PART, error._UNKNOWN_TOPIC, error._UNKNOWN_PARTITION)
         self._per_call = 500
@@ -128,12 +131,12 @@ class Fetches:
     def _fetch(self, ranges: dict[tuple[str, int], _Range], first: _Range) -> None:
         """Fetch once, and keep what arrives with its range."""
         left = sum(item.end - item.position for item in ranges.values() if not item.is_done)
-        messages = self._consumer.consume(min(left, self._per_call), _WAIT_S)
-        errors = [message.error() for message in messages]
+        with _no_garbage_collection():
+            messages = self._consumer.consume(min(left, self._per_call), _WAIT_S)
         events: list[Message] = []
-        if any(map(is_not, errors, repeat(None))):
-            events = [message for message, error in zip(messages, errors, strict=True) if error is not None]
-            messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
+        if any(map(is_not, map(self._error_of, messages), repeat(None))):
+            events = [message for message in messages if message.error() is not None]
+            messages = [message for message in messages if message.error() is None]
         now = time.monotonic()
         if messages:
             # Events alone are no progress: brokers that are away cause some again and again.
@@ -281,6 +284,18 @@ class Fetches:
             f"came from offset {item.position} on ({self._properties.place})",
             remedy="check the brokers and the network; kafkaConsumer.pollTimeoutMs sets the time",
         )
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Thousands of new messages would start Python's collector again and again; they have no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _groups(splits: Sequence[KafkaSplit]) -> Iterator[list[KafkaSplit]]:
