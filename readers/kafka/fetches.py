@@ -7,11 +7,9 @@ together and delivered in the order of the ranges, so that a repeated task deliv
 
 from __future__ import annotations
 
-import gc
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import is_not
@@ -131,8 +129,7 @@ class Fetches:
     def _fetch(self, ranges: dict[tuple[str, int], _Range], first: _Range) -> None:
         """Fetch once, and keep what arrives with its range."""
         left = sum(item.end - item.position for item in ranges.values() if not item.is_done)
-        with _no_garbage_collection():
-            messages = self._consumer.consume(min(left, self._per_call), _WAIT_S)
+        messages = self._consumer.consume(min(left, self._per_call), _WAIT_S)
         events: list[Message] = []
         if any(map(is_not, map(self._error_of, messages), repeat(None))):
             events = [message for message in messages if message.error() is not None]
@@ -284,18 +281,6 @@ class Fetches:
             f"came from offset {item.position} on ({self._properties.place})",
             remedy="check the brokers and the network; kafkaConsumer.pollTimeoutMs sets the time",
         )
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Thousands of new messages would start Python's collector again and again; they have no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _groups(splits: Sequence[KafkaSplit]) -> Iterator[list[KafkaSplit]]:

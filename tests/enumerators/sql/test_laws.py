@@ -8,10 +8,12 @@ from flip27_source.testing import check_enumerator, check_reader, check_source
 from tests.enumerators.sql.shops import KINDS, ORDERS, Shop
 
 # Opening DuckDB or a connection to PostgreSQL takes long; check_source does it some hundred times.
-DATABASES = [
-    pytest.param(kind, marks=pytest.mark.slow if kind in ("duckdb", "postgresql by sqlalchemy") else [])
-    for kind in KINDS
-]
+MARKS = {
+    "postgresql": pytest.mark.slow,
+    "duckdb": pytest.mark.long,
+    "postgresql by sqlalchemy": pytest.mark.long,
+}
+DATABASES = [pytest.param(kind, marks=MARKS.get(kind, ())) for kind in KINDS]
 
 
 @pytest.mark.parametrize("shop", DATABASES, indirect=True)
