@@ -26,7 +26,14 @@ from .enumerator import (
 from .errors import Flip27Error
 from .events import Progress, ReturnSplit, SourceEvent
 from .options import Option, Options
-from .reader import ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
+from .reader import (
+    KnowsConstants,
+    ReadsRanges,
+    ReadsTogether,
+    SourceReaderContext,
+    SplitReader,
+    YieldsProgress,
+)
 from .schemas.inference import FindsSchema, InfersSchema, SamplesSplits, SplitSample
 from .segment import Segment
 from .spark.parsed import parsed
@@ -47,6 +54,7 @@ __all__ = [
     "ForgetsSplits",
     "HoldsSplits",
     "InfersSchema",
+    "KnowsConstants",
     "LimitsRewinds",
     "NamedPosition",
     "NamesPositions",

@@ -277,6 +277,25 @@ class ReadsTogether(ABC, Generic[SplitT]):
         """Yield the rows of all ``splits``, in order; called instead of ``read``."""
 
 
+class KnowsConstants(ABC, Generic[SplitT]):
+    """Optional mix-in of a reader: some columns have one value in all rows of a split, known beforehand.
+
+    A batch read (``spark.read``) leaves out the splits that the query's filters on these columns exclude.
+    """
+
+    @classmethod
+    @abstractmethod
+    def constants_of(
+        cls, schema: pa.Schema, options: Options
+    ) -> Callable[[SplitT], Mapping[tuple[str, ...], Any]]:
+        """A function that returns the values of a split's constant columns.
+
+        Keys are the names of a column, ``("day",)``, and of a field in it, ``("_metadata", "file_size")``.
+        Values are Python values of the column's type; None for null. Columns that are not in the mapping may
+        have any value. Pure.
+        """
+
+
 class ReadsRanges(ABC):
     """Optional mix-in of a reader of files: it can read a byte range of a file."""
 

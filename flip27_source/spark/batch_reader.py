@@ -14,6 +14,7 @@ from flip27_source.enumerator import Boundedness
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
 from flip27_source.snapshots.store import MemoryStore
 
+from .pushed_filters import PushedFilters
 from .task import SubtaskPartition, read_partition
 
 if TYPE_CHECKING:
@@ -26,10 +27,16 @@ class Flip27BatchReader(DataSourceReader):
     def __init__(self, data_source: Flip27DataSource, schema: StructType) -> None:
         self._data_source = data_source
         self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._pushed = PushedFilters(schema)
+
+    @property
+    def pushFilters(self) -> PushedFilters:  # type: ignore[override] # a method of Spark's, see PushedFilters
+        """Called by Spark with ``spark.sql.python.filterPushdown.enabled``."""
+        return self._pushed
 
     def partitions(self) -> Sequence[InputPartition]:
         """The plan of the single batch."""
-        source = self._data_source.source()
+        source = self._pushed.applied_to(self._data_source.source(), self._schema)
         holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
         try:
             start = INITIAL_OFFSET.to_json()

@@ -6,8 +6,9 @@ with that name. The schema gives their types, as in Spark. What must not live he
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -56,6 +57,8 @@ _METADATA_DDL = (
     "_metadata struct<file_path: string, file_name: string, file_size: long, file_block_start: long, "
     "file_block_length: long, file_modification_time: timestamp>"
 )
+_TIMES = frozenset({"file_modification_time"})
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 _NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f]')
@@ -144,6 +147,31 @@ class FileColumns:
         if self._base_depth is None:
             self._base_depth = depth_of_base(self._options)
         return self._base_depth
+
+
+def constants_of(schema: pa.Schema, options: Options) -> Callable[[FileSplit], Mapping[tuple[str, ...], Any]]:
+    """A function that returns the constant columns of a file as Python values, as for ``KnowsConstants``.
+
+    Timestamps in names of directories are left out, because only an executor knows the session's time zone,
+    and so are invalid names, which the reader reports.
+    """
+    columns = FileColumns(SourceReaderContext(options=options, schema=schema))
+
+    def constants(split: FileSplit) -> Mapping[tuple[str, ...], Any]:
+        try:
+            ((found, _),) = columns.groups([split])
+        except (SplitReadError, SchemaError):
+            return {}
+        values: dict[tuple[str, ...], Any] = {
+            (name,): value.as_py()
+            for name, value in found.values.items()
+            if not types.is_timestamp(value.type)
+        }
+        for name, value in (found.metadata or {}).items():
+            values[METADATA, name] = _EPOCH + dt.timedelta(microseconds=value) if name in _TIMES else value
+        return values
+
+    return constants
 
 
 def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[str]]:

@@ -7,24 +7,24 @@ A reader returns the rows of some files. This class adds columns from the path a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.options import Option
-from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.options import Option, Options
+from flip27_source.reader import KnowsConstants, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
-from flip27_source.readers.files.file_columns import BASE_PATH, INCLUDE_METADATA, FileColumns
+from flip27_source.readers.files.file_columns import BASE_PATH, INCLUDE_METADATA, FileColumns, constants_of
 from flip27_source.readers.files.joined_batches import joined
 
 FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
 """Options of every reader of files."""
 
 
-class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
+class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstants[FileSplit]):
     """A reader of files; derived classes define ``prepare`` and ``rows_of``."""
 
     options: ClassVar[tuple[Option[Any], ...]] = FILE_OPTIONS
@@ -48,6 +48,13 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit]):
         super().open(context)
         self._file_columns = FileColumns(context)
         self._readers: dict[tuple[str, ...], Self] = {}
+
+    @classmethod
+    def constants_of(
+        cls, schema: pa.Schema, options: Options
+    ) -> Callable[[FileSplit], Mapping[tuple[str, ...], Any]]:
+        """The partition columns of a file, and the fields of ``_metadata``."""
+        return constants_of(schema, options)
 
     def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one split."""

@@ -1,0 +1,151 @@
+"""Filters of a batch read on columns that have one value in all rows of a split: such splits are left out.
+
+Spark evaluates all filters again on the rows, so that a filter which is not understood here costs time only.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import datasource as filters
+from pyspark.sql.datasource import DataSourceReader, Filter
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from flip27_source.discovery import DiscoveringEnumerator, Discovery
+from flip27_source.reader import KnowsConstants
+from flip27_source.source import Source
+
+Constants = Mapping[tuple[str, ...], Any]
+
+_COMPARED = (BooleanType, DateType, DecimalType, IntegralType, TimestampType)
+_VALUES = (bool, int, str, dt.date, dt.datetime, decimal.Decimal)
+
+_COMPARISONS: dict[type[Filter], Callable[[Any, Any], bool]] = {
+    filters.EqualTo: lambda is_, wanted: is_ == wanted,
+    filters.GreaterThan: lambda is_, wanted: is_ > wanted,
+    filters.GreaterThanOrEqual: lambda is_, wanted: is_ >= wanted,
+    filters.LessThan: lambda is_, wanted: is_ < wanted,
+    filters.LessThanOrEqual: lambda is_, wanted: is_ <= wanted,
+    filters.StringStartsWith: lambda is_, wanted: is_.startswith(wanted),
+    filters.StringEndsWith: lambda is_, wanted: is_.endswith(wanted),
+    filters.StringContains: lambda is_, wanted: wanted in is_,
+}
+
+
+class _UnknownError(Exception):
+    """A filter whose result is not known before the rows are read."""
+
+
+class PushedFilters:
+    """The filters that Spark has pushed to a batch reader; takes the place of the method ``pushFilters``.
+
+    Spark refuses a reader that has its own method while ``spark.sql.python.filterPushdown.enabled`` is false,
+    which is the default. It compares ``__func__``, so this attribute makes the reader work in both cases.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, schema: StructType) -> None:
+        self._schema = schema
+        self._filters: list[Filter] = []
+
+    def __call__(self, pushed: list[Filter]) -> Iterable[Filter]:
+        """Keep the filters, and return those that Spark has to evaluate: all of them."""
+        self._filters = [one for one in pushed if self._is_comparable(_column_of(one))]
+        return pushed
+
+    def applied_to(self, source: Source, schema: pa.Schema) -> Source:
+        """The source without the splits that have no row for the filters."""
+        kind, reader = source.enumerator_type, source.reader_type
+        if not self._filters or not issubclass(reader, KnowsConstants):
+            return source
+        if not issubclass(kind, DiscoveringEnumerator):
+            return source
+        constants_of = reader.constants_of(schema, source.options)
+        wanted = tuple(self._filters)
+        return replace(
+            source,
+            enumerator_type=_selecting(kind, lambda split: may_have_rows(wanted, constants_of(split))),
+        )
+
+    def _is_comparable(self, column: tuple[str, ...]) -> bool:
+        """Whether values of the column compare in Python as in Spark."""
+        kind: DataType | None = self._schema
+        for name in column:
+            fields = kind.fields if isinstance(kind, StructType) else []
+            kind = next((field.dataType for field in fields if field.name == name), None)
+        if type(kind) is StringType:
+            return bool(kind == StringType())  # not with another collation
+        return isinstance(kind, _COMPARED)
+
+
+def may_have_rows(wanted: Iterable[Filter], constants: Constants) -> bool:
+    """Whether a split with these constant columns may have rows for which all filters are true."""
+    return all(_may_be_true(one, constants) for one in wanted)
+
+
+def _may_be_true(wanted: Filter, constants: Constants) -> bool:
+    try:
+        return _result(wanted, constants) is True
+    except _UnknownError:
+        return True
+
+
+def _result(wanted: Filter, constants: Constants) -> bool | None:
+    """The result of a filter; None for SQL's null, which is not true and whose negation is not either."""
+    if isinstance(wanted, filters.Not):
+        result = _result(wanted.child, constants)
+        return None if result is None else not result
+    column = _column_of(wanted)
+    if column not in constants:
+        raise _UnknownError
+    value = constants[column]
+    if isinstance(wanted, filters.IsNull | filters.IsNotNull):
+        return (value is None) == isinstance(wanted, filters.IsNull)
+    if isinstance(wanted, filters.In):
+        found = [_compared(filters.EqualTo, value, one) for one in wanted.value]
+        return True if True in found else None if None in found else False
+    if isinstance(wanted, filters.EqualNullSafe):
+        return _compared(filters.EqualTo, value, wanted.value) or value is wanted.value
+    return _compared(type(wanted), value, getattr(wanted, "value", None))
+
+
+def _compared(kind: type[Filter], value: Any, wanted: Any) -> bool | None:
+    if value is None or wanted is None:
+        return None
+    if kind not in _COMPARISONS or type(value) is not type(wanted) or not isinstance(value, _VALUES):
+        raise _UnknownError
+    return _COMPARISONS[kind](value, wanted)
+
+
+def _column_of(wanted: Filter) -> tuple[str, ...]:
+    inner = wanted.child if isinstance(wanted, filters.Not) else wanted
+    return tuple(getattr(inner, "attribute", ()))
+
+
+def _selecting(
+    kind: type[DiscoveringEnumerator[Any]], is_wanted: Callable[[Any], bool]
+) -> type[DiscoveringEnumerator[Any]]:
+    """The enumerator, which finds only the wanted splits; for one batch, whose state is discarded."""
+
+    class Selecting(kind):  # type: ignore[misc, valid-type]
+        def _discovery(self) -> Discovery[Any, Any]:
+            found = self._checked_type(super()._discovery())
+            return replace(found, splits=[split for split in found.splits if is_wanted(split)])
+
+    Selecting.__qualname__ = kind.__qualname__
+    return Selecting
