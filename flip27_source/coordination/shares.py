@@ -64,6 +64,10 @@ def fair_ranges(
         bound: bounds a split by a budget; called again for the same split when its share grows.
     """
     rest = {name: value for name in _NAMES if (value := getattr(left, name)) is not None}
+    if not rest:
+        # Nothing is to be shared, and there may be thousands of splits.
+        found = ((split, bound(split, left)) for split in live)
+        return [(split, cut) for split, cut in found if cut is not None]
     shares = [_Share(split, dict.fromkeys(rest, 0)) for split in live]
     hungry = shares
     is_first = True
@@ -78,7 +82,7 @@ def fair_ranges(
             used = {name: share.used(name) for name in rest}
             is_new = share.cut is None
             share.given = {name: amount + part[name] for name, amount in share.given.items()}
-            if share.ask(bound) is None and is_new and rest:
+            if share.ask(bound) is None and is_new:
                 _find_step(share, rest, bound, is_first=is_first)
             is_first = is_first and share.cut is None
             rest = {name: _less(amount, share.used(name) - used[name]) for name, amount in rest.items()}
