@@ -46,6 +46,7 @@ _BUILT_IN = {
         "text": "flip27_source.readers.text:TextReader",
     },
     NOTIFICATION_GROUP: {
+        "azurequeue": "flip27_source.enumerators.files.notifications.azure_queue:AzureQueue",
         "sqs": "flip27_source.enumerators.files.notifications.sqs:SqsQueue",
     },
 }

@@ -177,12 +177,13 @@ NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = Option(
     doc="discovery=notifications: the URLs of the queues that get the events of the files, separated by "
     "commas. The storage.* options have the credentials.",
 )
-NOTIFICATION_SERVICE: Option[str] = Option(
+NOTIFICATION_SERVICE: Option[str | None] = Option(
     name="notificationService",
-    parse=text,
-    default="sqs",
-    doc="discovery=notifications: the service of the queues: sqs, or package.module:Class of your own "
-    "NotificationQueue.",
+    parse=optional(text),
+    default=None,
+    default_text="by the path: sqs for s3://, azureQueue for abfs://",
+    doc="discovery=notifications: the service of the queues: sqs, azureQueue, or package.module:Class of "
+    "your own NotificationQueue.",
 )
 NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = Option(
     name="notificationVisibilityTimeout",

@@ -146,14 +146,6 @@ def check_name(protocol: str, name: str) -> None:
         raise OSError(f"{shown_path(name)}: adlfs reads this name as that of another blob; rename the blob")
 
 
-def name_in_store(path: str) -> str:
-    """:func:`listed_name` also of a file that cannot be read; for comparisons with names in a listing."""
-    try:
-        return listed_name(path)
-    except OSError:
-        return path.partition("://")[2]
-
-
 def given_name(url: str) -> str:
     """The name, in its file system, of a location given by a user; an absolute path on local disk.
 

@@ -37,6 +37,10 @@ class S3Lister(FsspecLister):
             return super().files_after(path, recursive=recursive)
         return self._files_of(self._root, recursive=recursive, after=listed_name(path))
 
+    def _name_of(self, path: str) -> str | None:
+        protocol, _, name = path.partition("://")
+        return name if protocol in ("s3", "s3a") else None
+
     def _info_of(self, name: str) -> FileInfo | None:
         """One HEAD request."""
         bucket, _, key = name.partition("/")

@@ -35,8 +35,8 @@ from flip27_source.file_systems.paths import (
     host_of,
     is_azure,
     is_object_store,
+    listed_name,
     listed_path,
-    name_in_store,
     names_a_user,
     open_file_system,
     path_text,
@@ -373,12 +373,25 @@ class FsspecLister(Lister):
                 yield self._found(info)
 
     def entry(self, path: str, *, recursive: bool) -> FileFound | None:
-        name = name_in_store(path)
-        if not name.startswith(f"{self._root}/") or not self._lists(
-            name[len(self._root) + 1 :].split("/"), recursive=recursive
+        name = self._name_of(path)
+        if (
+            name is None
+            or not name.startswith(f"{self._root}/")
+            or not self._lists(name[len(self._root) + 1 :].split("/"), recursive=recursive)
         ):
             return None
         return listed_path(self._fs, self._host, name), lambda: self._info_of(name)
+
+    def _name_of(self, path: str) -> str | None:
+        """The name of a path in this file system; None if it is in another one, or cannot be asked for."""
+        host, own = host_of(path), self._host
+        # The account of Azure may be written with different endpoints.
+        if host and own and host.partition(".")[0] != own.partition(".")[0]:
+            return None
+        try:
+            return listed_name(path)
+        except OSError:
+            return None  # found by a listing, and reported when it is read
 
     def _lists(self, parts: Sequence[str], *, recursive: bool) -> bool:
         """Whether ``files`` would yield a file at these parts of a path below the root."""

@@ -9,6 +9,7 @@ from flip27_source.enumerators.files.options import (
     NOTIFICATION_QUEUES,
     NOTIFICATION_SERVICE,
     SEEN_FILES,
+    paths_of,
 )
 from flip27_source.errors import OptionError
 from flip27_source.notifications import NotificationQueue
@@ -16,7 +17,7 @@ from flip27_source.options import Options
 from flip27_source.registry import find_notification_queue
 from flip27_source.source_options import STATE_LOCATION
 
-SCHEMES = {"sqs": ("s3", "s3a")}
+SCHEMES = {"sqs": ("s3", "s3a"), "azurequeue": ("abfs", "abfss", "az", "wasb", "wasbs")}
 """Which paths a built-in service has events of."""
 
 
@@ -25,9 +26,18 @@ def is_notified(options: Options) -> bool:
     return bool(options[DISCOVERY] == "notifications")
 
 
+def service_of(options: Options) -> str:
+    """The service that the options name, or that has events of the path."""
+    given = options[NOTIFICATION_SERVICE]
+    if given is not None:
+        return given
+    scheme = paths_of(options)[0].partition("://")[0]
+    return next((name for name, schemes in SCHEMES.items() if scheme in schemes), "sqs")
+
+
 def open_queue(url: str, options: Options) -> NotificationQueue:
-    """A queue of the service that the options name."""
-    return find_notification_queue(options[NOTIFICATION_SERVICE])(url, options)
+    """A queue of the service of the source."""
+    return find_notification_queue(service_of(options))(url, options)
 
 
 def checked_queues(options: Options) -> Mapping[str, NotificationQueue]:
@@ -57,7 +67,7 @@ def check_options(options: Options, paths: Sequence[str]) -> None:
             "of order, so that files would count as late",
             remedy="set seenFiles=exact; its state is 16 bytes for each file",
         )
-    service = options[NOTIFICATION_SERVICE].lower()
+    service = service_of(options).lower()
     schemes = SCHEMES.get(service, ())
     for path in paths:
         if schemes and path.partition("://")[0] not in schemes:

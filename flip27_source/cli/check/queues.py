@@ -14,7 +14,7 @@ from flip27_source.options import Options
 from .findings import Finding, failure, finding_of, ok
 
 CHECK = "queue"
-_NO_RECEIPT = "flip27-check"
+_NO_RECEIPT = "flip27 check"
 
 
 def queues(options: Options) -> Iterator[Finding]:

@@ -1,0 +1,152 @@
+"""The queue of Azure: Storage Queue, which Event Grid writes to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from flip27_source.enumerators.files.notifications.event_grid import events_of
+from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.notifications import Message, NotificationQueue
+
+MOST_IN_A_REQUEST = 32
+LONGEST_HIDDEN_S = 7 * 86_400
+_PAUSES_S = (0.5, 1.0, 2.0, 5.0)
+"""Azure has no long polls: an empty queue is asked again after these pauses."""
+
+_GONE = frozenset({"MessageNotFound", "PopReceiptMismatch", "InvalidQueryParameterValue", "QueueNotFound"})
+
+
+class AzureQueue(NotificationQueue):
+    """A Storage Queue that gets the events of containers.
+
+    A receipt is the id of a message and its pop receipt, which changes each time the message is extended.
+    """
+
+    def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
+        """At most 32 messages; requests with pauses until there is one."""
+        end_s = time.monotonic() + wait_s
+        for pause_s in _pauses():
+            found = self._received(count, hidden_s)
+            if found or time.monotonic() + pause_s > end_s:
+                return found
+            time.sleep(pause_s)
+        raise AssertionError("unreachable: pauses do not end")
+
+    def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
+        """One request for each message."""
+        changed = {}
+        for receipt in receipts:
+            message_id, _, pop_receipt = receipt.partition(" ")
+            seconds = min(round(hidden_s), LONGEST_HIDDEN_S)
+            try:
+                now = self.client.update_message(message_id, pop_receipt, visibility_timeout=seconds)
+            except Exception as error:
+                if _code_of(error) not in _GONE:
+                    raise _cannot("keep messages hidden", self.url, error) from error
+            else:
+                changed[receipt] = f"{message_id} {now.pop_receipt}"
+        return changed
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        """One request for each message."""
+        for receipt in receipts:
+            message_id, _, pop_receipt = receipt.partition(" ")
+            try:
+                self.client.delete_message(message_id, pop_receipt)
+            except Exception as error:
+                if _code_of(error) not in _GONE:
+                    raise _cannot("delete messages", self.url, error) from error
+
+    @cached_property
+    def client(self) -> Any:
+        """Its client."""
+        try:
+            from azure.storage.queue import QueueClient
+        except ModuleNotFoundError:
+            raise OptionError(
+                "discovery=notifications with queues of Azure needs the package azure-storage-queue",
+                remedy="pip install 'flip27-source[azure]' on the driver",
+            ) from None
+        credential = credential_of(self.options.with_prefix("storage."))
+        return QueueClient.from_queue_url(self.url, credential=credential)
+
+    def _received(self, count: int, hidden_s: float) -> list[Message]:
+        # A message is hidden for a second at least.
+        seconds = min(max(round(hidden_s), 1), LONGEST_HIDDEN_S)
+        try:
+            pages = self.client.receive_messages(
+                messages_per_page=min(count, MOST_IN_A_REQUEST), visibility_timeout=seconds
+            ).by_page()
+            return [_message(raw) for raw in next(pages, ())]
+        except Exception as error:
+            raise _cannot("be read", self.url, error) from error
+
+
+def credential_of(storage: Mapping[str, Any]) -> Any:
+    """The credential of the files' file system, as the clients of Azure take it.
+
+    Raises:
+        OptionError: azure-identity is needed and missing.
+    """
+    parts = dict(
+        part.split("=", 1) for part in str(storage.get("connection_string") or "").split(";") if "=" in part
+    )
+    account = storage.get("account_name") or parts.get("AccountName")
+    key = storage.get("account_key") or parts.get("AccountKey")
+    if key:
+        return {"account_name": account, "account_key": key} if account else key
+    token = storage.get("sas_token") or parts.get("SharedAccessSignature")
+    if token:
+        from azure.core.credentials import AzureSasCredential
+
+        return AzureSasCredential(str(token).removeprefix("?"))
+    try:
+        from azure.identity import ClientSecretCredential, DefaultAzureCredential
+    except ModuleNotFoundError:
+        raise OptionError(
+            "the queue of Azure needs a credential, and neither storage.account_key, storage.sas_token nor "
+            "storage.connection_string is set",
+            remedy="set one of them, or pip install azure-identity",
+        ) from None
+    named = [storage.get(name) for name in ("tenant_id", "client_id", "client_secret")]
+    return ClientSecretCredential(*named) if all(named) else DefaultAzureCredential()
+
+
+def _pauses() -> Iterator[float]:
+    yield from _PAUSES_S
+    while True:
+        yield _PAUSES_S[-1]
+
+
+def _message(raw: Any) -> Message:
+    problem = None
+    try:
+        events = events_of(raw.content)
+    except ValueError as error:
+        events, problem = (), str(error)
+    return Message(
+        message_id=raw.id,
+        receipt=f"{raw.id} {raw.pop_receipt}",
+        events=events,
+        problem=problem,
+        body=raw.content if problem else "",
+    )
+
+
+def _code_of(error: BaseException) -> str:
+    code = getattr(error, "error_code", None)
+    return str(getattr(code, "value", code) or "")
+
+
+def _cannot(do: str, url: str, error: Exception) -> DiscoveryError:
+    remedy = "check notificationQueues, the network, and the credentials (storage.* options)"
+    if _code_of(error) == "QueueNotFound":
+        remedy = "correct notificationQueues, or create the queue and a subscription of Event Grid"
+    elif getattr(error, "status_code", None) == 403:
+        remedy = (
+            "give the role Storage Queue Data Message Processor, or other credentials (storage.* options)"
+        )
+    return DiscoveryError(f"the queue {url} cannot {do}: {type(error).__name__}: {error}", remedy=remedy)

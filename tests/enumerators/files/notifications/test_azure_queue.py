@@ -1,0 +1,192 @@
+"""Blobs that are found by the messages of Event Grid in a Storage Queue, on a real server."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.notifications import inbox
+from flip27_source.enumerators.files.notifications.azure_queue import AzureQueue
+from flip27_source.enumerators.files.notifications.event_grid import events_of
+from flip27_source.errors import DiscoveryError
+from flip27_source.notifications import FileEvent
+from flip27_source.options import Options
+from flip27_source.testing import MicroBatchEngine
+from flip27_source.testing.spark_side import as_value
+from tests.azurite_server import AzureContainer, Azurite
+from tests.deadline import until
+
+
+def event(container: str, name: str, kind: str = "BlobCreated", *, account: str = "shop", **data: str) -> Any:
+    """An event in the schema of Event Grid."""
+    group = "/subscriptions/319a9601/resourceGroups/shop/providers/Microsoft.Storage/storageAccounts"
+    return {
+        "topic": f"{group}/{account}", "id": "831e1650", "eventTime": "2026-01-31T12:00:00.1234567Z",
+        "subject": f"/blobServices/default/containers/{container}/blobs/{name}",
+        "eventType": f"Microsoft.Storage.{kind}",
+        "data": {
+            "api": "PutBlob", "eTag": "0x8D", "contentLength": 2, "blobType": "BlockBlob",
+            "url": f"https://{account}.blob.core.windows.net/{container}/encoded", **data,
+        },
+        "dataVersion": "", "metadataVersion": "1",
+    }  # fmt: skip
+
+
+def in_base64(found: Any) -> str:
+    """As Event Grid writes it to a queue."""
+    return base64.b64encode(json.dumps(found).encode()).decode()
+
+
+def cloud_event(container: str, name: str) -> Any:
+    found = event(container, name)
+    return {
+        "source": found["topic"], "subject": found["subject"], "type": found["eventType"],
+        "specversion": "1.0", "id": found["id"], "data": found["data"],
+    }  # fmt: skip
+
+
+PATH = "abfs://in@shop.dfs.core.windows.net/a/b c%20ü.json"
+RENAMED = {"sourceUrl": "https://shop.dfs.core.windows.net/in/a/old%20name"}
+OLD = "abfs://in@shop.dfs.core.windows.net/a/old name"
+
+
+@pytest.mark.parametrize(
+    ("body", "events"),
+    [
+        (in_base64(event("in", "a/b c%20ü.json")), [FileEvent(path=PATH)]),
+        (json.dumps([event("in", "a/b c%20ü.json")]), [FileEvent(path=PATH)]),
+        (in_base64(cloud_event("in", "a/b c%20ü.json")), [FileEvent(path=PATH)]),
+        (in_base64(event("in", "a/b c%20ü.json", "BlobDeleted")), [FileEvent(path=PATH, removed=True)]),
+        (
+            in_base64(event("in", "a/b c%20ü.json", "BlobRenamed", **RENAMED)),
+            [FileEvent(path=PATH), FileEvent(path=OLD, removed=True)],
+        ),
+        (in_base64(event("in", "a", api="CreateFile")), []),
+        (in_base64(event("in", "a", "BlobTierChanged")), []),
+        (in_base64(event("in", "a", "DirectoryCreated")), []),
+    ],
+)
+def test_a_message_names_the_blobs_that_were_written_or_removed(body: str, events: list[FileEvent]) -> None:
+    assert list(events_of(body)) == events
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("<xml/>", "neither JSON nor Base64"),
+        ("{", "not JSON"),
+        ("{}", "neither eventType nor type"),
+        ("[3]", "not an event of Event Grid"),
+        (json.dumps({"eventType": "Microsoft.Storage.BlobCreated"}), "KeyError"),
+        (json.dumps({**event("in", "a"), "subject": "/somewhere"}), "does not name a blob"),
+    ],
+)
+def test_a_message_of_another_form_is_refused_and_the_error_says_why(body: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        events_of(body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blobs:
+    """A container, and a queue on the same server."""
+
+    container: AzureContainer
+    url: str
+    queue: AzureQueue
+
+    def put(self, *names: str) -> None:
+        for name in names:
+            self.container.file_system.pipe_file(f"{self.container.name}/{name}", name.encode())
+
+    def send(self, *names: str, kind: str = "BlobCreated") -> None:
+        for name in names:
+            self.queue.client.send_message(
+                in_base64(event(self.container.name, name, kind, account=self.container.account))
+            )
+
+    @property
+    def left(self) -> int:
+        return int(self.queue.client.get_queue_properties().approximate_message_count)
+
+    def options(self, state: Path, path: str) -> dict[str, str]:
+        return {
+            "enumerator": "files", "reader": "text", "path": path, "discovery": "notifications",
+            "notificationQueues": self.url, "stateLocation": str(state), **self.container.options,
+        }  # fmt: skip
+
+
+@pytest.fixture
+def blobs(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Blobs:
+    monkeypatch.setattr(inbox, "_SHORT_POLL_S", 0.0)
+    container = azurite.container()
+    url = f"{azurite.queue_url}/{container.name}"
+    queue = AzureQueue(url, Options.parse(container.options, ()))
+    queue.client.create_queue()
+    return Blobs(container=container, url=url, queue=queue)
+
+
+def read(engine: MicroBatchEngine) -> Counter[Any]:
+    return Counter(row[0] for row in engine.rows)
+
+
+@pytest.mark.parametrize("with_account", [False, True])
+def test_each_blob_is_read_once_by_messages_or_by_the_listing(
+    blobs: Blobs, tmp_path: Path, *, with_account: bool
+) -> None:
+    container = blobs.container
+    path = f"{container.url}/landing" if with_account else f"abfs://{container.name}/landing"
+    blobs.put("landing/first")
+    engine = MicroBatchEngine(blobs.options(tmp_path, path), available_now=True)
+    engine.process_all_available()
+    blobs.put("landing/a", "landing/b c", "landing/lost", "elsewhere/e")
+    blobs.send("landing/a", "landing/b c", "landing/a", "landing/first", "elsewhere/e", "landing/never-there")
+    blobs.queue.client.send_message("<poison/>")
+    engine.restart()
+    engine.process_all_available()
+    assert read(engine) == Counter(["landing/first", "landing/a", "landing/b c", "landing/lost"])
+    gauges = engine.holder.coordinator_at(as_value(engine.logs.offsets[-1])).gauges
+    assert (gauges["filesFoundByListing"], gauges["messagesSetAside"]) == (1, 1)
+    until(lambda: blobs.left == 0, lambda: blobs.left)
+
+
+def test_an_entry_has_the_information_of_the_listing(blobs: Blobs) -> None:
+    blobs.put("landing/a", "landing/k=1/b")
+    lister = open_lister(f"{blobs.container.url}/landing", blobs.container.storage_options)
+    listed = {path: info() for path, info in lister.files(recursive=False)}
+    entries = {path: lister.entry(path, recursive=False) for path in listed}
+    assert {path: entry and (entry[0], entry[1]()) for path, entry in entries.items()} == {
+        path: (path, info) for path, info in listed.items()
+    }
+    gone = lister.entry(f"{blobs.container.url}/landing/gone", recursive=False)
+    assert gone is not None
+    assert gone[1]() is None
+    other = f"{blobs.container.url}/landing/a".replace(blobs.container.account, "another")
+    assert lister.entry(other, recursive=False) is None
+
+
+def test_a_message_stays_hidden_by_changing_receipts_and_is_deleted_by_the_newest(blobs: Blobs) -> None:
+    blobs.send("landing/a")
+    [message] = blobs.queue.receive(count=10, wait_s=0, hidden_s=300)
+    changed = blobs.queue.extend([message.receipt], 300)
+    assert set(changed) == {message.receipt}
+    blobs.queue.delete([message.receipt])
+    assert blobs.left == 1, "the receipt is an old one"
+    assert blobs.queue.extend(["unknown receipt"], 300) == {}
+    blobs.queue.delete([*changed.values(), "unknown receipt"])
+    assert blobs.left == 0
+
+
+def test_a_queue_that_does_not_exist_is_an_error_that_says_what_to_do(blobs: Blobs) -> None:
+    queue = AzureQueue(f"{blobs.url}-gone", blobs.queue.options)
+    with pytest.raises(DiscoveryError, match="subscription of Event Grid") as error:
+        queue.receive(count=1, wait_s=0, hidden_s=30)
+    assert blobs.container.storage_options["connection_string"].split("AccountKey=")[1][:20] not in str(
+        error.value
+    )
