@@ -202,6 +202,25 @@ def _left_out_by(shows_hidden: bool, matches: NameTest) -> NameTest:
     return lambda name: (is_hidden(name) and not shows_hidden) or not matches(name)
 
 
+def is_listed(name: str, root: str, tests: Sequence[tuple[bool, NameTest]], *, recursive: bool) -> bool:
+    """Whether listing a root would yield a file of this name.
+
+    Args:
+        tests: those of the levels of a glob: whether hidden names may match, and the test of a name.
+    """
+    start = f"{root.rstrip('/')}/"
+    parts = name[len(start) :].split("/")
+    if not name.startswith(start) or len(parts) < max(len(tests), 1) or not parts[-1]:
+        return False
+    for part, (shows_hidden, matches) in zip(parts, tests, strict=False):
+        if (is_hidden(part) and not shows_hidden) or not matches(part):
+            return False
+    below = parts[len(tests) :]
+    if any(is_hidden(part) for part in below):
+        return False
+    return recursive or all(is_partition(part) for part in below[:-1])
+
+
 class LocalLister(Lister):
     """Local disk: one scandir for each directory that may have changed, and stat only for new files.
 
@@ -265,6 +284,14 @@ class LocalLister(Lister):
             folders += [(found, level + 1) for found in below]
         self._unchanged.end()
 
+    def entry(self, path: str, *, recursive: bool) -> FileFound | None:
+        # Not by a listing, after which ``remember`` would take all of its files for known.
+        local = disk_path(path)
+        name = "" if local is None else os.path.abspath(local)
+        if not is_listed(name, self._root, self._tests, recursive=recursive):
+            return None
+        return path_text(name), lambda: _stat_info(lambda: os.stat(name))
+
     def remember(self, unsettled: Collection[str]) -> None:
         self._unchanged.remember([disk_path(path) or path for path in unsettled])
 
@@ -289,18 +316,19 @@ def entry_info(entry: os.DirEntry[str]) -> Callable[[], FileInfo | None]:
     A link without a target may get one later; reading a pipe could wait forever.
     """
 
-    def info() -> FileInfo | None:
-        try:
-            found = entry.stat()
-        except OSError as error:
-            if error.errno in LEADS_NOWHERE:
-                return None
-            raise
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        return FileInfo(found.st_size, found.st_mtime_ns // 1000, "", found.st_ctime_ns // 1000)
+    return lambda: _stat_info(entry.stat)
 
-    return info
+
+def _stat_info(asked: Callable[[], os.stat_result]) -> FileInfo | None:
+    try:
+        found = asked()
+    except OSError as error:
+        if error.errno in LEADS_NOWHERE:
+            return None
+        raise
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return FileInfo(found.st_size, found.st_mtime_ns // 1000, "", found.st_ctime_ns // 1000)
 
 
 class FsspecLister(Lister):
@@ -374,11 +402,7 @@ class FsspecLister(Lister):
 
     def entry(self, path: str, *, recursive: bool) -> FileFound | None:
         name = self._name_of(path)
-        if (
-            name is None
-            or not name.startswith(f"{self._root}/")
-            or not self._lists(name[len(self._root) + 1 :].split("/"), recursive=recursive)
-        ):
+        if name is None or not is_listed(name, self._root, self._tests, recursive=recursive):
             return None
         return listed_path(self._fs, self._host, name), lambda: self._info_of(name)
 
@@ -392,19 +416,6 @@ class FsspecLister(Lister):
             return listed_name(path)
         except OSError:
             return None  # found by a listing, and reported when it is read
-
-    def _lists(self, parts: Sequence[str], *, recursive: bool) -> bool:
-        """Whether ``files`` would yield a file at these parts of a path below the root."""
-        levels = len(self._tests)
-        if len(parts) < max(levels, 1) or not parts[-1]:
-            return False
-        for part, (shows_hidden, matches) in zip(parts, self._tests, strict=False):
-            if (is_hidden(part) and not shows_hidden) or not matches(part):
-                return False
-        below = parts[levels:]
-        if any(is_hidden(part) for part in below):
-            return False
-        return recursive or all(is_partition(part) for part in below[:-1])
 
     def _info_of(self, name: str) -> FileInfo | None:
         """What a listing would say about a file now; None if it does not exist."""

@@ -111,8 +111,10 @@ def credential_of(storage: Mapping[str, Any]) -> Any:
             "storage.connection_string is set",
             remedy="set one of them, or pip install azure-identity",
         ) from None
-    named = [storage.get(name) for name in ("tenant_id", "client_id", "client_secret")]
-    return ClientSecretCredential(*named) if all(named) else DefaultAzureCredential()
+    tenant, client, secret = (storage.get(name) for name in ("tenant_id", "client_id", "client_secret"))
+    if tenant and client and secret:
+        return ClientSecretCredential(str(tenant), str(client), str(secret))
+    return DefaultAzureCredential()
 
 
 def _pauses() -> Iterator[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from flip27_source.enumerators.files.listing.walk import open_lister, open_liste
 from tests.s3_server import S3Bucket, new_bucket
 from tests.soak.objects import Landing
 
+FOLDERS = ("a", "_x", "k=1", "2026-01")
 PARTS = ("a", "b.txt", "_x", ".y", "k=1", "_k=2", "2026-01")
 KEYS = sorted("/".join(parts) for depth in (1, 2, 3) for parts in itertools.product(PARTS, repeat=depth))
 
@@ -52,3 +54,22 @@ def test_an_entry_has_the_information_of_the_listing_and_none_for_what_is_not_th
     gone = lister.entry(f"s3://{bucket.name}/landing/gone", recursive=False)
     assert gone is not None
     assert gone[1]() is None
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+@pytest.mark.parametrize("pattern", ["", "*", "{a,2026-*}", "_*/k=1", "*/*.txt"])
+def test_on_local_disk_too_and_without_taking_anything_for_known(
+    tmp_path: Path, pattern: str, *, recursive: bool
+) -> None:
+    folders = ["/".join(parts) for depth in range(3) for parts in itertools.product(FOLDERS, repeat=depth)]
+    everything = [tmp_path / folder / name for folder in folders for name in ("f.txt", "_h.txt")]
+    for file in everything:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    lister = open_lister(f"{tmp_path}/{pattern}", {})
+    found = [lister.entry(str(path), recursive=recursive) for path in everything]
+    lister.remember([])
+    listed = {path: info() for path, info in lister.files(recursive=recursive)}
+    assert {one[0]: one[1]() for one in found if one is not None} == listed
+    assert listed or pattern == "_*/k=1"
+    assert lister.entry(f"s3://bucket{tmp_path}/f.txt", recursive=recursive) is None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.notifications import inbox
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.notifications import FileEvent, Message, NotificationQueue
 from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
@@ -228,11 +230,15 @@ def test_a_late_removal_of_a_file_that_exists_again_does_not_keep_it_from_being_
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
 ) -> None:
     engine = started(s3_bucket, queue, tmp_path, maxFilesPerTrigger="1")
-    put(s3_bucket, "landing/a", "landing/b")
-    queue.send(message(s3_bucket.name, "landing/a", "landing/b"))
-    queue.send(message(s3_bucket.name, "landing/a", "landing/b", event="ObjectRemoved:Delete"))
-    once_more(engine)
-    assert read(engine) == Counter(["landing/first", "landing/a", "landing/b"])
+    names = ["landing/a", "landing/b", "landing/c"]
+    put(s3_bucket, *names)
+    queue.send(message(s3_bucket.name, *names))
+    engine.restart(available_now=False)
+    until(lambda: engine.run_batch() is not None)
+    queue.send(message(s3_bucket.name, *names, event="ObjectRemoved:Delete"))
+    until(lambda: engine.run_batch() is None and queue.left == 0)
+    assert read(engine) == Counter(["landing/first", *names])
+    assert gauges(engine) == {}
 
 
 def test_with_allow_overwrites_each_version_is_read_once(
@@ -262,6 +268,43 @@ def test_a_queue_that_is_gone_stops_the_query_and_nothing_is_lost_when_it_is_the
     once_more(engine)
     assert read(engine) == Counter(["landing/first", "landing/a", "landing/b"])
     assert gauges(engine) == {"filesFoundByListing": 1}
+
+
+class Spool(NotificationQueue):
+    """A service of somebody's own: lines in memory."""
+
+    lines: ClassVar[dict[str, str]] = {}
+
+    def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
+        return [
+            Message(message_id=receipt, receipt=receipt, events=(FileEvent(path=path),))
+            for receipt, path in list(self.lines.items())[:count]
+        ]
+
+    def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
+        return {}
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        for receipt in receipts:
+            self.lines.pop(receipt, None)
+
+
+def test_a_service_of_ones_own_has_three_methods_and_any_file_system(tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "first").write_text("first")
+    given = {
+        "enumerator": "files", "reader": "text", "path": str(landing),
+        "stateLocation": str(tmp_path / "state"),
+        "discovery": "notifications", "notificationQueues": "https://spool/landing",
+        "notificationService": f"{__name__}:Spool",
+    }  # fmt: skip
+    engine = MicroBatchEngine(given)
+    engine.run_batch()
+    (landing / "a").write_text("a")
+    Spool.lines |= {"1": str(landing / "a"), "2": str(landing / "gone"), "3": str(tmp_path / "a")}
+    until(lambda: [engine.run_batch()] and not Spool.lines)
+    assert read(engine) == Counter(["first", "a"])
 
 
 def test_files_that_existed_at_the_first_start_can_be_left_out_although_messages_name_them(
