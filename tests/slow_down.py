@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -98,6 +99,15 @@ def lasting_path(path: str) -> str:
     return re.sub(r"[0-9a-f]{16,}", "", path.partition("?")[0].lstrip("/").partition("/")[2])
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is killed leaves its requests; nothing is printed about that."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterator[SlowDown]:
     """A running proxy; its ``url`` is the endpoint to use instead of ``upstream``."""
@@ -143,8 +153,7 @@ def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterato
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), Handler)
     url = f"http://127.0.0.1:{server.server_address[1]}"
     proxy = SlowDown(url, upstream, seed=seed, stubborn=stubborn)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

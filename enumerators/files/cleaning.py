@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flip27_source.enumerators.files.entries import etag_of, modified_us
+from flip27_source.enumerators.files.entries import content_hash_of, etag_of, modified_us
 from flip27_source.enumerators.files.globs import expand_paths, is_matched, split_glob
 from flip27_source.enumerators.files.listing.errors import has_a_user
 from flip27_source.enumerators.files.listing.walk import is_hidden
@@ -271,12 +271,14 @@ def _is_same(found: Mapping[str, Any], action: CleanFile) -> bool:
 
 
 def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """True if the file in the archive may be overwritten, because its tag shows the same bytes.
+    """True if the file in the archive may be overwritten, because its tag or hash shows the same bytes.
 
-    Without tags it is never overwritten: a partial copy after a crash stays like an earlier file, beside the
-    complete copy.
+    Without them it is never overwritten: a copy from before a crash stays like an earlier file, beside the
+    new one. The tags of Azure and Google Cloud Storage are those of versions, which no copy shares.
     """
-    return there.get("size") == found.get("size") and etag_of(there) == etag_of(found) != ""
+    if there.get("size") != found.get("size"):
+        return False
+    return etag_of(there) == etag_of(found) != "" or content_hash_of(there) == content_hash_of(found) != ""
 
 
 def _left_alone(action: CleanFile) -> None:

@@ -12,6 +12,15 @@ def etag_of(info: Mapping[str, Any]) -> str:
     return str(info.get("ETag") or info.get("etag") or "")
 
 
+def content_hash_of(info: Mapping[str, Any]) -> str:
+    """The hash of an object's content in an fsspec listing entry; empty if there is none.
+
+    Google Cloud Storage has one for every object, Azure for blobs that were uploaded in one request.
+    """
+    md5 = (info.get("content_settings") or {}).get("content_md5")
+    return str(info.get("md5Hash") or info.get("crc32c") or (bytes(md5).hex() if md5 else ""))
+
+
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "Last-Modified", "updated", "modified", "created")
 
 

@@ -95,6 +95,7 @@ class CoordinatorHolder:
             store=store,
             inline_limit_bytes=options[INLINE_STATE_LIMIT],
             new_random=self._environment.new_random,
+            creates_exclusively=reports is not ReportDemand.NONE,
         )
         self._coordinator: SourceCoordinator[Any] | None = None
         self._runner = self._environment.new_runner()

@@ -22,6 +22,8 @@ from .url_credentials import AZURE, has_account, masked, secret_parameter, signs
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", *AZURE, "oss", "oci"})
 _VERSION_ID = {"s3": "?versionId=", "s3a": "?versionId=", **dict.fromkeys(AZURE, "?versionid=")}
 _WASB = frozenset({"wasb", "wasbs"})
+_DATABRICKS_VOLUMES = "dbfs:/Volumes/"
+_DATABRICKS_FILES = re.compile(r"dbfs:/(?!/)(.*)", re.DOTALL)
 _WEB = frozenset({"http", "https"})
 _GONE = frozenset({404, 410})
 
@@ -33,6 +35,8 @@ _ESCAPED = re.compile(r"\0([0-9a-f]{2})")
 
 def local_path(url: str) -> str | None:
     """The path on local disk, as text; None if the URL belongs to another file system."""
+    if url.startswith(_DATABRICKS_VOLUMES):
+        return url.removeprefix("dbfs:")
     if url.startswith("file:"):
         rest = url.removeprefix("file:")
         return "/" + rest.lstrip("/") if rest.startswith("//") else rest
@@ -167,13 +171,19 @@ def location(value: str) -> str:
     """Check an option or argument that must be a path or URL; returns the value unchanged.
 
     Raises:
-        ValueError: the value is empty, contains NUL, or is a chained URL of fsspec such as
-            ``simplecache::s3://...``.
+        ValueError: the value is empty, contains NUL, is a chained URL of fsspec such as
+            ``simplecache::s3://...``, or begins with ``dbfs:/`` and names no volume.
     """
     if not value.strip():
         raise ValueError("the value is empty; a path or URL is expected")
     if "\0" in value:
         raise ValueError("a path or URL must not contain a NUL character")
+    named = _DATABRICKS_FILES.fullmatch(value)
+    if named is not None and local_path(value) == value:
+        raise ValueError(
+            "dbfs:/ is Spark's name on Databricks for files that other programs find below /dbfs/: give "
+            f"/dbfs/{named[1]} where it is mounted, or a path below /Volumes/, or the URL of cloud storage"
+        )
     if not value.startswith("/") and _CHAIN.search(value) is not None:
         raise ValueError(
             "a chained URL, which names several file systems, is not supported: give the URL of the file "
@@ -336,7 +346,7 @@ def refuse_credentials(url: str, what: str, error_type: type[Flip27Error]) -> No
 
 
 def _is_path(url: str) -> bool:
-    return url.startswith(("/", "file:"))
+    return url.startswith(("/", "file:", _DATABRICKS_VOLUMES))
 
 
 def is_web(url: str) -> bool:

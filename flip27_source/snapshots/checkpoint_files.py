@@ -66,8 +66,11 @@ class CheckpointStorage:
         store: Store | None,
         inline_limit_bytes: int,
         new_random: Callable[[], str],
+        creates_exclusively: bool = False,
     ) -> None:
+        """``creates_exclusively``: whether the store has to create files exclusively, for tasks' reports."""
         self.store = store
+        self._creates_exclusively = creates_exclusively
         self._codec = codec
         self._source = source
         self._inline_limit_bytes = inline_limit_bytes
@@ -272,8 +275,11 @@ class CheckpointStorage:
 
     def _new_lineage(self, store: Store) -> str:
         lineage = file_names.lineage_name(self._source.uid, self._new_random())
-        if not store.create(file_names.source_file(lineage), encode_source(self._source)):
+        file, source = file_names.source_file(lineage), encode_source(self._source)
+        if not store.create(file, source):
             raise StateLocationError(f"the new lineage {lineage} already exists", remedy="restart the query")
+        if self._creates_exclusively:
+            store.check_exclusive(file, source)
         return lineage
 
     def _required_store(self, offset: Offset) -> Store:

@@ -83,6 +83,12 @@ class Store(ABC):
             LinkedFolderError: ``name`` is behind a link.
         """
 
+    def check_exclusive(self, name: str, data: bytes) -> None:  # noqa: B027 - others refuse by themselves
+        """Raise StateLocationError if ``name``, which holds ``data``, can be created a second time.
+
+        Servers that are compatible with an object store may ignore the condition of a request.
+        """
+
     def check_inside(self, name: str) -> None:  # noqa: B027 - object stores have no links
         """Raise LinkedFolderError if a folder on the path to ``name`` is a link."""
 
@@ -288,6 +294,10 @@ class FsspecStore(Store):
         except Exception as error:
             raise _failed("write", self.location, name, error) from error
         return True
+
+    def check_exclusive(self, name: str, data: bytes) -> None:
+        if is_object_store(self._fs) and self.create(name, data, exclusive=True):
+            raise _not_exclusive(self.location, name)
 
     def replace(self, name: str, data: bytes) -> None:
         try:

@@ -38,6 +38,10 @@ class WatchedStore(Store):
         self._after()
         return created
 
+    def check_exclusive(self, name: str, data: bytes) -> None:
+        self._check_alive()
+        self._store.check_exclusive(name, data)
+
     def replace(self, name: str, data: bytes) -> None:
         self._check_alive()
         self._before()

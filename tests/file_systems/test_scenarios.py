@@ -10,11 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from gcp_storage_emulator.server import RequestHandler
 
 from flip27_source import savepoints
 from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.snapshots.store import open_store
 from flip27_source.testing import MicroBatchEngine, Step, check_store
+from tests.gcs_server import gcs_endpoint, new_gcs_bucket
 from tests.places import PLACES, WRITABLE, Place
 
 LINE = pa.schema([pa.field("value", pa.string())])
@@ -167,6 +169,21 @@ def test_tasks_report_where_a_file_can_be_created_exclusively(place: Place) -> N
         with pytest.raises(StateLocationError, match="only if it does not exist"):
             engine.run_batch()
         assert engine.rows == []
+
+
+def test_an_object_store_that_ignores_conditions_is_refused_where_tasks_report() -> None:
+    """The emulator of Google Cloud Storage does; so do some servers that speak the protocol of S3."""
+    with gcs_endpoint(RequestHandler) as endpoint:
+        bucket = new_gcs_bucket(endpoint)
+        place = Place(
+            bucket.file_system, bucket.name, f"gs://{bucket.name}", bucket.options, creates_exclusively=False
+        )
+        place.put("a", b"a\n")
+        reporting = query(place, ignoreCorruptFiles="true")
+        with pytest.raises(StateLocationError, match="only if it does not exist"):
+            reporting.run_batch()
+        assert reporting.rows == []
+        assert all_rows(query(place)) == ["a"]
 
 
 def test_a_savepoint_starts_other_queries_there_and_elsewhere(place: Place, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """``make soak``: kills drivers at random points under load and counts what came out.
 
 Disasters of all kinds on queries of all kinds first, then a talkative source, then tables of PostgreSQL, then
-topics of Kafka, then objects on S3, also by notifications, then random files; each part can be left out.
+topics of Kafka, then objects on S3, also by notifications, then the clouds, then random files; each part can be
+left out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from tests.postgres_server import WHEELS
 from tests.s3_server import new_bucket, s3_endpoint
 from tests.slow_down import slow_down
 
+from .clouds import CLOUDS
+from .clouds import play as play_on_cloud
 from .disasters import FAULT_RATE, Disasters, Outcome
 from .faults import in_a_mount_namespace
 from .kill import Soak
@@ -55,6 +58,9 @@ def main() -> int:
     parser.add_argument(
         "--kafka", type=int, default=50, help="kills while topics of Kafka are copied; 0 for none"
     )
+    parser.add_argument(
+        "--clouds", type=int, default=50, help="kills of drivers on S3, and as many on Azure; 0 for none"
+    )
     parser.add_argument("--histories", type=int, default=2_000, help="random histories of files; 0 for none")
     arguments = parser.parse_args()
     if arguments.disasters:
@@ -70,6 +76,7 @@ def main() -> int:
         arguments.kafka == 0 or _topics(arguments.kafka, seed),
         arguments.objects == 0 or _objects(arguments.objects, seed),
         arguments.notified == 0 or _notified(arguments.notified, seed),
+        arguments.clouds == 0 or _clouds(arguments.clouds, seed),
         arguments.histories == 0 or _histories(arguments.histories, seed),
     ]
     return 0 if all(exact) else 1
@@ -152,6 +159,14 @@ def _notified(objects: int, seed: int) -> bool:
         outcome = notified(new_bucket(endpoint), objects=objects, seed=seed)
     print(f"{outcome}  {time.monotonic() - began:.0f} s", flush=True)
     return outcome.is_exact
+
+
+def _clouds(kills: int, seed: int) -> bool:
+    folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
+    print(f"what is left of a defect: {folder}", flush=True)
+    say = functools.partial(print, flush=True)
+    outcomes = [play_on_cloud(cloud, folder / cloud, kills=kills, seed=seed, say=say) for cloud in CLOUDS]
+    return all(outcome.is_exact for outcome in outcomes)
 
 
 def _histories(count: int, seed: int) -> bool:

@@ -241,6 +241,16 @@ def test_an_older_file_in_the_archive_is_not_written_over(landing: Landing, earl
     assert {landing.content(name) for name in landing.files()} == {earlier, b"new"}
 
 
+@pytest.mark.parametrize("landing", ["s3", "azure", "gcs"], indirect=True)
+def test_an_object_that_was_copied_before_a_crash_is_in_the_archive_once(landing: Landing) -> None:
+    landing.put_in_archive("a", b"data")
+    landing.put("a", b"data")
+    query = landing.query("archive")
+    query.batch()
+    landing.told(query)
+    landing.comes_to_hold(f"{landing.archived}/a")
+
+
 def test_each_version_of_a_file_on_an_sftp_server_is_kept_in_the_archive(tmp_path: Path) -> None:
     with sftp_landing(tmp_path) as landing:
         query = landing.query("archive", allowOverwrites="true")

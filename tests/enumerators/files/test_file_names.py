@@ -313,6 +313,9 @@ def test_state_in_a_folder_whose_name_looks_like_a_glob_touches_no_other_folder(
         ("a::b", "a::b"),
         ("file:/a::b", "/a::b"),
         ("file:///a", "/a"),
+        ("dbfs:/Volumes/main/shop/in", "/Volumes/main/shop/in"),
+        ("dbfs:x", "dbfs:x"),
+        ("dbfs://host/x", None),
         ("~/a", "~/a"),
         ("C:/x", "C:/x"),
         ("x/y://z", "x/y://z"),
@@ -352,6 +355,16 @@ def test_a_url_through_several_file_systems_is_refused_where_it_is_given(url: st
     given = {"enumerator": "files", "reader": "text", "path": "/x", "stateLocation": url}
     with pytest.raises(OptionError, match="names several file systems"):
         MicroBatchEngine(given, schema=LINE)
+
+
+def test_a_path_of_databricks_that_only_spark_knows_is_refused_with_the_path_to_use() -> None:
+    """As a relative path it would be a folder of the driver's own disk, which is gone with the cluster."""
+    with pytest.raises(StateLocationError, match="give /dbfs/mnt/ckpt where it is mounted"):
+        open_store("dbfs:/mnt/ckpt", {})
+    given = {"enumerator": "files", "reader": "text", "path": "dbfs:/mnt/in"}
+    with pytest.raises(OptionError, match="or a path below /Volumes/"):
+        MicroBatchEngine(given, schema=LINE).run_batch()
+    assert location("dbfs:/Volumes/main/shop/in") == "dbfs:/Volumes/main/shop/in"
 
 
 def test_a_location_with_a_nul_is_refused_where_it_is_given() -> None:
