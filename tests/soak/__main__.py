@@ -1,8 +1,8 @@
 """``make soak``: kills drivers at random points under load and counts what came out.
 
 Disasters of all kinds on queries of all kinds first, then a talkative source, then tables of PostgreSQL, then
-topics of Kafka, then objects on S3, also by notifications, then the clouds, then random files; each part can be
-left out.
+topics of Kafka, then objects on S3, also by notifications, then the clouds, then random files; each part
+can be left out.
 """
 
 from __future__ import annotations
