@@ -34,8 +34,8 @@ from flip27_source.enumerators.kafka.division import divided
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
 from flip27_source.enumerators.kafka.looks import ClusterLooks, Look, Wanted
 from flip27_source.enumerators.kafka.named_positions import fields_at, offsets_between
-from flip27_source.enumerators.kafka.remedies import remedy_of
-from flip27_source.enumerators.kafka.split import KafkaSplit
+from flip27_source.enumerators.kafka.remedies import remedy_for, remedy_of
+from flip27_source.enumerators.kafka.split import KafkaSplit, range_id_of
 from flip27_source.enumerators.kafka.start_and_end import ending, group_of, implied, starting
 from flip27_source.enumerators.kafka.state import KafkaState
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
@@ -109,8 +109,13 @@ class KafkaEnumerator(
 
     @classmethod
     def is_cut_off(cls, split: KafkaSplit) -> bool:
-        """Whether it is a range of a partition."""
-        return split.record is None
+        """Whether it is a range of a partition that is read further."""
+        return not split.is_apart
+
+    @classmethod
+    def set_apart(cls, cut: KafkaSplit) -> KafkaSplit:
+        """A range under an id of its own."""
+        return cut if cut.is_apart else replace(cut, split_id=range_id_of(cut))
 
     @classmethod
     def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
@@ -185,7 +190,9 @@ class KafkaEnumerator(
         return split.record is not None
 
     def bound_split(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
-        """The next offsets of the partition."""
+        """The next offsets of the partition; a range that was set aside as it is."""
+        if split.is_apart:
+            return self._range_apart(split, budget)
         at = self._position(split)
         if at is None:
             if split.next < 0:
@@ -209,6 +216,22 @@ class KafkaEnumerator(
             read=KafkaSplit(split_id=at.split_id, next=at.next, end=end, topic_id=at.topic_id),
             rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),
         )
+
+    def _range_apart(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
+        rows = (split.end or split.next) - split.next
+        known = self._assigner.known
+        if known is None or (budget.rows is not None and rows > budget.rows):
+            return None
+        topic_id, _ = known.get(split.topic, (None, frozenset()))
+        if split.topic_id is not None and topic_id is not None and split.topic_id != topic_id:
+            self.context.report_data_loss(
+                f"topic {split.topic} was deleted and made anew; its offsets {split.next} to "
+                f"{split.next + rows - 1} are gone",
+                split_id=split.split_id,
+                remedy=remedy_for(split.split_id, self.options_given, is_gone=True),
+            )
+            return BoundedRange(read=replace(split, end=split.next), rest=None)
+        return BoundedRange(read=split, rest=None)
 
     def _look_again_for(self, split_id: str) -> None:
         """A run that ends by itself looks once, and maybe before it is known which offsets are missing."""

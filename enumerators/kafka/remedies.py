@@ -15,6 +15,8 @@ def remedy_of(loss: Loss, options: Options) -> str:
 def remedy_for(split_id: str, options: Options, *, is_gone: bool) -> str:
     """The command that goes on with what is left of a partition."""
     state = options[STATE_LOCATION] or "STATE_LOCATION"
+    if "@" in split_id:
+        return f"give them up: flip27 edit skip --state {state} --split {split_id} --why expired --execute"
     if is_gone:
         return (
             f"go on without the partition: flip27 edit skip --state {state} --split {split_id} "

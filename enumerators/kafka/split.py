@@ -19,7 +19,8 @@ class KafkaSplit:
     Attributes:
         split_id: ``orders/3``: topic and partition.
         next: offset of the next record to read; or EARLIEST, LATEST or AT_TIMESTAMP.
-        end: where this batch ends: the first offset that it does not read. None for the whole partition.
+        end: where this batch ends: the first offset that it does not read. None for the whole partition. A
+            split ``orders/3@100-199`` is a range that could not be read, and is read alone.
         topic_id: id of the topic, which a topic that is made anew does not share; None if brokers tell none.
         at_timestamp_ms: with AT_TIMESTAMP, the time, in milliseconds since 1970 UTC.
         record: the only record of a split ``orders/3@42``, as JSON (``KeptRecord``): it was set aside, and is
@@ -44,6 +45,11 @@ class KafkaSplit:
         return partition_of(self.split_id)[1]
 
     @property
+    def is_apart(self) -> bool:
+        """Whether it is a range or a record that was set aside."""
+        return "@" in self.split_id
+
+    @property
     def size(self) -> SplitSize:
         """The number of offsets; there may be fewer records. Bytes are those that the split carries."""
         rows = None if self.end is None else self.end - self.next
@@ -58,6 +64,11 @@ def split_id_of(topic: str, partition: int) -> str:
 def record_id_of(topic: str, partition: int, offset: int) -> str:
     """The id of the split of a record that was set aside."""
     return f"{topic}/{partition}@{offset}"
+
+
+def range_id_of(split: KafkaSplit) -> str:
+    """The id of a range that was set aside, as a split of its own: ``orders/3@100-199``."""
+    return f"{split.split_id}@{split.next}-{(split.end or split.next) - 1}"
 
 
 def partition_of(split_id: str) -> tuple[str, int]:

@@ -42,8 +42,8 @@ class SplitResult(Generic[SplitT]):
     """The result of one split.
 
     Attributes:
-        position: with LIVE, the split at its position after the rows of this batch; with FAILED, the part of
-            the split that was set aside, under an id of its own.
+        position: with LIVE, the split at its position after the rows of this batch; with FAILED, the part or
+            range of the split that was set aside, if it has an id of its own.
         caught_up: LIVE only: whether the reader had no more data for now; False if a budget ended it.
         error: FAILED and IGNORED only: the error.
         attempts: FAILED and IGNORED only: number of attempts to read it.

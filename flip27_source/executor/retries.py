@@ -99,7 +99,22 @@ class SubtaskAttempt:
                 yield item
         finally:
             reader.close()
-        self._acknowledge(len(splits), reading.results, time.monotonic() - began)
+        results = self._set_apart(splits, reading.results)
+        self._acknowledge(len(splits), results, time.monotonic() - began)
+
+    def _set_apart(
+        self, splits: Sequence[Any], results: Sequence[SplitResult[Any]]
+    ) -> list[SplitResult[Any]]:
+        """The results, with ranges that could not be read as splits that can be retried alone."""
+        by_ids = {split.split_id: split for split in splits}
+        found = []
+        for item in results:
+            if item.status is SplitStatus.FAILED and item.position is None:
+                split = by_ids[item.split_id]
+                apart = self._source.enumerator_type.set_apart(split)
+                item = item if apart == split else replace(item, position=apart)
+            found.append(item)
+        return found
 
     def _send(self, event: SourceEvent) -> None:
         self._storage.events.check(event)  # refused here, so that the traceback shows the sender

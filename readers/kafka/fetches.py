@@ -164,7 +164,7 @@ class Fetches:
             messages = messages[first : bisect_left(messages, item.end, key=_offset)]
         size = sum(map(len, messages))
         if messages:
-            item.held.append(Run(item.split.topic, item.split.partition, messages, size))
+            item.held.append(Run(item.split.topic, item.split.partition, messages, size, item.split.split_id))
             item.held_bytes += size
         item.position = max(item.position, last + 1)
         if item.is_done:
@@ -286,19 +286,20 @@ class Fetches:
 def _groups(splits: Sequence[KafkaSplit]) -> Iterator[list[KafkaSplit]]:
     """Ranges that are fetched together: few offsets, and a partition once."""
     group: list[KafkaSplit] = []
-    ids: set[str] = set()
+    partitions: set[tuple[str, int]] = set()
     offsets = 0
     for split in splits:
         length = (split.end or 0) - split.next
         if length <= 0:
             continue
+        partition = split.topic, split.partition
         if group and (
-            offsets + length > GROUP_OFFSETS or len(group) >= GROUP_PARTITIONS or split.split_id in ids
+            offsets + length > GROUP_OFFSETS or len(group) >= GROUP_PARTITIONS or partition in partitions
         ):
             yield group
-            group, ids, offsets = [], set(), 0
+            group, partitions, offsets = [], set(), 0
         group.append(split)
-        ids.add(split.split_id)
+        partitions.add(partition)
         offsets += length
     if group:
         yield group

@@ -86,4 +86,4 @@ def run_of(split: KafkaSplit) -> Run:
             remedy="restore the state location from a backup",
         ) from None
     messages: list[Any] = [KeptMessage(split.next, record)]
-    return Run(split.topic, split.partition, messages, len(record.value or b""))
+    return Run(split.topic, split.partition, messages, len(record.value or b""), split.split_id)

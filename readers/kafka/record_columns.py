@@ -40,12 +40,14 @@ class Run:
 
     Attributes:
         size: bytes of their values.
+        split_id: the split that they are read with.
     """
 
     topic: str
     partition: int
     messages: Sequence[Message]
     size: int
+    split_id: str
 
 
 def columns(names: Iterable[str], runs: Sequence[Run]) -> list[pa.Array]:

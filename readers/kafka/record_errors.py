@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flip27_source.enumerators.kafka.split import record_id_of, split_id_of
+from flip27_source.enumerators.kafka.split import record_id_of
 from flip27_source.errors import SplitReadError
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.kafka.decoding.options import ON_RECORD_ERROR
@@ -64,7 +64,7 @@ class RecordErrors:
                 self._context.set_aside(
                     split_of(run.topic, run.partition, message),
                     error=f"the value of the record {_place(run, message)} does not decode: {failures[row]}",
-                    split_id=_owner(run, message),
+                    split_id=run.split_id,
                 )
 
 
@@ -91,10 +91,3 @@ def _place(run: Run, message: Message | KeptMessage) -> str:
 
 def _record_id(run: Run, message: Message | KeptMessage) -> str:
     return record_id_of(run.topic, run.partition, message.offset() or 0)
-
-
-def _owner(run: Run, message: Message | KeptMessage) -> str:
-    """The split that the record is read with: its partition, or itself if it was set aside before."""
-    if isinstance(message, KeptMessage):
-        return _record_id(run, message)
-    return split_id_of(run.topic, run.partition)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flip27_source import edits
 from flip27_source.cli.main import main
-from flip27_source.enumerator import Boundedness, Budget, NamedPosition
+from flip27_source.enumerator import Boundedness, BoundedRange, Budget, NamedPosition
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, KafkaSplit
-from flip27_source.errors import EditError
+from flip27_source.errors import DataLossError, EditError
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from flip27_source.testing.enumerator_run import EnumeratorRun
@@ -92,8 +93,6 @@ def test_latest_is_an_offset_from_the_first_batch_after_the_edit_on(
 
 
 def test_the_command_of_a_loss_goes_on(kafka: KafkaBroker, tmp_path: Path) -> None:
-    from flip27_source.errors import DataLossError
-
     topic = kafka.topic()
     engine = read_query(kafka, topic, tmp_path)
     kafka.delete_topic(topic)
@@ -166,3 +165,66 @@ def test_two_positions_at_once_are_refused(
     code = main(["edit", "set-position", *named, "--to-offset", "2", "--to", "earliest"])
     assert code != 0
     assert "--to" in capsys.readouterr().err
+
+
+def unreadable(broker: KafkaBroker, topic: str, folder: Path) -> MicroBatchEngine:
+    """A query that has set a range aside, because the broker did not answer in time, and has read on."""
+    broker.produce(topic, [b"a", b"b", b"c"])
+    more = {"onSplitError": "quarantine", "maxSplitAttempts": 1, "kafkaConsumer.pollTimeoutMs": 500}
+    engine = stream(broker, topic, stateLocation=folder, **more)
+    assert engine.trigger()
+    with broker.suspended():
+        engine.run_batch()
+    broker.produce(topic, [b"d"])
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [3]}
+    return engine
+
+
+def test_a_range_that_could_not_be_read_is_retried_beside_its_partition(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.topic()
+    engine = unreadable(kafka, topic, tmp_path)
+    words = ("--state", str(tmp_path), "--split", f"{topic}/0@0-2", "--why", "test", "--execute")
+    assert main(["edit", "quarantine", "retry", *words]) == 0
+    engine.restart()
+    kafka.produce(topic, [b"e"])
+    engine.process_all_available()
+    assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == [0, 1, 2, 3, 4]
+    told = engine.holder.report()
+    assert told is not None
+    assert "quarantinedSplits" not in told
+    engine.stop()
+
+
+def test_a_range_that_expired_before_its_retry_is_set_aside_with_the_loss(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.topic()
+    engine = unreadable(kafka, topic, tmp_path)
+    kafka.delete_records(topic, {0: 3})
+    edits.submit(edits.plan("quarantine retry", state=str(tmp_path), why="test", splits=[f"{topic}/0@0-2"]))
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [3]}
+    plan = edits.plan("quarantine drop", state=str(tmp_path), why="test", glob="*")
+    (change,) = plan.changes
+    assert change.split_id == f"{topic}/0@0-2"
+    assert "offsets 0 to 2 are gone" in change.now
+    engine.stop()
+
+
+def test_a_range_of_a_topic_that_was_made_anew_is_not_read(tansu: KafkaBroker) -> None:
+    topic = tansu.topic()
+    tansu.produce(topic, [b"a", b"b", b"c"])
+    run = EnumeratorRun(Source.resolve(options_of(tansu, topic)))
+    older = KafkaSplit(split_id=f"{topic}/0@0-2", next=0, end=3, topic_id="of-the-older-topic")
+    assert run.enumerator.bound_split(older, Budget()) is None, "nothing is known of the topic yet"
+    run.discover()
+    with pytest.raises(DataLossError, match=f"its offsets 0 to 2 are gone(?s:.*)skip .*{topic}/0@0-2"):
+        run.enumerator.bound_split(older, Budget())
+    same = replace(older, topic_id=None)
+    assert run.enumerator.bound_split(same, Budget(rows=2)) is None
+    assert run.enumerator.bound_split(same, Budget(rows=3)) == BoundedRange(read=same, rest=None)
+    run.enumerator.close()
