@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
 )
 TEXTS = pa.schema([pa.field("value", pa.string()), pa.field("offset", pa.int64())])
 DEATHS = (
-    Step.OFFSET_LOGGED, Step.ROWS_READ, Step.REPORT_WRITE, Step.REPORT_WRITTEN, Step.SINK_WRITTEN,
+    Step.OFFSET_LOGGED, Step.REPORT_WRITE, Step.REPORT_WRITTEN, Step.SINK_WRITTEN,
     Step.COMMIT_LOGGED,
 )  # fmt: skip
 BROKEN = b'{"id": oh no}'
