@@ -1,0 +1,41 @@
+"""Objects that a queue names, read by a Spark query: in a run that ends, and in one that goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.file_queues import connect, new_queue
+from tests.s3_server import S3Bucket
+
+from .streams import Folders, lake_lines, run_to_end, to_lake, wait_for
+
+
+def test_a_stream_finds_objects_by_the_events_of_their_bucket_in_runs_of_both_kinds(
+    spark: SparkSession, tmp_path: Path, s3_bucket: S3Bucket
+) -> None:
+    folders, bucket, queue = Folders(tmp_path), s3_bucket, new_queue(s3_bucket)
+    connect(bucket, queue, "landing/")
+
+    def stream() -> DataFrame:
+        return (
+            spark.readStream.format("flip27")
+            .options(enumerator="files", reader="text", discovery="notifications", **bucket.options)
+            .option("notificationQueues", queue.url)
+            .option("stateLocation", str(folders.checkpoint / "flip27"))
+            .load(f"s3://{bucket.name}/landing")
+        )
+
+    bucket.file_system.pipe_file(f"{bucket.name}/landing/1.txt", b"1\n")
+    run_to_end(to_lake(stream(), folders))
+    bucket.file_system.pipe_file(f"{bucket.name}/landing/2.txt", b"2\n")
+    query = stream().writeStream.format("parquet").option("path", str(folders.lake))
+    running = query.option("checkpointLocation", str(folders.checkpoint)).start()
+    try:
+        wait_for(lambda: len(lake_lines(spark, folders)) == 2, running)
+        bucket.file_system.pipe_file(f"{bucket.name}/landing/3.txt", b"3\n")
+        wait_for(lambda: len(lake_lines(spark, folders)) == 3 and queue.left == 0, running)
+    finally:
+        running.stop()
+    assert lake_lines(spark, folders) == ["1", "2", "3"]
