@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery, Page
 from flip27_source.enumerator import Backlog, Boundedness, PerformsActions, SplitEnumeratorContext
@@ -22,12 +22,10 @@ from flip27_source.enumerators.files.known.choice import check_move, chosen_stra
 from flip27_source.enumerators.files.known.strategy import DiscoveryRound, FilesPosition, switched
 from flip27_source.enumerators.files.left_out import FilesLeftOut
 from flip27_source.enumerators.files.listing.walk import FileInfo, Lister, open_listers
-from flip27_source.enumerators.files.notifications.deliveries import Deliveries, delete_messages
-from flip27_source.enumerators.files.notifications.queues import check_options, is_notified
-from flip27_source.enumerators.files.notifications.rounds import NotifiedDiscovery, Searches
 from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.enumerators.files.options import (
     CLEAN_SOURCE,
+    DISCOVERY,
     FILE_NAME_ONLY,
     FILE_ORDER,
     FILES_OPTIONS,
@@ -51,6 +49,10 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.schemas.inference import SamplesSplits, SplitSample
 from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_PARTITION_BYTES
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.files.notifications.deliveries import Deliveries
+    from flip27_source.enumerators.files.notifications.rounds import NotifiedDiscovery, Searches
 
 _log = logging.getLogger("flip27_source")
 
@@ -98,7 +100,11 @@ class FilesEnumerator(
         self._strategy = chosen_strategy(options, paths)
         self._too_old = FilesLeftOut()
         self._notifications: Deliveries | None = None
-        if is_notified(options) and not context.reads_once:
+        if options[DISCOVERY] == "notifications" and not context.reads_once:
+            # Imported late: other sources of files need none of it, and each start would take 10 ms longer.
+            from flip27_source.enumerators.files.notifications.deliveries import Deliveries
+            from flip27_source.enumerators.files.notifications.queues import check_options
+
             check_options(options, paths)
             self._notifications = Deliveries(
                 context,
@@ -155,6 +161,8 @@ class FilesEnumerator(
         return files, self._with_too_old(after)
 
     def _searches(self) -> Searches:
+        from flip27_source.enumerators.files.notifications.rounds import Searches
+
         return Searches(
             unknown=lambda paths, position: self._strategy.unknown(
                 self._round(self.lister, position), paths, position
@@ -281,6 +289,8 @@ class FilesEnumerator(
         elif self._notifications is not None and self._notifications.has_queue(action.queue):
             self._notifications.delete(action)
         else:
+            from flip27_source.enumerators.files.notifications.deliveries import delete_messages
+
             delete_messages(action, self.options_given)
 
     def _discovered(
@@ -289,8 +299,9 @@ class FilesEnumerator(
         super()._discovered(found, error)
         if self._latest_first and found is not None and found.splits:
             self._pages.rotate(1)
-        if self._notifications is not None and isinstance(found, NotifiedDiscovery):
-            self._notifications.delivered(found, self._drop(found.gone))
+        if self._notifications is not None and found is not None:
+            notified = cast("NotifiedDiscovery", found)
+            self._notifications.delivered(notified, self._drop(notified.gone))
             self._publish()
 
     def _drop(self, gone: Collection[str]) -> list[FileSplit]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,30 @@ def test_an_entry_has_the_information_of_the_listing_and_none_for_what_is_not_th
     gone = lister.entry(f"s3://{bucket.name}/landing/gone", recursive=False)
     assert gone is not None
     assert gone[1]() is None
+
+
+class NoHead:
+    """A file system whose objects may be listed and not be read."""
+
+    def __init__(self, file_system: Any) -> None:
+        self._fs = file_system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+    def call_s3(self, method: str, **arguments: Any) -> Any:
+        if method == "head_object":
+            raise PermissionError("Forbidden")
+        return self._fs.call_s3(method, **arguments)
+
+
+def test_an_object_that_may_not_be_read_is_found_like_by_a_listing(bucket: S3Bucket) -> None:
+    lister: Any = open_lister(f"s3://{bucket.name}/landing", bucket.storage_options)
+    listed = {path: info() for path, info in lister.files(recursive=False)}
+    lister._fs = NoHead(lister._fs)
+    path = f"s3://{bucket.name}/landing/a"
+    assert lister.entry(path, recursive=False)[1]() == listed[path] is not None
+    assert lister.entry(f"{path}gone", recursive=False)[1]() is None
 
 
 @pytest.mark.parametrize("recursive", [False, True])

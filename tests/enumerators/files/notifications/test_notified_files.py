@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from flip27_source import savepoints
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.notifications import inbox
 from flip27_source.enumerators.files.split import FileSplit
@@ -335,6 +336,20 @@ def test_a_query_can_change_between_listing_and_notifications(
         after.process_all_available()
         engine = after
     assert read(engine) == Counter(["landing/a", "landing/b0", "landing/b1"])
+
+
+def test_files_whose_messages_are_deleted_are_found_again_when_a_query_goes_back_to_an_older_state(
+    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+) -> None:
+    connect(s3_bucket, queue, "landing/")
+    engine = started(s3_bucket, queue, tmp_path)
+    put(s3_bucket, "landing/a")
+    once_more(engine)
+    until(lambda: queue.left == 0)
+    # The checkpoint before the newest one, which is surely complete.
+    saved = savepoints.create(state=str(tmp_path), to=str(tmp_path / "saved")).directory
+    fork = MicroBatchEngine(options(s3_bucket, queue, tmp_path / "fork", savepoint=saved))
+    until(lambda: [fork.run_batch()] and read(fork) == Counter(["landing/a"]))
 
 
 @pytest.mark.parametrize(
