@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.oldest_record import oldest_time_ms
 from flip27_source.enumerators.kafka.positions import TopicPartition
 
 if TYPE_CHECKING:
@@ -144,6 +145,12 @@ class Cluster:
                 self._properties, f"asking for offsets of {first.topic}/{first.partition}", first.error
             )
         return found
+
+    def oldest_time_ms(
+        self, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> int | None:
+        """The time of the oldest record from the offsets ``unread`` on, in milliseconds since 1970."""
+        return oldest_time_ms(self._properties, unread, ends)
 
     def _answers(self, wanted: Mapping[TopicPartition, int]) -> list[Any]:
         """Offsets or errors, for each partition."""

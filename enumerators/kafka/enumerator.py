@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -29,7 +29,8 @@ from flip27_source.enumerator import (
 )
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss
-from flip27_source.enumerators.kafka.client_properties import client_properties
+from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
+from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.division import divided
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
 from flip27_source.enumerators.kafka.looks import ClusterLooks, Look, Wanted
@@ -55,6 +56,7 @@ class KafkaEnumerator(
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
     default_reader: ClassVar[str | None] = "kafka"
+    connect: ClassVar[Callable[[ClientProperties], Cluster]] = Cluster
 
     def __init__(
         self,
@@ -73,6 +75,7 @@ class KafkaEnumerator(
             first=starting(options, is_batch=context.reads_once),
             last=ending(options, is_batch=context.reads_once),
             is_only=self._is_bounded,
+            connect=self.connect,
         )
         self._most_of_partition = options[opts.MAX_OFFSETS_PER_PARTITION]
         self._planned: dict[str, int] = {}

@@ -6,13 +6,12 @@ What must not live here: decisions, which are the assigner's, and values that th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from flip27_source.enumerators.kafka import options as opts
-from flip27_source.enumerators.kafka.client_properties import client_properties
+from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster, Topic
-from flip27_source.enumerators.kafka.oldest_record import oldest_time_ms
 from flip27_source.enumerators.kafka.positions import (
     AT_EARLIEST,
     Position,
@@ -90,6 +89,7 @@ class ClusterLooks:
     Args:
         first, last: where partitions start and end; ``last`` is None for a stream.
         is_only: whether this run looks once.
+        connect: makes the connection.
     """
 
     def __init__(
@@ -100,7 +100,9 @@ class ClusterLooks:
         first: Positions,
         last: Positions | None,
         is_only: bool = False,
+        connect: Callable[[ClientProperties], Cluster] = Cluster,
     ) -> None:
+        self._connect = connect
         self._is_only = is_only
         self._options = options
         self._interval_s = options[opts.DISCOVERY_INTERVAL]
@@ -132,7 +134,7 @@ class ClusterLooks:
     def _asked(self, wanted: Wanted) -> Look:
         cluster = self._cluster
         if cluster is None:
-            cluster = self._cluster = Cluster(client_properties(self._options))
+            cluster = self._cluster = self._connect(client_properties(self._options))
         topics = self._described(cluster, wanted)
         present = self._choice.partitions(topics)
         ends = cluster.offsets(dict.fromkeys(present, LATEST))
@@ -146,7 +148,7 @@ class ClusterLooks:
             starts=starts,
             resolved=resolved,
             stops={} if self._last is None else self._stops(cluster, self._last, present, ends),
-            oldest_ms=self._oldest_ms(wanted, ends),
+            oldest_ms=self._oldest_ms(cluster, wanted, ends),
         )
 
     def _described(self, cluster: Cluster, wanted: Wanted) -> dict[str, Topic]:
@@ -195,7 +197,7 @@ class ClusterLooks:
                 )
         return DESCRIPTIONS_UNTIL_GONE
 
-    def _oldest_ms(self, wanted: Wanted, ends: Mapping[TopicPartition, int]) -> int | None:
+    def _oldest_ms(self, cluster: Cluster, wanted: Wanted, ends: Mapping[TopicPartition, int]) -> int | None:
         """The time of the oldest unread record, now and then."""
         now = time.monotonic()
         if self._is_only or now < self._oldest_after:
@@ -204,7 +206,7 @@ class ClusterLooks:
         unread = {
             key: offset for key, end in ends.items() if end > (offset := planned.get(split_id_of(*key), end))
         }
-        found = oldest_time_ms(client_properties(self._options), unread, ends)
+        found = cluster.oldest_time_ms(unread, ends)
         if unread:
             self._oldest_after = time.monotonic() + LOOKS_PER_OLDEST * self._interval_s
         return found

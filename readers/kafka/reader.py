@@ -25,6 +25,7 @@ from flip27_source.readers.kafka.fetches import Fetches
 from flip27_source.readers.kafka.kept_records import run_of
 from flip27_source.readers.kafka.record_columns import Run, columns, record_schema
 from flip27_source.readers.kafka.record_errors import QUARANTINE, RecordErrors
+from flip27_source.readers.kafka.topic_ids import other_topics
 from flip27_source.readers.kafka.value_column import VALUE, VALUE_OPTIONS, ValueColumn, decodes_values
 from flip27_source.schemas.inference import FindsSchema
 
@@ -89,11 +90,21 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
     def _fetched(self, wanted: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
         """The records of ranges, from the brokers."""
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
+        wanted = self._of_the_same_topics(wanted, timeout_s)
         with pooled_consumer(self._properties, wanted) as consumer, _no_automatic_collection():
             fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
             for batch in self._batches(fetches.runs(wanted)):
                 yield batch
                 gc.collect(0)
+
+    def _of_the_same_topics(self, wanted: Sequence[KafkaSplit], timeout_s: float) -> list[KafkaSplit]:
+        """The ranges whose topics were not made anew since they were planned; the others are lost."""
+        others = other_topics(self._properties, wanted, timeout_s=timeout_s)
+        for split in wanted:
+            if split.topic in others:
+                gone = f"offsets {split.next} to {(split.end or 0) - 1} are gone"
+                self._lost(split, f"{gone}: the topic was deleted and made anew (id {others[split.topic]})")
+        return [split for split in wanted if split.topic not in others]
 
     def _batches(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
         """The runs, in batches of some size."""

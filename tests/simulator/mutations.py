@@ -14,6 +14,7 @@ from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
 from flip27_source.enumerators.files.listing import walk as listing
+from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.file_systems import durable_files
 from flip27_source.file_systems import paths as file_systems
 from flip27_source.file_systems.durable_files import DurableFiles
@@ -174,3 +175,8 @@ def a_savepoint_that_cannot_be_written_stops_the_query(patch: pytest.MonkeyPatch
 @mutation
 def names_are_taken_for_globs_where_files_are_moved(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(file_cleaning, "can_rename", lambda *_: True)
+
+
+@mutation
+def losses_of_kafka_are_not_reported(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KafkaEnumerator, "_report", lambda *_: None)

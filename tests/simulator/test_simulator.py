@@ -55,7 +55,7 @@ def test_the_seeds_of_these_tests_bring_every_kind_of_fault_and_source() -> None
         "EACCES", "EIO", "ENOSPC", "full disk", "kill", "nonsense", "power cut", "read-only", "short write",
         "slow thread", "unsynced folder", "zombie",
     }  # fmt: skip
-    assert {outcome.kind for outcome in outcomes} == {"files", "talking", "careless"}
+    assert {outcome.kind for outcome in outcomes} == {"files", "talking", "careless", "topics"}
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

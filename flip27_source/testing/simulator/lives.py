@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
+import re
 import tempfile
 import uuid
 from collections import Counter
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...coordination.edit_values import EditOperation, EditRequest
+from ...enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE
 from ...errors import Flip27Error
 from ...file_systems.file_ids import FileSplitId
 from ...savepoints.format import METADATA, read_savepoint
@@ -35,6 +38,7 @@ from .sources import (
     TalkingReader,
     rows_of_talking,
 )
+from .topics import LogEnumerator, LogReader, SimulatedCluster
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -426,3 +430,92 @@ class CarelessLife(Life):
     def check(self) -> None:
         self.of.check_rows(Counter(f"item-{number}:{number}" for number in range(self.last)))
         self.of.check_state()
+
+
+class TopicsLife(Life):
+    """The kafka source: records, transactions, new partitions, expiry, and topics that are made anew."""
+
+    def begin(self) -> None:
+        draw = self.random
+        self.cluster = LogEnumerator.cluster = SimulatedCluster(draw)
+        self.cluster.trouble = draw.choice((0.0, 0.02, 0.1))
+        self.cluster.forgetfulness = draw.choice((0.0, 0.4))
+        self.options = {
+            "kafka.bootstrap.servers": "simulated:9092",
+            "subscribePattern": "orders-[0-9]",
+            "startingOffsets": "earliest",
+            "discoveryInterval": "0ms",
+            "requestInterval": "1s",
+        }
+        for name, values in {
+            "onDataLoss": (None, "report", "report"),
+            "maxOffsetsPerTrigger": (None, "3", "20"),
+            "maxOffsetsPerPartition": (None, None, "2"),
+            "maxRecordsPerPartition": (None, None, "2"),
+            "taskReports": (None, "always"),
+            "discoveryRetries": ("0", "3"),
+        }.items():
+            value = draw.choice(values)
+            if value is not None:
+                self.options[name] = value
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(options=self.options, enumerator=LogEnumerator, reader=LogReader, schema=LINE)
+
+    def arrive(self) -> None:
+        # A task that has reported its rows has to read them again when its batch is repeated: if they are
+        # gone by then, the query stops.
+        reports = {"onDataLoss", "taskReports"} & self.options.keys()
+        destroys = not (reports and self.of.query.logs.has_uncommitted)
+        for _ in range(self.random.randint(1, 4)):
+            self.of.tell(self.cluster.change(destroys=destroys))
+
+    def ask(self) -> None:
+        self.ask_for_a_savepoint()
+
+    def calm(self) -> None:
+        self.cluster.calm()
+        # What an error about lost data says can be done.
+        self.options["onDataLoss"] = "report"
+
+    def check(self) -> None:
+        # A partition is gone when several looks in a row do not find it.
+        for _ in range(DESCRIPTIONS_UNTIL_GONE):
+            self.of.go_on_to_the_end()
+        present = {log.name for topic in self.cluster.topics.values() for log in topic.logs}
+        found = Counter(self.of.query.rows)
+        losses = self._losses()
+        lost = []
+        for split_id, log in self.cluster.logs.values():
+            delivered = [offset for offset in range(len(log.records)) if found[f"{log.name}/{offset}"]]
+            for offset, record in enumerate(log.records):
+                if record is None or record in found or offset >= log.stable:
+                    continue
+                is_there = log.name in present and offset >= log.start
+                # What was gone before the query came is not the query's loss.
+                was_seen = bool(delivered) and offset > delivered[0]
+                is_reported = any(first <= offset <= last for first, last in losses.get(split_id, ()))
+                if is_there or (was_seen and not is_reported):
+                    lost.append(record)
+        more = [record for record, times in found.items() if times > 1]
+        self.of.outcome.rows = found.total()
+        self.of.outcome.lost, self.of.outcome.duplicated = len(lost), len(more)
+        if lost or more:
+            raise DefectFound(f"lost and not reported: {lost}; duplicated: {more}; losses: {losses}")
+        self.of.check_state()
+
+    def _losses(self) -> dict[str, list[tuple[int, float]]]:
+        """The offsets that were reported as lost, by split, each with the last."""
+        store = self.of.store(STATE, self.of.new_process("a reader", is_driver=False))
+        found: dict[str, list[tuple[int, float]]] = {}
+        for offset in self.of.query.offsets:
+            for loss in document_at(store, offset).raw.ledger.losses:
+                told = _LOST_RANGE.search(loss.what)
+                if told is None or loss.split is None:
+                    raise DefectFound(f"a loss does not say what is lost: {loss}")
+                first, last = told[1] or told[3], told[2]
+                found.setdefault(loss.split, []).append((int(first), int(last) if last else math.inf))
+        return found
+
+
+_LOST_RANGE = re.compile(r"offsets (\d+) to (\d+)|offset (\d+) (?:on|was to be read next)")

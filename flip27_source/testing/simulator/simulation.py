@@ -27,7 +27,7 @@ from ...snapshots.store import LocalStore, Store
 from ..spark_side import as_value
 from ..steps import Killed
 from .disk import ProcessDisk, SimulatedDisk
-from .lives import STATE, CarelessLife, DefectFound, FilesLife, Life, TalkingLife, document_at
+from .lives import STATE, CarelessLife, DefectFound, FilesLife, Life, TalkingLife, TopicsLife, document_at
 from .objects import SimulatedObjects
 from .process import Process, SuspendedCall
 from .query import Machine, Query, RunningAttempt, TasksFailed, advance_forsaken
@@ -102,7 +102,8 @@ class Simulation(Machine):
         self.stopped: list[SuspendedCall] = []
         self.zombies: list[Any] = []
         self.folder: Path | None = None
-        self.life: Life = draw.choice((FilesLife, FilesLife, FilesLife, TalkingLife, CarelessLife))(self)
+        lives = (FilesLife, FilesLife, FilesLife, TalkingLife, CarelessLife, TopicsLife)
+        self.life: Life = draw.choice(lives)(self)
         self.outcome.kind = type(self.life).__name__.removesuffix("Life").lower()
 
     def run(self) -> None:

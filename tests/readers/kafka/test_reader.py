@@ -224,6 +224,27 @@ def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: K
         engine.run_batch()
 
 
+@pytest.mark.parametrize("is_reported", [False, True])
+def test_records_of_a_topic_that_was_made_anew_after_planning_are_not_those_that_were_planned(
+    tansu: KafkaBroker, *, is_reported: bool
+) -> None:
+    topic = tansu.topic()
+    tansu.produce(topic, [b"a"])
+    engine = stream(tansu, topic, onDataLoss="report" if is_reported else "fail")
+    assert engine.trigger()
+    tansu.delete_topic(topic)
+    tansu.topic(name=topic)
+    tansu.produce(topic, [b"b", b"c"])
+    if not is_reported:
+        with pytest.raises(
+            DataLossError, match="offsets 0 to 0 are gone: the topic was deleted and made anew"
+        ):
+            engine.run_batch()
+        return
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"b", b"c"]
+
+
 def test_a_topic_that_restarting_brokers_do_not_know_for_a_moment_is_not_gone() -> None:
     with kafka_broker("noida") as broker:
         topic = broker.topic()
