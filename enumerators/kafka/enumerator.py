@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -56,7 +56,6 @@ class KafkaEnumerator(
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
     default_reader: ClassVar[str | None] = "kafka"
-    connect: ClassVar[Callable[[ClientProperties], Cluster]] = Cluster
 
     def __init__(
         self,
@@ -92,6 +91,11 @@ class KafkaEnumerator(
         self._idle_at: tuple[int, int] | None = None
         self._looks_again = False
         self._looks_for: dict[str, int] = {}
+
+    @staticmethod
+    def connect(properties: ClientProperties) -> Cluster:
+        """The cluster that is looked at; the simulator has one of its own."""
+        return Cluster(properties)
 
     @classmethod
     def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
