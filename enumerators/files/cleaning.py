@@ -143,7 +143,9 @@ def _local_roots(paths: Sequence[str]) -> list[str]:
     """The local directories that the source reads."""
     found = (disk_path(path) for given in paths for path in expand_paths(given))
     return [
-        os.path.abspath(path if os.path.isdir(path) else split_glob(path)[0])
+        os.path.dirname(os.path.abspath(path))
+        if os.path.isfile(path)
+        else os.path.abspath(path if os.path.isdir(path) else split_glob(path)[0])
         for path in found
         if path is not None
     ]

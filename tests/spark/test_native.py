@@ -117,6 +117,17 @@ def test_partition_columns_and_new_columns_arrive_without_a_restart(
     ]
 
 
+def test_xml_is_read_by_sparks_own_reader(spark: SparkSession, tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    folders.land("a.xml", ['<orders><order id="1"><name>Ada</name></order><order id="2"/></orders>'])
+    folders.land("b.xml", ['<orders><order id="3"><name>B &amp; C</name></order></orders>'])
+    delivered = Delivered()
+    write = native_batches(delivered, format="xml", schema="_id long, name string", rowTag="order")
+    run(spark, folders, write, maxFilesPerTrigger=1)
+    assert delivered.rows == [(1, "Ada"), (2, None), (3, "B & C")]
+    assert sorted(delivered.batches) == [0, 1]
+
+
 def test_a_corrupt_file_is_set_aside_and_the_others_are_delivered_also_when_the_batch_is_repeated(
     spark: SparkSession, tmp_path: Path
 ) -> None:

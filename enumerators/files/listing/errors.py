@@ -21,10 +21,10 @@ def has_a_user(path: str, what: str = "path") -> OptionError:
 
 
 def not_a_directory(path: str) -> OptionError:
-    """The error for a path that is a file."""
+    """The error for a path that is a pipe or a device."""
     return OptionError(
-        f"path {path} is a file, but the files enumerator reads a directory",
-        remedy="set path to the directory, and use pathGlobFilter to select files in it",
+        f"path {path} is neither a directory nor a regular file",
+        remedy="set path to a directory or a file",
     )
 
 

@@ -33,7 +33,7 @@ class S3Lister(FsspecLister):
     def files_after(self, path: str, *, recursive: bool) -> Iterator[FileFound]:
         """One request if no key comes after ``path``; with a glob, all keys are listed."""
         # Inside a partition, the start key would also exclude the folders before the partition.
-        if self._tests or (not recursive and "=" in path):
+        if self._is_file or self._tests or (not recursive and "=" in path):
             return super().files_after(path, recursive=recursive)
         return self._files_of(self._root, recursive=recursive, after=listed_name(path))
 

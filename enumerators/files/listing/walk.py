@@ -132,6 +132,8 @@ def _open_one(
 ) -> Lister:
     local = disk_path(checked_location(path, what="path", error_type=OptionError))
     if local is not None:
+        if os.path.isfile(local):
+            return OneFile(os.path.abspath(local))
         # If a directory has a name that looks like a glob, the path means that directory.
         folder, pattern = (local, []) if os.path.isdir(local) else split_glob(local)
         return LocalLister(os.path.abspath(folder), pattern, ignore_missing=ignore_missing)
@@ -191,6 +193,23 @@ class ManyLister(Lister):
     def forget(self) -> None:
         for lister in self._listers:
             lister.forget()
+
+
+class OneFile(Lister):
+    """A path on local disk that is a file; once the file is gone, there are no files."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def check_root(self) -> None:
+        try:
+            os.stat(self._path)
+        except OSError as error:
+            raise cannot_be_listed(self._path, error) from error
+
+    def files(self, *, recursive: bool) -> Iterator[FileFound]:
+        if os.path.exists(self._path):
+            yield path_text(self._path), lambda: _stat_info(lambda: os.stat(self._path))
 
 
 def is_hidden(name: str) -> bool:
@@ -315,7 +334,6 @@ def entry_info(entry: os.DirEntry[str]) -> Callable[[], FileInfo | None]:
 
     A link without a target may get one later; reading a pipe could wait forever.
     """
-
     return lambda: _stat_info(entry.stat)
 
 
@@ -349,6 +367,7 @@ class FsspecLister(Lister):
         self._host = host
         self._root = root.rstrip("/")
         self._shown = shown
+        self._is_file = False
         self._tests = [(glob.startswith((".", "_")), name_test(glob)) for glob in pattern]
         self._ignore_missing = ignore_missing
 
@@ -357,8 +376,7 @@ class FsspecLister(Lister):
             is_file, exists = self._kind_of_root()
         except Exception as error:
             raise unreachable(self._shown, error) from error
-        if is_file:
-            raise not_a_directory(self._shown)
+        self._is_file = is_file
         if not exists and not self._ignore_missing:
             raise no_such_path(self._shown)
 
@@ -370,6 +388,9 @@ class FsspecLister(Lister):
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
         self._fs.invalidate_cache()
+        if self._is_file:
+            yield from self._only_file()
+            return
         self._directory_links.begin()
         folders = [self._root]
         for level, (shows_hidden, matches) in enumerate(self._tests):
@@ -385,6 +406,16 @@ class FsspecLister(Lister):
             folders = below
         for folder in folders:
             yield from self._files_of(folder, recursive=recursive)
+
+    def _only_file(self) -> Iterator[FileFound]:
+        """The root, which is a file, unless it has been archived or deleted."""
+        try:
+            info = self._fs.info(self._root)
+        except FileNotFoundError as error:
+            if says_gone(error, self._shown):
+                return
+            raise not_answered(self._shown, error) from error
+        yield self._found({**info, "name": self._root})
 
     def _files_of(self, folder: str, *, recursive: bool) -> Iterator[FileFound]:
         skip = len(folder) + 1

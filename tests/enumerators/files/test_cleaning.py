@@ -21,7 +21,9 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges
+from flip27_source.testing import MicroBatchEngine
 from tests.azurite_server import AzureContainer
+from tests.deadline import until
 from tests.driver.batches import Batches
 from tests.gcs_server import GcsBucket
 from tests.other_file_systems import PASSWORD, USER, sftp_server
@@ -448,3 +450,22 @@ def test_an_archive_that_has_another_file_of_a_name_as_long_as_names_can_be_gets
         cleaning.perform(cleaning.action_for(split))
     found = sorted(path.read_bytes() for path in (tmp_path / "archive").rglob("*") if path.is_file())
     assert found == [b"first", b"second"]
+
+
+def test_a_path_that_is_a_file_is_cleaned_and_no_file_beside_it(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    engine = MicroBatchEngine(
+        {
+            "enumerator": "files",
+            "reader": "text",
+            "path": str(tmp_path / "a"),
+            "cleanSource": "delete",
+            "stateLocation": str(tmp_path / "state"),
+        }
+    )
+    engine.process_all_available()
+    until(lambda: not (tmp_path / "a").exists())
+    engine.stop()
+    assert engine.rows == [("a",)]
+    assert (tmp_path / "b").exists()

@@ -248,14 +248,16 @@ def test_a_malformed_option_says_what_is_expected(tmp_path: Path, options: dict[
     assert told in str(caught.value)
 
 
-def test_a_path_is_needed_and_has_to_be_a_directory_that_is_there(tmp_path: Path) -> None:
+def test_a_path_is_needed_and_has_to_be_a_directory_or_file_that_is_there(tmp_path: Path) -> None:
     write(tmp_path, "file")
     with pytest.raises(OptionError, match="option path is not set"):
         Run(source_of(FilesEnumerator, {}, WholeFiles)).names()
     with pytest.raises(OptionError, match="nothing does not exist"):
         Run(files_source(tmp_path / "nothing")).names()
-    with pytest.raises(OptionError, match="file is a file, but the files enumerator reads"):
-        Run(files_source(tmp_path / "file")).names()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OptionError, match="pipe is neither a directory nor a regular file"):
+        Run(files_source(tmp_path / "pipe")).names()
+    assert Run(files_source(tmp_path / "file")).names() == ["file"]
 
 
 def test_a_directory_that_vanished_while_the_query_ran_is_an_error_and_not_silence(tmp_path: Path) -> None:

@@ -143,11 +143,19 @@ def test_a_missing_path_is_an_error_that_names_it(place: Place) -> None:
         missing.check_root()
 
 
-def test_a_path_that_is_a_file_is_an_error_that_names_it(place: Place) -> None:
+def test_a_path_that_is_a_file_lists_this_file_until_it_is_gone(place: Place) -> None:
     place.put("a.json")
-    with pytest.raises(OptionError, match=r"/landing/a\.json is a file") as caught:
-        open_lister(f"{place.url}/a.json", place.storage_options).check_root()
-    assert "set path to the directory, and use pathGlobFilter" in str(caught.value)
+    place.put("a.json.old")
+    lister = open_lister(f"{place.url}/a.json", place.storage_options)
+    lister.check_root()
+    ((path, info),) = lister.files(recursive=True)
+    listed = open_lister(place.url, place.storage_options)
+    ((_, expected),) = (found for found in listed.files(recursive=False) if found[0] == path)
+    assert path.endswith("/landing/a.json")
+    assert info() == expected() is not None
+    assert [found for found, _ in lister.files_after(path, recursive=False)] == []
+    place.remove("a.json")
+    assert list(lister.files(recursive=False)) == []
 
 
 def test_a_path_below_a_file_is_an_error_that_names_it(place: Place) -> None:

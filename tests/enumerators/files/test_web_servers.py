@@ -308,18 +308,20 @@ def test_a_page_without_links_is_an_empty_directory_that_may_get_files(tmp_path:
         assert lines_of(engine) == ["a.txt"]
 
 
-def test_a_path_that_is_a_file_or_missing_is_distinguished_from_one_that_cannot_be_reached(
+def test_a_path_that_is_missing_is_distinguished_from_one_that_cannot_be_reached(
     tmp_path: Path,
 ) -> None:
     put_files(tmp_path, "a.txt", "b.txt")
     with http_files(tmp_path, failing(503, times=1000)) as url:
         for name, error in (
-            ("a.txt", "is a file"),
             ("c", "does not exist"),
             ("b.txt", "cannot be reached.*503"),
         ):
             with pytest.raises(OptionError, match=error):
                 open_lister(f"{url}/{name}", {}).check_root()
+        one = open_lister(f"{url}/a.txt", {})
+        one.check_root()
+        assert [path for path, _ in one.files(recursive=False)] == [f"{url}/a.txt"]
         open_lister(f"{url}/c", {}, ignore_missing=True).check_root()
         with pytest.raises(OptionError, match="503"):
             open_lister(f"{url}/b.txt", {}, ignore_missing=True).check_root()
