@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flip27_source.enumerators.files.entries import content_hash_of, etag_of, modified_us
-from flip27_source.enumerators.files.globs import expand_paths, is_matched, split_glob
+from flip27_source.enumerators.files.globs import expand_paths, has_glob, is_matched, split_glob
 from flip27_source.enumerators.files.listing.errors import has_a_user
 from flip27_source.enumerators.files.listing.walk import is_hidden
 from flip27_source.enumerators.files.options import CLEAN_SOURCE, SOURCE_ARCHIVE_DIR
@@ -144,7 +144,7 @@ def _local_roots(paths: Sequence[str]) -> list[str]:
     found = (disk_path(path) for given in paths for path in expand_paths(given))
     return [
         os.path.dirname(os.path.abspath(path))
-        if os.path.isfile(path)
+        if os.path.isfile(path) and not has_glob(path)
         else os.path.abspath(path if os.path.isdir(path) else split_glob(path)[0])
         for path in found
         if path is not None

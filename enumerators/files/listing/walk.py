@@ -132,7 +132,7 @@ def _open_one(
 ) -> Lister:
     local = disk_path(checked_location(path, what="path", error_type=OptionError))
     if local is not None:
-        if os.path.isfile(local):
+        if os.path.isfile(local) and not has_glob(local):
             return OneFile(os.path.abspath(local))
         # If a directory has a name that looks like a glob, the path means that directory.
         folder, pattern = (local, []) if os.path.isdir(local) else split_glob(local)
