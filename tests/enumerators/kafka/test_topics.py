@@ -193,6 +193,20 @@ def test_a_topic_that_is_made_anew_with_fewer_records_is_a_loss(kafka: KafkaBrok
         engine.process_all_available()
 
 
+def test_a_topic_that_shrinks_has_lost_the_partitions_that_it_no_longer_has(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, [b"a"], partition=1)
+    engine = stream(kafka, topic, onDataLoss="report")
+    engine.process_all_available()
+    kafka.delete_topic(topic)
+    kafka.topic(1, name=topic)
+    kafka.produce(topic, [b"b"])
+    look_several_times(engine)
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"b"]
+    assert engine.holder.report()["dataLosses"] == 1
+
+
 def test_with_report_a_topic_that_is_made_anew_is_read_from_its_beginning(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"a", b"b", b"c"])
