@@ -38,7 +38,7 @@ classes: setup-test
 	@$(PY) -m scripts.class_archive
 
 test: classes ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
-	@$(PYTEST) -m "not slow and not long" $(ARGS)
+	@$(PYTEST) -m "not (slow or long)" $(ARGS)
 
 test-slow: classes ## Run what make test leaves out because it repeats other tests at length
 	@$(PYTEST) -m "slow and not long" $(ARGS)
@@ -48,8 +48,8 @@ test-long: classes ## Run what repeats both with other numbers or an older serve
 
 test-all: test test-slow test-long compat ## Run all tests, those on the oldest supported PySpark included
 
-test-fast: setup-test ## Run the tests that start neither Spark nor another server: a minute or two
-	@FLIP27_EXAMPLES=10 $(PYTEST) -m "not slow and not long and not spark and not server" $(ARGS)
+test-fast: setup-test ## Run the quick tests, which start neither Spark nor another server: a minute
+	@FLIP27_EXAMPLES=10 $(PYTEST) -m "not (slow or long or thorough or spark or server)" $(ARGS)
 
 compat: setup-test ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
 	@bash scripts/compat.sh $(ARGS)

@@ -64,6 +64,28 @@ SERVERS = {
 """Fixtures that start a server."""
 
 
+THOROUGH = (
+    "cli/test_app.py", "cli/test_check.py", "cli/test_edit_commands.py", "cli/test_new.py",
+    "cli/test_postgres_commands.py", "coordination/test_ledger.py", "driver/test_holder.py",
+    "driver/test_poisoned_requests.py", "driver/test_scenarios.py", "edits/test_requests.py",
+    "enumerators/files/test_enumerator_listing.py", "enumerators/files/test_file_names.py",
+    "enumerators/files/test_hostile_web_servers.py", "enumerators/files/test_listing.py",
+    "enumerators/files/test_object_store_stream.py", "enumerators/files/test_random_files.py",
+    "enumerators/files/test_sorted_hashes.py", "enumerators/http_api", "enumerators/kafka/test_kills.py",
+    "enumerators/postgres/test_model.py", "enumerators/sql", "executor/test_held_rows.py",
+    "executor/test_ignored_splits.py", "file_systems/test_scenarios.py", "model",
+    "readers/delimited/test_byte_proofs.py", "readers/delimited/test_values.py",
+    "readers/files/test_bad_file_memory.py", "readers/files/test_bad_files.py",
+    "readers/files/test_line_blocks.py", "readers/files/test_read_ahead.py", "readers/http_api",
+    "readers/json_lines/test_columns.py", "readers/json_lines/test_layout.py", "readers/kafka",
+    "readers/sql", "readers/test_linear_growth.py", "readers/test_text.py",
+    "savepoints/test_hostile_metadata.py", "simulator", "soak", "state_tables/test_locations.py",
+    "test_azurite_server.py", "test_docs.py", "test_kafka_server.py", "test_permissions.py",
+    "test_postgres_server.py", "testing", "values/test_stored_values.py",
+)  # fmt: skip
+"""Files that take seconds although they start no Spark; ``make test-fast`` leaves them out."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start Spark or a server are marked, so that ``make test-fast`` can leave them out.
 
@@ -71,6 +93,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     here = Path(__file__).parent
     started = [here / name for name in STARTS_SPARK]
+    thorough = [here / name for name in THOROUGH]
     for item in items:
         if "_session" in getattr(item, "fixturenames", ()) or any(
             item.path.is_relative_to(path) for path in started
@@ -78,6 +101,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
         if not SERVERS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
+        if any(item.path.is_relative_to(path) for path in thorough):
+            item.add_marker(pytest.mark.thorough)
     longest = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
 
     def place(item: pytest.Item) -> int:
