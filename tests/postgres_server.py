@@ -49,6 +49,7 @@ SETTINGS = {
 ACCESS = f"""\
 local all all trust
 host all {SUPERUSER} {HOST}/32 trust
+host replication {SUPERUSER} {HOST}/32 trust
 host all all {HOST}/32 scram-sha-256
 """
 
@@ -88,6 +89,17 @@ class PostgresServer(ServerProcess):
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(lines)
         (self._data / "pg_hba.conf").write_text(ACCESS)
+
+    def copy(self, primary: PostgresServer, settings: Mapping[str, str]) -> None:
+        """Make the data folder as a copy of that of another server, whose standby this server becomes."""
+        command = [f"--host={HOST}", f"--port={primary.port}", f"--username={SUPERUSER}", "--no-sync"]
+        with self._run("pg_basebackup", *command, "--checkpoint=fast", f"--pgdata={self._data}") as process:
+            process.wait()
+        if process.returncode:
+            raise RuntimeError(f"pg_basebackup has failed: {self.log.read_text()}")
+        with (self._data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        (self._data / "standby.signal").touch()
 
     def start(self, **settings: str) -> None:
         """Start the server and wait until it accepts connections. ``settings`` count for this start only."""
@@ -255,6 +267,35 @@ def postgres_server(version: int = NEWEST, **settings: str) -> Iterator[Postgres
         finally:
             if server.is_running:
                 server.stop()
+
+
+@contextmanager
+def postgres_standby(primary: PostgresServer, *, slot: str, database: str) -> Iterator[PostgresServer]:
+    """A running standby of the primary, with copies of its failover slots.
+
+    Args:
+        slot: the physical slot of the primary that the standby reads.
+        database: where the standby asks for the failover slots of the primary.
+    """
+    address = f"host={HOST} port={primary.port} user={SUPERUSER} dbname={database}"
+    with kept_folder("flip27-postgres-", ended_by="QUIT") as (folder, keeper):
+        if ids := owner():
+            os.chown(folder, ids["user"], ids["group"])
+        standby = PostgresServer(folder=folder, keeper=keeper, version=primary.version)
+        settings = {
+            "primary_conninfo": address,
+            "primary_slot_name": slot,
+            "hot_standby_feedback": "on",
+            "sync_replication_slots": "on",
+            "synchronized_standby_slots": "",
+        }
+        standby.copy(primary, settings)
+        standby.start()
+        try:
+            yield standby
+        finally:
+            if standby.is_running:
+                standby.stop()
 
 
 def owner() -> dict[str, Any]:

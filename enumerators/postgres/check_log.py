@@ -14,7 +14,14 @@ from flip27_source.enumerators.postgres.open_transactions import (
     OpenTransaction,
     oldest_open,
 )
-from flip27_source.enumerators.postgres.server import Slot, check_slot, publication_sql, slot_of
+from flip27_source.enumerators.postgres.remedies import alter_failover
+from flip27_source.enumerators.postgres.server import (
+    FAILOVER_VERSION,
+    Slot,
+    check_slot,
+    publication_sql,
+    slot_of,
+)
 from flip27_source.enumerators.postgres.slot_name import slot_name_of
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import Flip27Error
@@ -56,6 +63,7 @@ SELECT count(*), (array_agg(gid ORDER BY prepared))[1], (array_agg(database ORDE
        to_char(min(prepared) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI "UTC"')
 FROM pg_prepared_xacts
 """
+_STANDBYS = "SELECT coalesce(current_setting('synchronized_standby_slots', true), '')"
 _KEEP = f"""
 SELECT current_setting('{KEEP_SIZE}'),
        CASE WHEN current_setting('{KEEP_SIZE}') <> '{_UNBOUNDED}'
@@ -123,6 +131,7 @@ def log_findings(
         yield free_slots(*asked(_SLOTS))
         return
     name = slot_name_of(options)
+    wants_failover = options[opts.SLOT_FAILOVER]
     slot: Slot | None = checked(options, "asking for the slot", lambda: slot_of(connection, name))
     if slot is None:
         free = free_slots(*asked(_SLOTS))
@@ -135,6 +144,13 @@ def log_findings(
             yield ok("slot", f"{name} does not exist: the first start of the query makes it")
     else:
         yield from slot_findings(slot, database=connection.info.dbname, keep=keep)
+    if wants_failover:
+        yield failover_finding(
+            connection.info.server_version // 10_000,
+            standbys=asked(_STANDBYS)[0],
+            name=name,
+            is_failover=slot is None or slot.is_failover,
+        )
     if tables:
         published = options[opts.PUBLICATION] or name
         publication = checked(
@@ -264,6 +280,37 @@ def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]
             )
         )
     yield from faults or [ok(check, said)]
+
+
+def failover_finding(version: int, *, standbys: str, name: str, is_failover: bool) -> Finding:
+    """Whether a standby that is promoted has the slot, and all that a query has read.
+
+    Args:
+        version: the major version of the server.
+        standbys: its setting ``synchronized_standby_slots``.
+        is_failover: whether the slot is a failover slot, or is made as one.
+    """
+    check = "failover slot"
+    if version < FAILOVER_VERSION:
+        return failed(
+            check,
+            f"slotFailover is true, and PostgreSQL {version} has no failover slots",
+            f"set slotFailover=false, or use PostgreSQL {FAILOVER_VERSION} or newer",
+        )
+    if not is_failover:
+        return warning(
+            check,
+            f"slotFailover is true, and slot {name} was made without failover: standbys do not have it",
+            alter_failover(name),
+        )
+    if not standbys:
+        return warning(
+            check,
+            "synchronized_standby_slots is not set: a query may read changes that a standby has not received",
+            "ALTER SYSTEM SET synchronized_standby_slots = '<primary_slot_name of the standby>'; SELECT "
+            "pg_reload_conf();",
+        )
+    return ok(check, f"changes are read once the standby of {standbys} has them")
 
 
 def missing_publication(

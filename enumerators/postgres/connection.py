@@ -56,11 +56,12 @@ class ServerError(Flip27Error):
         self.sqlstate = sqlstate
 
 
-def connect(options: Options, *, purpose: str) -> Connection:
+def connect(options: Options, *, purpose: str, replicates: bool = False) -> Connection:
     """A connection in autocommit mode.
 
     Args:
         purpose: what it is for; PostgreSQL shows it as ``application_name``.
+        replicates: whether the server takes commands of its replication protocol.
 
     Raises:
         OptionError: an option is missing, or psycopg is not installed.
@@ -68,6 +69,8 @@ def connect(options: Options, *, purpose: str) -> Connection:
     """
     psycopg = imported()
     parameters = connection_parameters(options)
+    if replicates:
+        parameters["replication"] = "database"
     try:
         connection: Connection = psycopg.connect(
             **parameters,

@@ -307,6 +307,8 @@ class PostgresEnumerator(
             self._reads_from(look.slot.name)
             self._clock.seen(look.seen[-1].end, look.slot.asked_at)
             self.context.metrics.gauge("slotKeptBytes", look.slot.kept_bytes)
+        if look.timeline is not None and self._state is not None:
+            self._state = replace(self._state, system=look.timeline.system, timeline=look.timeline.number)
         if look.published is not None and self._state is not None and self._state.published != look.published:
             self._state = replace(self._state, published=look.published)
         self._publish()

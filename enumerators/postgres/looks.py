@@ -21,11 +21,13 @@ from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
 from flip27_source.enumerators.postgres.open_transactions import HeldBack, OpenTransaction, oldest_open
 from flip27_source.enumerators.postgres.own_slot import make_own_slot, own_slot_name
 from flip27_source.enumerators.postgres.publication_scope import check_scope
+from flip27_source.enumerators.postgres.remedies import alter_failover
 from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.table_losses import PublicationEntries, put_back, table_losses
+from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, timeline_of
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 
@@ -83,6 +85,7 @@ class Look:
         tables: at the first look of a run, the tables of the option.
         has_changes: whether the log has changes behind the wanted position; None if that is not known.
         slot: the slot, once the enumerator knows of it.
+        timeline: that of the server, which has all that was read; None where no log is read.
         published: see PostgresState; None if the publication was not asked.
         waits: whether chunks wait for transactions that are open, with the oldest and for how long.
     """
@@ -94,6 +97,7 @@ class Look:
     has_changes: bool | None = None
     position: int | None = None
     slot: server.Slot | None = None
+    timeline: Timeline | None = None
     published: PublicationEntries | None = None
     waits: tuple[OpenTransaction, float] | None = None
 
@@ -182,10 +186,19 @@ class ServerLooks:
         cuts = self._cuts(connection, wanted, new)
         position, changes = wanted.position, None
         slot: server.Slot | None = None
+        timeline: Timeline | None = None
         state = known_state or setup
         if state is not None and state.slot is not None and state.publication is not None:
             slot = self._slot(connection, state)
-            server.check_end(seen[-1].end, position=max(state.start, wanted.position or 0))
+            if self._first_look and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
+                _log.warning(
+                    "option slotFailover is true, and slot %s was made without failover: standbys do not "
+                    "have it; to change that: %s",
+                    slot.name,
+                    alter_failover(slot.name),
+                )
+            timeline = self._timeline(connection, state, position or 0)
+            server.check_end(seen[-1].end, position=max(state.start, position or 0))
             if position is not None and slot.confirmed > position:
                 changes = True  # a window shows whether they are lost
             elif position is not None and self._may_peek():
@@ -203,6 +216,7 @@ class ServerLooks:
             has_changes=changes,
             position=position,
             slot=slot,
+            timeline=timeline,
             published=published,
             waits=self._waits(connection, seen[-1], seen[0].horizon or wanted.pending),
         )
@@ -221,6 +235,7 @@ class ServerLooks:
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
         """Make what is missing on the server; repeated, it finds what it made."""
         system = server.check_server(connection, reads_log=self._run.reads_log)
+        self._check_failover(connection)
         if self._run.reads_once:
             exported = export_snapshot(self._options, [found.table for found in tables])
             return PostgresState(
@@ -245,7 +260,7 @@ class ServerLooks:
             first = oldest_open(connection)
             if first is not None:
                 _log.info("making slot %s waits for open transactions; the oldest is %s", slot, first.text)
-            start = server.create_slot(connection, slot)
+            start = server.create_slot(connection, slot, is_failover=self._options[opts.SLOT_FAILOVER])
         else:
             server.check_slot(existing, database=connection.info.dbname, position=None)
             start = existing.confirmed
@@ -259,6 +274,10 @@ class ServerLooks:
             query=self._query,
             published=server.publication_entries(connection, publication),
         )
+
+    def _check_failover(self, connection: Connection) -> None:
+        if self._run.reads_log and self._options[opts.SLOT_FAILOVER]:
+            server.check_failover(connection)
 
     def _start(self, connection: Connection, earliest: int) -> int:
         """Where the log begins."""
@@ -288,6 +307,7 @@ class ServerLooks:
     ) -> PublicationEntries | None:
         """Check that the server still has what the state rests on; what the publication has."""
         system = server.check_server(connection, reads_log=state.slot is not None)
+        self._check_failover(connection)
         if state.slot is None or state.publication is None:
             return None
         make_own_slot(connection, self._options, state, report_data_loss=self._report_data_loss)
@@ -311,6 +331,17 @@ class ServerLooks:
         # Whether it has moved too far is asked where a window is read: its batch may be complete already.
         server.check_slot(slot, database=connection.info.dbname, position=None)
         return slot
+
+    def _timeline(self, connection: Connection, state: PostgresState, position: int) -> Timeline:
+        """The timeline of the server, which has all that was read up to ``position``."""
+        present = timeline_of(connection)
+        check_timeline(
+            self._options,
+            known=Timeline(system=state.system, number=state.timeline),
+            present=present,
+            position=max(state.start, state.planned_to, position),
+        )
+        return present
 
     def _publish_tables(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 
 from flip27_source.enumerators.postgres.split import parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import TablePattern, table_patterns
-from flip27_source.options import Option, duration_s, integer, one_of, optional, size_bytes, text
+from flip27_source.options import Option, boolean, duration_s, integer, one_of, optional, size_bytes, text
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
@@ -165,6 +165,13 @@ SLOT_NAME: Option[str | None] = Option(
     default_text="flip27_, the uid and a digest of the stateLocation",
     doc="The logical replication slot of this query (plugin pgoutput). It is made if there is none.",
 )
+SLOT_FAILOVER: Option[bool] = Option(
+    name="slotFailover",
+    parse=boolean,
+    default=False,
+    doc="Whether a slot that this query makes is a failover slot (PostgreSQL 17 or newer): standbys that "
+    "synchronise slots have it too, and the query goes on after one of them is promoted.",
+)
 PUBLICATION: Option[str | None] = Option(
     name="publication",
     parse=optional(text),
@@ -254,6 +261,7 @@ POSTGRES_OPTIONS: tuple[Option[Any], ...] = (
     SNAPSHOT_WHERE,
     STARTING_LSN,
     SLOT_NAME,
+    SLOT_FAILOVER,
     PUBLICATION,
     MAX_LOG_LAG,
     DISCOVERY_INTERVAL,

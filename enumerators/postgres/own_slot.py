@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
+from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.remedies import READ_ANEW
 from flip27_source.enumerators.postgres.slot_name import slot_name_of
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
+from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError
 from flip27_source.options import Options
 
@@ -62,7 +64,19 @@ def make_own_slot(
         server.drop_slot(connection, name)
         _report_missing(source, name, position, report_data_loss)
         server.copy_slot(connection, source_name, name)
+    if options[opts.SLOT_FAILOVER]:
+        _make_failover_slot(options, name)
     _log.info("slot %s is a copy of slot %s, which stays as it is", name, source_name)
+
+
+def _make_failover_slot(options: Options, name: str) -> None:
+    """A copy is no failover slot, whatever the slot is that it was copied from."""
+    with connect(options, purpose="failover slot", replicates=True) as connection:
+        checked(
+            options,
+            f"altering slot {name}",
+            lambda: connection.execute(f"ALTER_REPLICATION_SLOT {quoted(name)} (FAILOVER true)"),
+        )
 
 
 def _report_missing(

@@ -29,6 +29,11 @@ _BY_CODE = {
 }
 
 
+def alter_failover(slot: str) -> str:
+    """The command that turns a slot into a failover slot."""
+    return f"psql 'dbname=... replication=database' -c 'ALTER_REPLICATION_SLOT {slot} (FAILOVER true)'"
+
+
 def remedy_of(sqlstate: str | None, said: str, *, user: str | None) -> str | None:
     """The remedy; None if none is known.
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 OLDEST_VERSION = 14
+FAILOVER_VERSION = 17
+"""The oldest version of PostgreSQL that has failover slots."""
+
 OBJECT_IN_USE = "55006"
 _POLL_S = 0.05
 
@@ -36,6 +39,7 @@ class Slot:
         active_pid: the backend that reads it now.
         wal_status: reserved, extended, unreserved or lost.
         kept_bytes: how much WAL the server keeps for it.
+        is_failover: whether standbys may keep a copy of it; always false before PostgreSQL 17.
         asked_at: the time at the server.
     """
 
@@ -48,6 +52,7 @@ class Slot:
     kept_bytes: int
     two_phase: bool
     is_temporary: bool
+    is_failover: bool
     asked_at: dt.datetime
 
 
@@ -80,12 +85,28 @@ def check_server(connection: Connection, *, reads_log: bool) -> str:
     return str(row[2])
 
 
+def check_failover(connection: Connection) -> None:
+    """Check that the server has failover slots.
+
+    Raises:
+        DiscoveryError: it is too old for them.
+    """
+    version = connection.info.server_version // 10_000
+    if version < FAILOVER_VERSION:
+        raise DiscoveryError(
+            f"option slotFailover is true, and the server is PostgreSQL {version}, which has no failover "
+            "slots",
+            remedy=f"set slotFailover=false, or use PostgreSQL {FAILOVER_VERSION} or newer",
+        )
+
+
 def slot_of(connection: Connection, name: str) -> Slot | None:
     """The slot with this name; None if there is none."""
     row = connection.execute(
         "SELECT plugin, database, confirmed_flush_lsn::text, active_pid, wal_status, "
         "coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0)::bigint, two_phase, "
-        "temporary, slot_type, clock_timestamp() FROM pg_replication_slots WHERE slot_name = %s",
+        "temporary, slot_type, clock_timestamp(), coalesce((to_jsonb(s) ->> 'failover')::boolean, false) "
+        "FROM pg_replication_slots s WHERE slot_name = %s",
         [name],
     ).fetchone()
     if row is None:
@@ -100,6 +121,7 @@ def slot_of(connection: Connection, name: str) -> Slot | None:
         kept_bytes=row[5],
         two_phase=row[6],
         is_temporary=row[7],
+        is_failover=row[10],
         asked_at=row[9],
     )
 
@@ -122,16 +144,17 @@ def existing_slot(
             f"slot {name} is gone"
             + (": this is another server than the one that was read" if is_other_server else "")
             + f"; changes from {lsn_text(needed_from)} on cannot be read",
-            remedy="after a failover, make the slot on the new server from a copy of the old one if there is "
-            f"one (failover slots of PostgreSQL 17); else {READ_ANEW}",
+            remedy=f"{READ_ANEW}; with slotFailover=true (PostgreSQL {FAILOVER_VERSION}), standbys have the "
+            "slot before a failover",
         )
     return slot
 
 
-def create_slot(connection: Connection, name: str) -> int:
+def create_slot(connection: Connection, name: str, *, is_failover: bool) -> int:
     """Make a slot; the position at which its log begins. Waits for every transaction that is open now."""
+    failover = ", failover => true" if is_failover else ""
     row = connection.execute(
-        "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", [name]
+        f"SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput'{failover})", [name]
     ).fetchone()
     assert row is not None
     return parse_lsn(row[0])

@@ -26,6 +26,8 @@ class PostgresState:
         exported: the exported snapshot of a batch read.
         published: what the publication had when it was last looked at.
         query: an id of this query, made at its first start.
+        timeline: the number of the server's timeline, which grows when a standby is promoted; 0 in a state of
+            an older release.
     """
 
     system: str
@@ -41,6 +43,7 @@ class PostgresState:
     query: str = ""
     planned_to: int = 0
     published: PublicationEntries | None = None
+    timeline: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flip27_source.enumerators.postgres.check import Tls, server_version, tls
-from flip27_source.enumerators.postgres.check_log import Keep, keep_finding, slot_findings
+from flip27_source.enumerators.postgres.check_log import Keep, failover_finding, keep_finding, slot_findings
 from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
 from flip27_source.enumerators.postgres.server import Slot
 from flip27_source.source import Source
@@ -360,6 +360,7 @@ def test_a_slot_that_keeps_more_than_half_of_the_limit_is_reported_before_it_is_
         kept_bytes=600,
         two_phase=False,
         is_temporary=False,
+        is_failover=False,
         asked_at=dt.datetime(2026, 1, 3, tzinfo=dt.UTC),
     )
     for limit, status in ((1000, Status.WARNING), (2000, Status.OK), (None, Status.OK)):
@@ -412,3 +413,37 @@ def test_connections_over_a_network_need_tls_with_a_checked_certificate(
 def test_old_servers_are_refused() -> None:
     assert server_version(13, "13.22").status is Status.FAILED
     assert server_version(14, "14.0").status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("version", "is_failover", "standbys", "status", "said"),
+    [
+        (16, True, "", Status.FAILED, "PostgreSQL 16 has no failover slots"),
+        (17, False, "a", Status.WARNING, "slot orders was made without failover"),
+        (17, True, "", Status.WARNING, "synchronized_standby_slots is not set"),
+        (17, True, "a, b", Status.OK, "once the standby of a, b has them"),
+    ],
+)
+def test_what_a_failover_slot_lacks_is_reported(
+    version: int, is_failover: bool, standbys: str, status: Status, said: str
+) -> None:
+    finding = failover_finding(version, standbys=standbys, name="orders", is_failover=is_failover)
+    assert (finding.status, said in finding.found) == (status, True)
+
+
+def test_a_slot_that_was_made_without_failover_is_reported_with_the_command_that_alters_it(
+    shop: TestedDatabase,
+) -> None:
+    if shop.server.version < 17:
+        assert the(check_shop(shop, slotFailover="true"), "failover slot").status is Status.FAILED
+        return
+    assert not of(check_shop(shop, slotName=shop.slot), "failover slot")
+    finding = the(check_shop(shop, slotName=shop.slot, slotFailover="true"), "failover slot")
+    assert finding.status is Status.WARNING
+    assert finding.remedy is not None
+    command = re.search(r"-c '(.*)'", finding.remedy)
+    assert command is not None
+    with shop.server.connect(shop.name, replication="database") as replication:
+        replication.execute(command[1])
+    finding = the(check_shop(shop, slotName=shop.slot, slotFailover="true"), "failover slot")
+    assert "synchronized_standby_slots is not set" in finding.found

@@ -1,0 +1,94 @@
+"""Whether a server that was promoted, or recovered to a point in time, has the log that a query has read.
+
+Each promotion begins a timeline: the log of the new server is that of the old one up to a position, and
+another one from there on. What a query has read behind this position never happened on the new server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flip27_source.enumerators.postgres.connection import checked, connect
+from flip27_source.enumerators.postgres.remedies import READ_ANEW
+from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
+from flip27_source.errors import DataLossError
+from flip27_source.options import Options
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """A timeline of a server.
+
+    Attributes:
+        system: the system identifier, which a standby shares with its primary.
+        number: 0 if it is not known.
+    """
+
+    system: str
+    number: int
+
+
+def timeline_of(connection: Connection) -> Timeline:
+    """The timeline that the server writes now."""
+    row = connection.execute(
+        "SELECT system_identifier::text, pg_walfile_name(pg_current_wal_insert_lsn()) "
+        "FROM pg_control_system()"
+    ).fetchone()
+    assert row is not None
+    return Timeline(system=row[0], number=int(row[1][:8], 16))
+
+
+def check_timeline(options: Options, *, known: Timeline, present: Timeline, position: int) -> None:
+    """Check that the timeline ``known`` was left at ``position`` or behind it.
+
+    Timelines of another system say nothing: pg_upgrade keeps slots and positions, and begins with timeline 1.
+
+    Raises:
+        DataLossError: it was left before. No option leaves this out: the slot begins elsewhere.
+    """
+    if known.number in (0, present.number) or known.system != present.system:
+        return
+    left_at = left_timeline_at(_history(options, present.number), known.number)
+    if left_at is None:
+        raise DataLossError(
+            f"the server writes timeline {present.number}, and this query has read timeline "
+            f"{known.number}, of which the server has nothing: the server was set back to a backup",
+            remedy=READ_ANEW,
+        )
+    if left_at < position:
+        raise DataLossError(
+            f"the server has left timeline {known.number} at {lsn_text(left_at)}, and this query has read "
+            f"up to {lsn_text(position)}: the server was set back to a backup, or is a standby that had not "
+            "received everything",
+            remedy=READ_ANEW,
+        )
+
+
+def left_timeline_at(history: str, timeline: int) -> int | None:
+    """Where the history of a server says that it has left a timeline; None if it was never on it.
+
+    Args:
+        history: lines of a timeline's number, the position of its end, and a reason.
+    """
+    for line in history.splitlines():
+        fields = line.split(maxsplit=2)
+        if len(fields) >= 2 and fields[0] == str(timeline):
+            return parse_lsn(fields[1])
+    return None
+
+
+def _history(options: Options, timeline: int) -> str:
+    if timeline == 1:
+        return ""
+    with connect(options, purpose="timeline", replicates=True) as connection:
+        row = checked(
+            options,
+            f"asking for the history of timeline {timeline}",
+            lambda: connection.execute(f"TIMELINE_HISTORY {timeline:d}").fetchone(),
+        )
+    assert row is not None
+    return row[1].decode() if isinstance(row[1], bytes) else str(row[1])

@@ -1,0 +1,265 @@
+"""A query whose server is killed and whose standby takes over, on two real servers."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+
+from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.timelines import (
+    Timeline,
+    check_timeline,
+    left_timeline_at,
+)
+from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.source import Source
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.postgres.database import wait_until
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
+from tests.postgres_server import HOST, PostgresServer, postgres_server, postgres_standby
+from tests.replica import Replica, Writers, rows_of
+from tests.table_audit import AUDIT, audited_table, complaints
+
+TABLE = "public.audited"
+STANDBY = "the_standby"
+ROWS = 600
+
+
+@dataclass
+class Pair:
+    """A primary with a table that is written, its standby, and the options of a query of the table.
+
+    Attributes:
+        control: a session of the server that is the primary now.
+    """
+
+    primary: PostgresServer
+    standby: PostgresServer
+    database: str
+    options: dict[str, str]
+    control: psycopg.Connection
+    rng: random.Random
+
+    def write(self, times: int) -> None:
+        """Statements of three sessions; all of their transactions have ended afterwards."""
+        with ExitStack() as stack:
+            server = self.primary if self.primary.is_running else self.standby
+            sessions = [stack.enter_context(server.connect(self.database)) for _ in range(3)]
+            writers = Writers(sessions, TABLE, seed=self.rng.randrange(1 << 30))
+            writers.act(times)
+            writers.finish()
+
+    @property
+    def slot(self) -> str:
+        return slot_name_of(Source.resolve(self.options).options)
+
+    def read_until_slot_is_copied(self, engine: MicroBatchEngine) -> None:
+        """The standby keeps a copy of the slot once the query has advanced the slot behind the copy."""
+        copy = (
+            "SELECT temporary, restart_lsn::text, catalog_xmin::text FROM pg_replication_slots "
+            "WHERE synced AND slot_name = %s"
+        )
+        is_before = (
+            "SELECT restart_lsn < %s::pg_lsn OR catalog_xmin::text::bigint < %s::bigint "
+            "FROM pg_replication_slots WHERE slot_name = %s"
+        )
+        with self.standby.connect() as standby:
+
+            def is_copied() -> bool:
+                standby.execute("SELECT pg_reload_conf()")  # wakes the worker that copies slots
+                row = standby.execute(copy, [self.slot]).fetchone()
+                if row is None or not row[0]:
+                    return row is not None
+                if self.control.execute(is_before, [*row[1:], self.slot]).fetchone() == (True,):
+                    self.write(3)
+                    self.control.execute("SELECT pg_log_standby_snapshot()")
+                    engine.run_batch()
+                return False
+
+            wait_until(is_copied, lambda: self.standby.log.read_text()[-2000:])
+
+    def fail_over(self) -> None:
+        """Kill the primary once the standby has all of its log; the standby goes on at its address."""
+        self.control.execute("SELECT pg_switch_wal()")
+        ((end,),) = self.control.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
+        with self.standby.connect() as standby:
+            replayed = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+            wait_until(lambda: standby.execute(replayed, [end]).fetchone() == (True,), lambda: end)
+        self.control.close()
+        self.primary.kill()
+        self.promote()
+
+    def promote(self) -> None:
+        """The standby becomes the primary, at the address that the primary had."""
+        with self.standby.connect() as standby:
+            assert standby.execute("SELECT pg_promote(true, 100)").fetchone() == (True,)
+        self.standby.stop()
+        self.standby.port = self.primary.port
+        self.standby.start()
+        self.control = self.standby.connect(self.database)
+
+
+@contextmanager
+def pair(**options: str) -> Iterator[Pair]:
+    """A table in chunks of 7 rows, one chunk in each batch."""
+    with ExitStack() as stack:
+        primary = stack.enter_context(postgres_server(synchronized_standby_slots=STANDBY))
+        database = stack.enter_context(primary.database())
+        control = primary.connect(database)
+        control.execute("SELECT pg_create_physical_replication_slot(%s, true)", [STANDBY])
+        control.execute(AUDIT)
+        control.execute(audited_table(TABLE, ROWS))
+        standby = stack.enter_context(postgres_standby(primary, slot=STANDBY, database=database))
+        location = stack.enter_context(tempfile.TemporaryDirectory())
+        given = {
+            "enumerator": "postgres", "host": HOST, "port": str(primary.port), "database": database,
+            "user": "postgres", "tables": TABLE, "snapshotChunkRows": "7", "maxRowsPerTrigger": "7",
+            "maxLogLagDuringSnapshot": "1k", "parallelism": "1", "stateLocation": location, **options,
+        }  # fmt: skip
+        found = Pair(primary, standby, database, given, control, random.Random(7))
+        try:
+            yield found
+        finally:
+            found.control.close()
+
+
+def in_snapshot(pair: Pair) -> MicroBatchEngine:
+    """Some chunks are read, the log beside them, and one is planned."""
+    engine = MicroBatchEngine(pair.options)
+    engine.run_batch()
+    pair.read_until_slot_is_copied(engine)
+    at = engine.schema.names.index("_op")
+    assert 0 < sum(row[at] == "r" for row in engine.rows) < ROWS / 2
+    while not engine.trigger():
+        pass
+    return engine
+
+
+def in_log(pair: Pair) -> MicroBatchEngine:
+    """All chunks are read, and a window of the log is planned."""
+    engine = caught_up(MicroBatchEngine({**pair.options, "maxRowsPerTrigger": "1000"}))
+    engine.restart(available_now=False)
+    pair.read_until_slot_is_copied(engine)
+    pair.write(40)
+    while not engine.trigger():
+        pass
+    return engine
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", [in_snapshot, in_log])
+def test_a_query_goes_on_at_a_standby_that_is_promoted_and_has_every_change_once(
+    phase: Callable[[Pair], MicroBatchEngine],
+) -> None:
+    with pair(slotFailover="true") as servers:
+        engine = phase(servers)
+        servers.write(40)
+        servers.fail_over()
+        servers.write(40)
+        engine.restart(available_now=False)
+        engine.process_all_available()
+        servers.write(40)
+        caught_up(engine)
+        replica = Replica(is_exact=False)
+        replica.apply(engine.rows)
+        assert replica.rows == rows_of(servers.control, TABLE)
+        assert complaints(servers.control, TABLE, engine.rows) == []
+        engine.stop()
+
+
+@pytest.mark.slow
+def test_a_standby_without_the_slot_stops_the_query() -> None:
+    with pair() as servers:
+        engine = caught_up(MicroBatchEngine({**servers.options, "maxRowsPerTrigger": "1000"}))
+        servers.fail_over()
+        engine.restart(available_now=True)
+        with pytest.raises(DataLossError, match=rf"(?s)slot {servers.slot} is gone.*slotFailover=true"):
+            engine.process_all_available()
+
+
+@pytest.mark.slow
+def test_a_standby_that_lacked_the_end_of_the_log_is_refused_though_its_log_has_grown_since() -> None:
+    with pair(slotFailover="true") as servers:
+        engine = in_log(servers)
+        servers.standby.kill()
+        servers.control.execute("ALTER SYSTEM SET synchronized_standby_slots = ''")
+        servers.control.execute("SELECT pg_reload_conf()")
+        servers.write(40)
+        caught_up(engine)
+        servers.control.close()
+        servers.primary.kill()
+        servers.standby.start()
+        servers.promote()
+        servers.control.execute(f"INSERT INTO {TABLE} SELECT n FROM generate_series(100000, 130000) n")
+        with pytest.raises(DataLossError, match=r"has left timeline 1 at .* and this query has read up to"):
+            caught_up(engine)
+
+
+def test_timelines_are_compared_only_with_those_of_the_same_system() -> None:
+    upgraded = Timeline(system="new", number=1)
+    check_timeline(
+        Source.resolve({"enumerator": "postgres"}).options,
+        known=Timeline(system="old", number=3),
+        present=upgraded,
+        position=1 << 40,
+    )
+    with pytest.raises(DataLossError, match="writes timeline 1, and this query has read timeline 3"):
+        check_timeline(
+            Source.resolve({"enumerator": "postgres"}).options,
+            known=Timeline(system="new", number=3),
+            present=upgraded,
+            position=1 << 40,
+        )
+
+
+def test_where_a_timeline_was_left_is_in_the_history_of_its_descendants() -> None:
+    history = "1\t0/3000148\tno recovery target specified\n\n2\t1/10\tbefore 2026-01-01\n"
+    assert left_timeline_at(history, 1) == 0x3000148
+    assert left_timeline_at(history, 2) == (1 << 32) + 16
+    assert left_timeline_at(history, 3) is None
+
+
+def test_the_slot_that_a_query_makes_is_a_failover_slot_where_the_option_says_so(
+    server: PostgresServer,
+) -> None:
+    with faulty_shop(server, slotFailover="true") as shop:
+        if server.version < 17:
+            with pytest.raises(DiscoveryError, match=r"slotFailover is true.*PostgreSQL 16"):
+                caught_up(shop.engine())
+            assert shop.one("SELECT count(*) FROM pg_replication_slots") == 0
+            return
+        caught_up(shop.engine()).stop()
+        assert failover_slots(shop) == {shop.slot: True}
+
+
+def test_a_copy_of_a_slot_is_a_failover_slot_where_the_option_says_so(
+    server: PostgresServer,
+) -> None:
+    if server.version < 17:
+        pytest.skip("older servers have no failover slots")
+    with faulty_shop(server) as shop:
+        query = caught_up(shop.engine())
+        query.stop()
+        # The query is started again with other options: its state and its logs are those of before.
+        renamed = shop.engine(slotName="renamed", slotFailover="true")
+        renamed.logs, renamed.sink = query.logs, query.sink
+        caught_up(renamed).stop()
+        assert failover_slots(shop) == {shop.slot: False, "renamed": True}
+
+
+def test_a_slot_is_no_failover_slot_without_the_option(server: PostgresServer) -> None:
+    with faulty_shop(server) as shop:
+        caught_up(shop.engine()).stop()
+        assert set(failover_slots(shop).values()) == {False}
+
+
+def failover_slots(shop: FaultyShop) -> dict[str, bool]:
+    """Whether each slot is a failover slot."""
+    slots = "SELECT slot_name, to_jsonb(s) ->> 'failover' = 'true' FROM pg_replication_slots s"
+    return {name: bool(is_failover) for name, is_failover in shop.control.execute(slots)}
