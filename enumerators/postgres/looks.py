@@ -378,6 +378,8 @@ class ServerLooks:
 
     def _observed(self, connection: Connection, wanted: Wanted, *, has_new: bool) -> tuple[Observation, ...]:
         """One observation; in a bounded run that reads chunks, more until their horizon has settled."""
+        if wanted.pending is not None:
+            server.reach_id(connection, wanted.pending.xid)
         makes_horizon = wanted.makes_horizon or (has_new and not self._run.reads_once)
         seen = [server.observe(connection, makes_horizon=makes_horizon)]
         horizon = seen[0].horizon or wanted.pending

@@ -27,6 +27,9 @@ FAILOVER_VERSION = 17
 """The oldest version of PostgreSQL that has failover slots."""
 
 OBJECT_IN_USE = "55006"
+_FLUSH_S = 0.5
+"""Longer than wal_writer_delay, after which the server itself brings commits to disk."""
+
 _POLL_S = 0.05
 
 
@@ -244,12 +247,49 @@ def observe(connection: Connection, *, makes_horizon: bool) -> Observation:
     """The server at this moment; the order of the statements is what the assigner's rules rest on."""
     horizon = None
     if makes_horizon:
-        lsn = _lsn(connection, "SELECT pg_current_wal_insert_lsn()::text")
+        # Only what is durable: a server that is killed writes something else at the positions behind it.
+        lsn = _lsn(connection, "SELECT pg_current_wal_flush_lsn()::text")
         horizon = Horizon(lsn=lsn, xid=int(_one(connection, "SELECT pg_current_xact_id()::text")))
     xmin = int(_one(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))
     lsn_after = _lsn(connection, "SELECT pg_current_wal_insert_lsn()::text")
     end = _lsn(connection, "SELECT pg_current_wal_flush_lsn()::text")
     return Observation(end=end, xmin=xmin, lsn_after=lsn_after, horizon=horizon)
+
+
+def log_end(connection: Connection) -> int:
+    """The position behind the last record that was written, which may be only in the server's memory."""
+    return _lsn(connection, "SELECT pg_current_wal_insert_lsn()::text")
+
+
+def await_durable(connection: Connection, lsn: int) -> None:
+    """Wait until the log is on disk up to ``lsn``; the server sees to it, or else a message brings it there.
+
+    A transaction whose records the server had only in its memory is forgotten when the server is killed, and
+    its id goes to a new transaction. An ended transaction has a record of its end.
+    """
+    deadline = time.monotonic() + _FLUSH_S
+    while _lsn(connection, "SELECT pg_current_wal_flush_lsn()::text") < lsn:
+        if time.monotonic() > deadline:
+            _write_id(connection)
+            return
+        time.sleep(_POLL_S)
+
+
+def reach_id(connection: Connection, xid: int) -> None:
+    """Use up ids until ``xid`` was given out.
+
+    It was, but by a server that was killed since and gives ids out again. Without other transactions, what
+    waits for the ids below it to have ended would wait for ever.
+    """
+    while int(_one(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")) <= xid:
+        _write_id(connection)
+
+
+def _write_id(connection: Connection) -> None:
+    """Bring the log to disk, with a message that no reader of the log is sent. It uses up an id."""
+    with connection.transaction():
+        connection.execute("SET LOCAL synchronous_commit = local")
+        connection.execute("SELECT pg_logical_emit_message(true, 'flip27', '')")
 
 
 def has_changes(

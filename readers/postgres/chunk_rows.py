@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,10 +11,11 @@ import pyarrow as pa
 
 from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, own_rows, table_of
 from flip27_source.enumerators.postgres.chunks import key_range, where
+from flip27_source.enumerators.postgres.server import log_end, reach_id
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
 from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
-from flip27_source.errors import DataLossError, ProtocolError, SplitReadError
+from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.readers.postgres.chunk_csv import csv_batches
 from flip27_source.readers.postgres.copied_rows import copied_rows
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 1 << 17
 """The most rows of a block: a row of one digit can become five hundred bytes of JSON."""
+
+_POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +36,27 @@ class OpenChunk:
         snapshot: the value of ``pg_current_snapshot()``.
         table: the table under its present name.
         columns: the columns of the table in this snapshot.
+        log_end: the end of the log, behind all transactions that had ended.
     """
 
     chunk: TableChunk
     snapshot: str
     table: TableName
     columns: tuple[CatalogColumn, ...]
+    log_end: int
 
 
-def open_chunk(connection: Connection, chunk: TableChunk) -> OpenChunk:
+def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -> OpenChunk:
     """Begin the transaction of a chunk, which ends with the connection.
+
+    Its snapshot sees every transaction below the horizon of the chunk. They had ended when the chunk was
+    assigned; but a server that was killed meanwhile may give out these ids again, and then the chunk waits.
 
     Raises:
         DataLossError: the table was dropped.
+        SplitReadError: a transaction below the horizon is still open after ``timeout_s``.
     """
+    deadline = time.monotonic() + timeout_s
     while True:
         table = table_of(connection, chunk.table.oid)
         if table is None:
@@ -55,16 +66,23 @@ def open_chunk(connection: Connection, chunk: TableChunk) -> OpenChunk:
             )
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         snapshot = _locked(connection, table, chunk.exported)
-        if snapshot is not None:
+        if snapshot is not None and TransactionSnapshot.parse(snapshot).xmin > chunk.horizon:
             break
         connection.execute("ROLLBACK")
-    if TransactionSnapshot.parse(snapshot).xmin <= chunk.horizon:
-        raise ProtocolError(
-            f"the snapshot {snapshot} of a chunk of {chunk.table} does not see every transaction below "
-            f"{chunk.horizon}"
-        )
+        if snapshot is not None:
+            reach_id(connection, chunk.horizon)
+            if time.monotonic() > deadline:
+                raise SplitReadError(
+                    f"a transaction with an id up to {chunk.horizon}, given out again since the server was "
+                    f"killed, is open, and a chunk of {chunk.table} waits for it since {timeout_s:.0f} s",
+                    remedy="end the oldest transaction of pg_stat_activity (backend_xmin), and run the query "
+                    "again",
+                )
+            time.sleep(_POLL_S)
     columns = tuple(columns_of(connection, table.oid))
-    return OpenChunk(chunk=chunk, snapshot=snapshot, table=table, columns=columns)
+    return OpenChunk(
+        chunk=chunk, snapshot=snapshot, table=table, columns=columns, log_end=log_end(connection)
+    )
 
 
 def _locked(connection: Connection, table: TableName, exported: str | None) -> str | None:

@@ -21,7 +21,7 @@ from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import connect, failed, imported
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
 from flip27_source.enumerators.postgres.remedies import READ_ANEW
-from flip27_source.enumerators.postgres.server import check_slot, existing_slot
+from flip27_source.enumerators.postgres.server import await_durable, check_slot, existing_slot
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     LogRead,
@@ -103,7 +103,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         read = f"chunk {split.split_id}" if chunk.exported is None else f"chunk of snapshot {chunk.exported}"
         with closing(connect(self.context.options, purpose=read)) as connection:
             try:
-                opened = open_chunk(connection, chunk)
+                opened = open_chunk(connection, chunk, timeout_s=self.context.options[opts.SLOT_TIMEOUT])
             except DataLossError as error:
                 self.context.report_data_loss(error.what, split_id=split.split_id, remedy=error.remedy)
                 # Without rows it counts as read: an event that a snapshot could not have seen is delivered.
@@ -119,6 +119,10 @@ class PostgresReader(SplitReader[PostgresSplit]):
             for count, texts in chunk_texts(connection, opened, self._rows.wanted, filter_sql):
                 rows += count
                 yield self._rows.snapshot(opened.table, types, texts, key=key, rows=count, lsn=chunk.lsn)
+            if chunk.exported is None:
+                # No transaction of a server that is killed gets an id that the snapshot takes for ended.
+                connection.execute("COMMIT")
+                await_durable(connection, opened.log_end)
         if chunk.exported is not None:
             return
         self.context.send_event_to_coordinator(

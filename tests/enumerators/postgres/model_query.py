@@ -100,6 +100,8 @@ class ModelQuery:
         """Ask the server; new tables are published first."""
         new = tuple(sorted(tables))
         self.server.published |= set(new)
+        if self.assigner.pending is not None:
+            self.server.reach_id(self.assigner.pending.xid)
         self.look = (self.server.observe(makes_horizon=self.assigner.wants_horizon), new)
 
     def take_in(self) -> None:
@@ -142,7 +144,8 @@ class ModelQuery:
         missing = [split for split in self.batch if split.split_id not in self.done]
         if missing:
             split = self.rng.choice(missing)
-            self.done[split.split_id] = self._read(split)
+            if not self._waits(split):
+                self.done[split.split_id] = self._read(split)
 
     def complete(self) -> None:
         """The sink has the rows; the enumerator gets the events."""
@@ -229,14 +232,27 @@ class ModelQuery:
         lower = int(chunk.lower[0]) if chunk.lower else -1
         upper = int(chunk.upper[0]) if chunk.upper else 1 << 30
         rows = self.server.rows(chunk.table.oid, snapshot)
+        reported = self.reported_snapshot()
+        self.keep_ids()
         return Done(
             rows=tuple(
                 (chunk.lsn, 0, "r", chunk.table.oid, key, value)
                 for key, value in sorted(rows.items())
                 if lower <= key < upper
             ),
-            event=ChunkRead(split_id=split.split_id, snapshot=self.reported_snapshot(), rows=len(rows)),
+            event=ChunkRead(split_id=split.split_id, snapshot=reported, rows=len(rows)),
         )
+
+    def _waits(self, split: PostgresSplit) -> bool:
+        """Whether a chunk waits for a transaction whose id a killed server had given out before."""
+        if split.chunk is None or not self.server.was_killed:
+            return False
+        self.server.reach_id(split.chunk.horizon)
+        return self.server.snapshot().xmin <= split.chunk.horizon
+
+    def keep_ids(self) -> None:
+        """No id that the snapshot of a chunk takes for ended is given out again."""
+        self.server.flush()
 
     def reported_snapshot(self) -> str:
         """The snapshot in which a chunk is read now."""

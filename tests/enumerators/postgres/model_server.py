@@ -2,7 +2,8 @@
 
 What it has that a simple model lacks: a commit is in the log before it is visible (as while it waits for a
 synchronous standby), and locks are held until then; a snapshot's xmax is behind the newest transaction that
-has ended, not behind the newest that has begun; changes are in the log only once their table is published.
+has ended, not behind the newest that has begun; changes are in the log only once their table is published; a
+server that is killed forgets the end of the log that is not on disk, and gives out its ids again.
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ class ModelServer:
         self.log: list[Transaction] = []
         """Transactions whose commit record is in the log, by its position."""
         self.published: set[int] = set()
+        self.durable = self.end
+        """The end of the log on disk."""
+        self._newest_logged = self._newest_durable = FIRST_XID - 1
+        self.was_killed = False
         self._next_xid = FIRST_XID
         self._newest_ended = FIRST_XID - 1
         self._values = 0
@@ -100,13 +105,24 @@ class ModelServer:
         """The commit record, which nobody sees yet."""
         if transaction.commit is None:
             transaction.commit = self.end
-            self.end += RECORD
+            self._record(transaction.xid)
+            self.flush()
             self.log.append(transaction)
 
     def end_of(self, transaction: Transaction) -> None:
         """A commit becomes visible, and its locks are free; without a commit record it is a rollback."""
         self.running.remove(transaction)
+        # The record of a rollback; a transaction that begins has an id at once here.
+        self._newest_logged = max(self._newest_logged, transaction.xid)
         self._newest_ended = max(self._newest_ended, transaction.xid)
+
+    def kill(self) -> None:
+        """End the server and start it again: what has a commit record is committed, the rest is forgotten."""
+        self.was_killed = True
+        self.running.clear()
+        self.end = self.durable
+        self._next_xid = self._newest_durable + 1
+        self._newest_logged = self._newest_ended = self._newest_durable
 
     # Readers.
 
@@ -122,9 +138,16 @@ class ModelServer:
     def observe(self, *, makes_horizon: bool) -> Observation:
         horizon = None
         if makes_horizon:
-            horizon = Horizon(lsn=self.end, xid=self._new_xid())
+            horizon = Horizon(lsn=self.durable, xid=self._new_xid())
             self._newest_ended = horizon.xid
-        return Observation(end=self.end, xmin=self.snapshot().xmin, lsn_after=self.end, horizon=horizon)
+            self._newest_logged = max(self._newest_logged, horizon.xid)
+        return Observation(end=self.durable, xmin=self.snapshot().xmin, lsn_after=self.end, horizon=horizon)
+
+    def reach_id(self, xid: int) -> None:
+        while self.snapshot().xmax <= xid:
+            self._newest_ended = self._new_xid()
+            self._record(self._newest_ended)
+            self.flush()
 
     def window(self, first: int, end: int) -> list[Transaction]:
         """The transactions that commit in ``[first, end)``."""
@@ -133,6 +156,14 @@ class ModelServer:
     def _new_xid(self) -> int:
         self._next_xid += 1
         return self._next_xid - 1
+
+    def _record(self, xid: int) -> None:
+        self.end += RECORD
+        self._newest_logged = max(self._newest_logged, xid)
+
+    def flush(self) -> None:
+        """What the server itself does after some time."""
+        self.durable, self._newest_durable = self.end, self._newest_logged
 
     def _rows_for(self, transaction: Transaction, table: int) -> dict[int, int]:
         """What a statement of the transaction sees (READ COMMITTED)."""
@@ -149,7 +180,7 @@ class ModelServer:
         )
 
     def _log(self, transaction: Transaction, table: int, op: str, key: int) -> None:
-        self.end += RECORD
+        self._record(transaction.xid)
         transaction.writes.append(
             Write(table=table, op=op, key=key, value=self._values, is_published=table in self.published)
         )

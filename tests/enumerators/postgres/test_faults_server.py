@@ -14,7 +14,7 @@ from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, Spl
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.postgres.database import wait_until
 from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
-from tests.postgres_server import PostgresServer
+from tests.postgres_server import PostgresServer, postgres_server
 
 
 @pytest.fixture
@@ -78,6 +78,30 @@ def test_a_server_that_restarts_loses_and_invents_nothing(
             rows[key] = name
     assert rows == dict(shop.control.execute("SELECT id, name FROM orders").fetchall())
     engine.stop()
+
+
+def test_an_id_that_a_killed_server_gives_out_again_is_that_of_a_new_transaction() -> None:
+    # What ends without a commit that is waited for stays in the server's memory, and is gone with it.
+    settings = {"wal_writer_delay": "10s", "autovacuum": "off", "bgwriter_delay": "10s"}
+    with postgres_server(**settings) as server, faulty_shop(server) as shop:
+        engine = shop.engine(maxRowsPerTrigger="4")
+        while not engine.rows:
+            engine.run_batch()
+        shop.execute("CHECKPOINT", "BEGIN", "INSERT INTO orders VALUES (11, 'never')")
+        forgotten = int(shop.one("SELECT pg_current_xact_id()::text"))
+        shop.execute("ROLLBACK")
+        while len(engine.rows) < 10:
+            engine.run_batch()
+        server.kill()
+        server.start()
+        shop.reconnect()
+        for key in range(10, 0, -1):
+            shop.execute(f"UPDATE orders SET name = 'new' WHERE id = {key}")
+        first = int(shop.one("SELECT xmin::text::bigint FROM orders WHERE id = 10"))
+        caught_up(engine)
+        assert [op for op, _, _ in shop.ops(engine)] == ["r"] * 10 + ["u"] * 10
+        assert first > forgotten
+        engine.stop()
 
 
 def test_a_server_that_is_away_is_an_error_with_its_address(shop: FaultyShop) -> None:

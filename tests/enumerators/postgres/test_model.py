@@ -46,8 +46,11 @@ def simulate(seed: int) -> ModelQuery:
     weights = [0.02 + rng.random() for _ in range(6)]
     if rng.random() < 0.5:
         weights[5] = 0.0  # no crash
+    kills = rng.choice([0.0, 0.0, 0.05])
     for step in range(rng.randint(30, 200)):
         write(server, rng, truncates=truncates)
+        if rng.random() < kills:
+            server.kill()
         act(query, rng, weights, new_tables=step > 20)
     come_to_rest(server, query)
     check(server, query)
@@ -94,6 +97,7 @@ def come_to_rest(server: ModelServer, query: ModelQuery) -> None:
     for transaction in list(server.running):
         server.write_commit(transaction)
         server.end_of(transaction)
+    server.flush()
     for _ in range(300):
         query.look_at_server(server.published)
         query.take_in()
@@ -291,7 +295,12 @@ def snapshots_see_only_what_ended_below_their_xmin(patch: pytest.MonkeyPatch) ->
     patch.setattr(TransactionSnapshot, "sees", lambda self, xids: np.asarray(xids) < self.xmin)
 
 
+def ids_of_a_chunk_are_given_out_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ModelQuery, "keep_ids", lambda _query: None)
+
+
 DEFECTS: list[Patch] = [
+    ids_of_a_chunk_are_given_out_again,
     commits_are_compared_by_position,
     a_horizon_settles_at_once,
     windows_go_beyond_the_horizon_of_a_chunk_that_is_not_read,

@@ -196,7 +196,9 @@ def test_a_chunk_locks_its_table_before_its_snapshot_so_that_a_rewrite_waits(
         row = other.execute("SELECT 'orders'::regclass::oid::bigint").fetchone()
         assert row is not None
         table = TableName(oid=row[0], schema="public", name="orders")
-        open_chunk(reader, TableChunk(table=table, key=(), lower=None, upper=None, lsn=0, horizon=0))
+        open_chunk(
+            reader, TableChunk(table=table, key=(), lower=None, upper=None, lsn=0, horizon=0), timeout_s=0
+        )
         other.execute("SET lock_timeout = '50ms'")
         with pytest.raises(psycopg.errors.LockNotAvailable):
             other.execute("ALTER TABLE orders ALTER id TYPE bigint")

@@ -246,7 +246,7 @@ def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(
         horizon=0,
     )
     rows = DebeziumRows(DEBEZIUM_SCHEMA, database="d", topic_prefix="p")
-    opened = open_chunk(connection, chunk)
+    opened = open_chunk(connection, chunk, timeout_s=0)
     types = {column.name: column.type for column in opened.columns}
     batches = [
         rows.snapshot(chunk.table, types, texts, key=[], rows=count, lsn=0)
