@@ -53,7 +53,10 @@ REPEATED = {
 }  # fmt: skip
 """Cases that run the code of other cases with other numbers; ``make bench-quick`` runs them, too."""
 
-TRIED = [case for case in CASES if case.name not in REPEATED]
+WITH_SERVERS = {"postgres": 5, "kafka": 6}
+"""Cases with a server, and their lines; only `make test-long` tries them."""
+
+TRIED = [case for case in CASES if case.name not in REPEATED | set(WITH_SERVERS)]
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +70,17 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
 
 def test_every_case_runs_without_failure(outcomes: list[Outcome]) -> None:
     assert [outcome.failure for outcome in outcomes if outcome.failure] == []
-    lines = {"start": 4, "known": 7, "reports": 2, "postgres": 5, "kafka": 6}
+    lines = {"start": 4, "known": 7, "reports": 2}
     assert len(outcomes) == sum(lines.get(case.name, 1) for case in TRIED)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WITH_SERVERS)
+def test_a_case_with_a_server_runs_without_failure(name: str, tmp_path: Path) -> None:
+    bench = Bench(sizes=SMALL, data=DataCache(tmp_path), conf=tuned.CONF, say=lambda _line: None)
+    outcomes = list(run_cases(bench, [BY_NAME[name]]))
+    assert [outcome.failure for outcome in outcomes if outcome.failure] == []
+    assert len(outcomes) == WITH_SERVERS[name]
 
 
 def test_both_sides_read_every_row_of_the_data(outcomes: list[Outcome]) -> None:

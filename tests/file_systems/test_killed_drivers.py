@@ -8,7 +8,7 @@ import pytest
 
 from tests.soak.clouds import CLOUDS, play
 
-KILLS = 3
+KILLS = 2
 
 
 @pytest.mark.slow  # a short form of the soak

@@ -4,7 +4,7 @@
 
 explores every move, to length 8 with pieces that are read whole and 7 with paged ones, and plays long
 games at random: some twenty minutes. Without it, `make test` explores to length 5 and 6,
-`make test-slow` two sets of moves one further, and `make test-long` all of them.
+`make test-slow` one set of moves further, and `make test-long` all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ATTEMPTS = "T A0 A1 F0 L D C"
     ("kind", "moves", "length"),
     [
         pytest.param("whole", NAMED, 5, id="whole-named"),
-        pytest.param("whole", NAMED, 8 if LONG else 7, id="whole-named-7", marks=pytest.mark.slow),
+        pytest.param("whole", NAMED, 8 if LONG else 7, id="whole-named-7", marks=pytest.mark.long),
         pytest.param("paged", NAMED, 8 if LONG else 5, id="paged-named"),
         pytest.param("paged", NAMED, 6, id="paged-named-6", marks=pytest.mark.long),
         pytest.param("whole", ALL, 8 if LONG else 4, id="whole-all"),
