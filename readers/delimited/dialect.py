@@ -8,9 +8,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 NONE = "\0"
 """The quote or escape character of a dialect without one."""
+STOP_AT_DELIMITER: Final = "STOP_AT_DELIMITER"
+STOP_AT_CLOSING_QUOTE: Final = "STOP_AT_CLOSING_QUOTE"
+BACK_TO_DELIMITER: Final = "BACK_TO_DELIMITER"
+SKIP_VALUE: Final = "SKIP_VALUE"
+RAISE_ERROR: Final = "RAISE_ERROR"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +31,10 @@ class Dialect:
         empty_value: the value of an empty quoted field.
         skips_leading: ignore white space before a field, also before a quote.
         skips_trailing: ignore white space after an unquoted field.
-        stops_at_delimiter: after an unescaped quote inside quotes, the field ends at the next separator.
-            False: the field continues to a closing quote.
+        unescaped_quotes: how to read an unescaped quote inside quotes. STOP_AT_DELIMITER: the field ends at
+            the next separator. STOP_AT_CLOSING_QUOTE: the field continues to a closing quote.
+            BACK_TO_DELIMITER: each separator before the quote ends a field, and the last of these fields
+            continues to a closing quote. SKIP_VALUE: the field is null. RAISE_ERROR: the record is refused.
         escapes_escape: before an escape that comes before a quote. Empty: the escape itself, or no such
             character if quotes are doubled.
     """
@@ -38,7 +46,7 @@ class Dialect:
     empty_value: str = ""
     skips_leading: bool = False
     skips_trailing: bool = False
-    stops_at_delimiter: bool = True
+    unescaped_quotes: str = STOP_AT_DELIMITER
     escapes_escape: str = ""
 
     @cached_property
@@ -55,6 +63,11 @@ class Dialect:
     def keeps_blanks(self) -> bool:
         """True if white space around a field is part of it."""
         return not (self.skips_leading or self.skips_trailing)
+
+    @cached_property
+    def stops_at_delimiter(self) -> bool:
+        """True if text after a closing quote and white space ends at the next separator."""
+        return self.unescaped_quotes in (STOP_AT_DELIMITER, BACK_TO_DELIMITER)
 
     @property
     def is_for_arrow(self) -> bool:

@@ -6,7 +6,15 @@ from typing import Any
 
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, boolean, one_of, optional, text
-from flip27_source.readers.delimited.dialect import NONE, Dialect
+from flip27_source.readers.delimited.dialect import (
+    BACK_TO_DELIMITER,
+    NONE,
+    RAISE_ERROR,
+    SKIP_VALUE,
+    STOP_AT_CLOSING_QUOTE,
+    STOP_AT_DELIMITER,
+    Dialect,
+)
 
 
 def _character(value: str) -> str:
@@ -113,10 +121,13 @@ TRAILING_WHITE_SPACE = Option(
 )
 UNESCAPED_QUOTES = Option(
     name="unescapedQuoteHandling",
-    parse=one_of("STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE"),
-    default="STOP_AT_DELIMITER",
+    parse=one_of(STOP_AT_DELIMITER, STOP_AT_CLOSING_QUOTE, BACK_TO_DELIMITER, SKIP_VALUE, RAISE_ERROR),
+    default=STOP_AT_DELIMITER,
     doc="How to read an unescaped quote inside quotes. STOP_AT_DELIMITER: the field ends at the next "
-    "separator. STOP_AT_CLOSING_QUOTE: the quote is text, and the field ends at a quote before a separator.",
+    "separator. STOP_AT_CLOSING_QUOTE: the quote is text, and the field ends at a quote before a separator. "
+    "BACK_TO_DELIMITER: separators before the quote end fields, the quote is left out, and the last field "
+    "ends at a quote before a separator. SKIP_VALUE: the field is null and ends at the next separator. "
+    "RAISE_ERROR: the query fails. BACK_TO_DELIMITER and SKIP_VALUE lose text, as in Spark.",
 )
 ESCAPED_ESCAPE = Option(
     name="charToEscapeQuoteEscaping",
@@ -158,7 +169,7 @@ def dialect_of(options: Options) -> Dialect:
         empty_value=options[EMPTY_VALUE],
         skips_leading=options[LEADING_WHITE_SPACE],
         skips_trailing=options[TRAILING_WHITE_SPACE],
-        stops_at_delimiter=options[UNESCAPED_QUOTES] == "STOP_AT_DELIMITER",
+        unescaped_quotes=options[UNESCAPED_QUOTES],
         escapes_escape=options[ESCAPED_ESCAPE],
     )
 

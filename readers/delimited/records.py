@@ -10,7 +10,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flip27_source.readers.delimited.dialect import NONE, Dialect
+from flip27_source.readers.delimited.dialect import (
+    BACK_TO_DELIMITER,
+    NONE,
+    RAISE_ERROR,
+    SKIP_VALUE,
+    Dialect,
+)
 
 _END = "\n"
 """The tokenizer's representation of every line end."""
@@ -34,8 +40,24 @@ class Record:
     end: int
 
 
+class UnescapedQuoteError(ValueError):
+    """A quoted field has an unescaped quote, which the dialect refuses.
+
+    Attributes:
+        start: the position in the text where the record starts.
+    """
+
+    def __init__(self, start: int) -> None:
+        super().__init__(start)
+        self.start = start
+
+
 def split_line(line: str, dialect: Dialect) -> list[str]:
-    """The fields of one non-blank line. Fields equal to ``dialect.null_value`` are nulls."""
+    """The fields of one non-blank line. Fields equal to ``dialect.null_value`` are nulls.
+
+    Raises:
+        UnescapedQuoteError: only with RAISE_ERROR.
+    """
     if dialect.keeps_blanks and dialect.quote not in line:
         return [field or dialect.null_value for field in line.split(dialect.sep)]
     return _Tokenizer(line, dialect, _END).record()
@@ -48,6 +70,9 @@ def records_of(text: str, dialect: Dialect, comment: str = NONE) -> Iterator[Rec
 
     Args:
         comment: lines that start with it are not records.
+
+    Raises:
+        UnescapedQuoteError: only with RAISE_ERROR.
     """
     first = _FIRST_LINE_END.search(text)
     return _Tokenizer(text, dialect, first[0] if first else _END).records(comment)
@@ -79,7 +104,10 @@ class _Tokenizer:
         self._char = self._before = NONE
         self._field: list[str] = []
         self._fields: list[str] = []
-        self._trims = self._has_stray_quote = False
+        self._ended: list[str] | None = None
+        self._start = 0
+        self._without_sep = 0
+        self._trims = self._has_stray_quote = self._is_skipped = False
 
     def records(self, comment: str = NONE) -> Iterator[Record]:
         """All records, in order."""
@@ -89,16 +117,26 @@ class _Tokenizer:
                 self._skip_line()
             elif fields := self.record():
                 yield Record(fields, start, self._next_at)
+        if self._fields:
+            yield Record(self._fields, self._next_at, self._next_at)
 
     def record(self) -> list[str]:
-        """The fields of the next record; empty if the line is empty."""
-        self._fields = []
+        """The fields of the next record; empty if the line is empty.
+
+        With BACK_TO_DELIMITER, a line end inside quotes can end a record. The fields after it then come
+        before the fields of the next line, as in Spark.
+        """
+        self._start = self._next_at
         try:
             self._next()
             self._record()
         except _EndOfTextError:
             self._at_end_of_text()
-        return self._fields
+        if self._ended is not None:
+            fields, self._ended = self._ended, None
+        else:
+            fields, self._fields = self._fields, []
+        return fields
 
     def _next(self) -> None:
         if self._next_at >= len(self._text):
@@ -166,7 +204,8 @@ class _Tokenizer:
 
     def _value(self) -> bool:
         """Read a value; True if the first character of the next value was already read."""
-        self._has_stray_quote = False
+        self._has_stray_quote = self._is_skipped = False
+        self._without_sep = 0
         self._before = NONE
         if self._char == self._quote:
             if self._read_plain_quoted():
@@ -229,6 +268,10 @@ class _Tokenizer:
         return True
 
     def _close_field(self) -> None:
+        if self._is_skipped:
+            self._fields.append(self._dialect.null_value)
+            self._field = []
+            return
         value = "".join(self._field)
         if self._trims:
             value = value.rstrip(BLANKS)
@@ -280,15 +323,50 @@ class _Tokenizer:
                     return False
                 continue
             if self._before == self._quote:
-                self._has_stray_quote = True
-                self._field += (self._quote, self._char)
-                return self._goes_on_after_stray_quote()
+                return self._goes_on_after_unescaped_quote()
             if self._before == self._escape != NONE:
                 self._field.append(self._escape)
             self._run()
             self._before = self._char
             self._next()
         return not self._is_at_end() and self._goes_on_after_closing_quote()
+
+    def _goes_on_after_unescaped_quote(self) -> bool:
+        self._has_stray_quote = True
+        handling = self._dialect.unescaped_quotes
+        if handling in (SKIP_VALUE, RAISE_ERROR):
+            self._skip_value()
+            return False
+        if handling == BACK_TO_DELIMITER:
+            self._end_fields_before()
+            self._before = NONE
+            return True
+        self._field += (self._quote, self._char)
+        return self._goes_on_after_stray_quote()
+
+    def _skip_value(self) -> None:
+        """Read to the end of a field that is null; or refuse the field."""
+        if self._dialect.unescaped_quotes == RAISE_ERROR:
+            raise UnescapedQuoteError(self._start)
+        self._is_skipped = True
+        self._take_rest()
+
+    def _end_fields_before(self) -> None:
+        """Separators and line ends in the text so far end fields; the rest and the character go on."""
+        new = "".join(self._field[self._without_sep :])
+        sep = self._sep
+        if sep in new or _END in new:
+            new = "".join(self._field[: self._without_sep]) + new
+            start = 0
+            for at, char in enumerate(new):
+                if char in (sep, _END):
+                    self._fields.append(new[start:at])
+                    start = at + 1
+                    if char == _END and self._ended is None:
+                        self._ended, self._fields = self._fields, []
+            self._field = [new[start:]]
+        self._field.append(self._char)
+        self._without_sep = len(self._field)
 
     def _goes_on_after_closing_quote(self) -> bool:
         """Ignore white space after the closing quote, unless other text follows; True as above."""
@@ -297,6 +375,8 @@ class _Tokenizer:
             blanks.append(self._char)
             self._next()
         if not self._is_at_end():
+            if self._dialect.unescaped_quotes == RAISE_ERROR:
+                raise UnescapedQuoteError(self._start)
             self._field += (self._quote, *blanks)
             if self._dialect.stops_at_delimiter or self._char not in (self._quote, self._escape):
                 self._field.append(self._char)
@@ -306,6 +386,9 @@ class _Tokenizer:
     def _goes_on_after_stray_quote(self) -> bool:
         """Handle a quote that does not close the field; True if the field continues within its quotes."""
         self._before = self._char
+        if self._dialect.unescaped_quotes == SKIP_VALUE and self._before != NONE:
+            self._skip_value()
+            return False
         if self._dialect.stops_at_delimiter and self._before != NONE:
             self._field.insert(0, self._quote)
             self._next()
@@ -356,6 +439,9 @@ class _Tokenizer:
 
         Each further escape after a quote makes one more delimiter part of the text.
         """
+        if self._dialect.unescaped_quotes in (SKIP_VALUE, RAISE_ERROR):
+            self._skip_value()
+            return
         self._field.append(self._quote)
         self._before = self._char
         delimiters = 1

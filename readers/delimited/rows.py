@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
 from flip27_source.readers.delimited.columns import (
     TextColumns,
     columns_of_rows,
@@ -23,9 +24,10 @@ from flip27_source.readers.delimited.columns import (
     text_columns,
 )
 from flip27_source.readers.delimited.dialect import NONE, Dialect
-from flip27_source.readers.delimited.records import Record, records_of, split_line
+from flip27_source.readers.delimited.records import Record, UnescapedQuoteError, records_of, split_line
 from flip27_source.readers.files.line_blocks import LineBlock, Place, as_array
 
+_SHOWN = 200
 _BOM = b"\xef\xbb\xbf"
 _BLANKS = bytes(range(0x21))
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -69,11 +71,18 @@ class LineRows(CsvRows):
 
     def columns(self, wanted: int) -> TextColumns:
         """The first ``wanted`` fields of each row."""
-        return text_columns(self._data, self._dialect, wanted)
+        try:
+            return text_columns(self._data, self._dialect, wanted)
+        except UnescapedQuoteError:
+            raise self._refusal() from None
 
     def fields(self, row: int) -> list[str]:
         """All fields of a row."""
-        return split_line(self._lines[row].as_py(), self._dialect)
+        line = self._lines[row].as_py()
+        try:
+            return split_line(line, self._dialect)
+        except UnescapedQuoteError:
+            raise _refusal(self.place(row), line) from None
 
     def records(self) -> pa.Array:
         """The lines."""
@@ -91,6 +100,15 @@ class LineRows(CsvRows):
     def paths(self) -> list[str]:
         """The files that they come from."""
         return list(dict.fromkeys(part.split.path for part in self._block.parts))
+
+    def _refusal(self) -> SplitReadError:
+        """The error for the first line that the dialect refuses."""
+        try:
+            for row in range(len(self._lines)):
+                self.fields(row)
+        except SplitReadError as error:
+            return error
+        raise AssertionError("no line is refused")
 
     @cached_property
     def _lines(self) -> pa.Array:
@@ -162,7 +180,12 @@ class DocumentRows(CsvRows):
 
     @cached_property
     def _records(self) -> list[Record]:
-        return list(records_of(self._text, self._dialect, self._comment))[self._first :]
+        try:
+            return list(records_of(self._text, self._dialect, self._comment))[self._first :]
+        except UnescapedQuoteError as error:
+            at = error.start
+            place = Place(self._split, len(self._text[:at].encode()))
+            raise _refusal(place, self._text[at : at + _SHOWN]) from None
 
     def _columns_by_arrow(self, wanted: int) -> TextColumns | None:
         data = self._data
@@ -171,6 +194,13 @@ class DocumentRows(CsvRows):
         if data.count(b"\r\n") == data.count(b"\r") == data.count(b"\n"):
             data = data.replace(b"\r\n", b"\n")
         return document_columns(data if data.endswith(b"\n") else data + b"\n", self._dialect, wanted)
+
+
+def _refusal(place: Place, text: str) -> SplitReadError:
+    return SplitReadError(
+        f"{place}: a quoted field has an unescaped quote: {text[:_SHOWN]!r}",
+        remedy='escape the quote in the file, or set .option("unescapedQuoteHandling", "STOP_AT_DELIMITER")',
+    )
 
 
 def without_comments(data: bytes, comment: bytes, encoding: str) -> bytes:

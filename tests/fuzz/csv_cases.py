@@ -38,7 +38,9 @@ _OPTIONS: Mapping[str, Sequence[str]] = {
     "nanValue": ("nan", "0", "NULL"),
     "positiveInf": ("inf", "max"),
     "negativeInf": ("-inf", "min", "nan"),
-    "unescapedQuoteHandling": ("STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE"),
+    "unescapedQuoteHandling": (
+        "STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE", "BACK_TO_DELIMITER", "SKIP_VALUE", "RAISE_ERROR",
+    ),
     "charToEscapeQuoteEscaping": ("\\", '"', "^"),
     "enforceSchema": ("true", "false"),
     "preferDate": ("false",),
@@ -46,8 +48,7 @@ _OPTIONS: Mapping[str, Sequence[str]] = {
 _SELDOM = (
     ("sep", "||"), ("encoding", "UTF-16"), ("encoding", "windows-1252"), ("lineSep", ";"), ("lineSep",
     "\r\n"),
-    ("timestampFormat", "yyyy-MM-dd HH:mm:ss VV"), ("unescapedQuoteHandling", "BACK_TO_DELIMITER"),
-    ("unescapedQuoteHandling", "SKIP_VALUE"), ("unescapedQuoteHandling", "RAISE_ERROR"), ("locale", "de-DE"),
+    ("timestampFormat", "yyyy-MM-dd HH:mm:ss VV"), ("locale", "de-DE"),
     ("maxColumns", "3"), ("maxCharsPerColumn", "5"), ("locale", "en-US"), ("maxColumns", "20480"),
 )  # fmt: skip
 """Options of Spark's reader that ours mostly refuses."""

@@ -224,6 +224,8 @@ OPTIONS: dict[str, dict[str, list[Use]]] = {
             Use(value="true", contents=ALL, also={"ignoreLeadingWhiteSpace": "true"}, is_rare=True),
             Use(value="true", contents=ALL, also={"unescapedQuoteHandling": "STOP_AT_CLOSING_QUOTE"},
                 is_rare=True),
+            Use(value="true", contents=ALL, also={"unescapedQuoteHandling": "BACK_TO_DELIMITER"},
+                is_rare=True),
             Use(value="true", contents=("good lines", "line ends in quotes"), infers=True),
         ],
         "ignoreLeadingWhiteSpace": [
@@ -236,6 +238,9 @@ OPTIONS: dict[str, dict[str, list[Use]]] = {
         ],
         "unescapedQuoteHandling": [
             Use(value="STOP_AT_CLOSING_QUOTE", contents=(*QUOTES, *LONG)),
+            Use(value="BACK_TO_DELIMITER", contents=(*QUOTES, *LONG)),
+            Use(value="SKIP_VALUE", contents=(*QUOTES, *LONG)),
+            Use(value="RAISE_ERROR", contents=("good lines", "quotes")),
             Use(value="STOP_AT_DELIMITER", contents=ALL, is_rare=True),
             Use(value="STOP_AT_DELIMITER", contents=(*QUOTES, *LONG)),
         ],

@@ -60,7 +60,9 @@ def test_quadratic_work_is_noticed_beside_linear_work() -> None:
 DIALECTS: dict[str, dict[str, Any]] = {
     "default": {},
     "blanks that count for nothing": {"skips_leading": True, "skips_trailing": True},
-    "up to the closing quote": {"stops_at_delimiter": False},
+    "up to the closing quote": {"unescaped_quotes": "STOP_AT_CLOSING_QUOTE"},
+    "back to the delimiter": {"unescaped_quotes": "BACK_TO_DELIMITER"},
+    "fields with stray quotes are null": {"unescaped_quotes": "SKIP_VALUE"},
     "doubled quotes": {"escape": '"'},
 }
 

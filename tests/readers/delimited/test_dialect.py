@@ -52,6 +52,11 @@ DIALECTS = {
         'a"\t\\ ',
     ),
     "up to the closing quote": ({"unescapedQuoteHandling": "STOP_AT_CLOSING_QUOTE"}, 'a",\\ '),
+    "back to the delimiter": ({"unescapedQuoteHandling": "BACK_TO_DELIMITER"}, 'a",\\ '),
+    "fields with stray quotes are null": (
+        {"unescapedQuoteHandling": "SKIP_VALUE", "emptyValue": "E"},
+        'a",\\ ',
+    ),
     "escaped escapes": ({"charToEscapeQuoteEscaping": "/"}, 'a",\\/'),
     "escaped doubled quotes": ({"escape": '"', "charToEscapeQuoteEscaping": "/"}, 'a",/'),
     "not ascii": ({}, 'é",\\😀'),
@@ -113,13 +118,18 @@ def test_a_few_quotes_in_a_field_are_read_as_spark_reads_them(
     assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, options)
 
 
-@pytest.mark.parametrize("stops", [True, False])
-def test_a_field_may_hold_very_many_quotes(stops: bool) -> None:
-    dialect = Dialect(stops_at_delimiter=stops)
+@pytest.mark.parametrize("handling", ["STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE", "BACK_TO_DELIMITER"])
+def test_a_field_may_hold_very_many_quotes(handling: str) -> None:
+    dialect = Dialect(unescaped_quotes=handling)
     for count in (2, 5_000):
         text = 'a"b' * count
         found = split_line(f'1,"{text}",2', dialect)
-        assert found == (["1", f'"{text}"', "2"] if stops else ["1", text, "2"])
+        middle = {
+            "STOP_AT_DELIMITER": f'"{text}"',
+            "STOP_AT_CLOSING_QUOTE": text,
+            "BACK_TO_DELIMITER": "ab" * count,
+        }
+        assert found == ["1", middle[handling], "2"]
         text = 'a"\\' * count
         assert split_line(f'1,"{text}b"', dialect) == ["1", f"{text}b"]
 
