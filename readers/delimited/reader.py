@@ -234,8 +234,9 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
     def _fail(self, rows: CsvRows, bad: pa.Array, what: str, column: pa.Array | None) -> None:
         row = bad.index(True).as_py()
         value = "" if column is None else f" {column[row].as_py()[:_SHOWN]!r}"
+        record = rows.records()[row].as_py() or ""
         raise SplitReadError(
-            f"{rows.place(row)}: {what}{value}: {rows.records()[row].as_py()[:_SHOWN]!r}",
+            f"{rows.place(row)}: {what}{value}: {record[:_SHOWN]!r}",
             remedy='correct the file, or set .option("mode", "PERMISSIVE") or "DROPMALFORMED"',
         )
 

@@ -155,9 +155,12 @@ class DocumentRows(CsvRows):
         return self._records[row].fields
 
     def records(self) -> pa.Array:
-        """The records, including the line ends inside them."""
+        """The records, including the line ends inside them; null for a record without text of its own."""
         text = self._text
-        found = [_without_line_end(text[record.start : record.end]) for record in self._records]
+        found = [
+            _without_line_end(text[record.start : record.end]) if record.start < record.end else None
+            for record in self._records
+        ]
         return pa.array(found, pa.string())
 
     def place(self, row: int) -> Place:

@@ -117,6 +117,14 @@ def test_an_unescaped_quote_ends_a_record_of_several_lines_where_spark_ends_it(
     assert found.to_pylist() == list(map(as_row, DOCUMENTS[content][HANDLINGS.index(handling)]))
 
 
+def test_a_record_that_the_end_of_the_file_completes_has_no_corrupt_record(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"\n,"b')
+    options = {"unescapedQuoteHandling": "BACK_TO_DELIMITER", "multiLine": "true"}
+    found = read_table(DelimitedReader(), [path], "a string, _corrupt_record string", options)
+    assert found.to_pylist() == [{"a": None, "_corrupt_record": None}] * 2
+
+
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
 @pytest.mark.parametrize("multi_line", ["false", "true"])
 @pytest.mark.parametrize("line", LINES)
