@@ -186,13 +186,15 @@ class PostgresServer(ServerProcess):
 
     @contextmanager
     def only_sessions_write(self) -> Iterator[None]:
-        """Meanwhile the log ends where sessions end it: the server itself writes and flushes nothing."""
+        """Meanwhile the log ends where sessions end it: the server itself writes nothing; it brings to disk
+        what sessions write.
+        """
         import psutil
 
         with self.connect() as connection:
             found = connection.execute(
                 "SELECT pid FROM pg_stat_activity WHERE backend_type IN "
-                "('background writer', 'checkpointer', 'walwriter', 'autovacuum launcher')"
+                "('background writer', 'checkpointer', 'autovacuum launcher')"
             ).fetchall()
         processes = [psutil.Process(pid) for (pid,) in found]
         for process in processes:
