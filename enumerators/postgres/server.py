@@ -248,17 +248,21 @@ def observe(connection: Connection, *, makes_horizon: bool) -> Observation:
     horizon = None
     if makes_horizon:
         # Only what is durable: a server that is killed writes something else at the positions behind it.
-        lsn = _lsn(connection, "SELECT pg_current_wal_flush_lsn()::text")
+        lsn = _durable_end(connection)
         horizon = Horizon(lsn=lsn, xid=int(_one(connection, "SELECT pg_current_xact_id()::text")))
     xmin = int(_one(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))
-    lsn_after = _lsn(connection, "SELECT pg_current_wal_insert_lsn()::text")
-    end = _lsn(connection, "SELECT pg_current_wal_flush_lsn()::text")
-    return Observation(end=end, xmin=xmin, lsn_after=lsn_after, horizon=horizon)
+    lsn_after = log_end(connection)
+    return Observation(end=_durable_end(connection), xmin=xmin, lsn_after=lsn_after, horizon=horizon)
 
 
 def log_end(connection: Connection) -> int:
     """The position behind the last record that was written, which may be only in the server's memory."""
     return _lsn(connection, "SELECT pg_current_wal_insert_lsn()::text")
+
+
+def _durable_end(connection: Connection) -> int:
+    """The position up to which the log is on disk."""
+    return _lsn(connection, "SELECT pg_current_wal_flush_lsn()::text")
 
 
 def await_durable(connection: Connection, lsn: int) -> None:
@@ -268,7 +272,7 @@ def await_durable(connection: Connection, lsn: int) -> None:
     its id goes to a new transaction. An ended transaction has a record of its end.
     """
     deadline = time.monotonic() + _FLUSH_S
-    while _lsn(connection, "SELECT pg_current_wal_flush_lsn()::text") < lsn:
+    while _durable_end(connection) < lsn:
         if time.monotonic() > deadline:
             _write_id(connection)
             return

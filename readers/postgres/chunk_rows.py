@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, own_rows, table_of
 from flip27_source.enumerators.postgres.chunks import key_range, where
-from flip27_source.enumerators.postgres.server import log_end, reach_id
+from flip27_source.enumerators.postgres.server import reach_id
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
 from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
@@ -36,14 +36,12 @@ class OpenChunk:
         snapshot: the value of ``pg_current_snapshot()``.
         table: the table under its present name.
         columns: the columns of the table in this snapshot.
-        log_end: the end of the log, behind all transactions that had ended.
     """
 
     chunk: TableChunk
     snapshot: str
     table: TableName
     columns: tuple[CatalogColumn, ...]
-    log_end: int
 
 
 def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -> OpenChunk:
@@ -80,9 +78,7 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
                 )
             time.sleep(_POLL_S)
     columns = tuple(columns_of(connection, table.oid))
-    return OpenChunk(
-        chunk=chunk, snapshot=snapshot, table=table, columns=columns, log_end=log_end(connection)
-    )
+    return OpenChunk(chunk=chunk, snapshot=snapshot, table=table, columns=columns)
 
 
 def _locked(connection: Connection, table: TableName, exported: str | None) -> str | None:

@@ -21,7 +21,12 @@ from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import connect, failed, imported
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
 from flip27_source.enumerators.postgres.remedies import READ_ANEW
-from flip27_source.enumerators.postgres.server import await_durable, check_slot, existing_slot
+from flip27_source.enumerators.postgres.server import (
+    await_durable,
+    check_slot,
+    existing_slot,
+    log_end,
+)
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     LogRead,
@@ -34,7 +39,7 @@ from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
 from flip27_source.readers.postgres.column_changes import ColumnChanges
-from flip27_source.readers.read_ahead import read_ahead
+from flip27_source.readers.produced_ahead import produced_ahead
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -112,6 +117,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                     ChunkRead(split_id=split.split_id, snapshot=seen, rows=0)
                 )
                 return
+            written_to = None if chunk.exported is not None else log_end(connection)
             types = {column.name: column.type for column in opened.columns}
             self._columns.check(str(opened.table), types, old=())
             key = [column.name for column in chunk.key if column != CTID]
@@ -119,10 +125,10 @@ class PostgresReader(SplitReader[PostgresSplit]):
             for count, texts in chunk_texts(connection, opened, self._rows.wanted, filter_sql):
                 rows += count
                 yield self._rows.snapshot(opened.table, types, texts, key=key, rows=count, lsn=chunk.lsn)
-            if chunk.exported is None:
+            if written_to is not None:
                 # No transaction of a server that is killed gets an id that the snapshot takes for ended.
                 connection.execute("COMMIT")
-                await_durable(connection, opened.log_end)
+                await_durable(connection, written_to)
         if chunk.exported is not None:
             return
         self.context.send_event_to_coordinator(
@@ -152,7 +158,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
             blocks = log_blocks(
                 connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
             )
-            yield from read_ahead(
+            yield from produced_ahead(
                 self._changes(decoder, blocks, delivery, found), interrupt=connection.cancel
             )
             self._report_gaps(gaps, split_id, publication, window)

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from flip27_source.readers.read_ahead import read_ahead
+from flip27_source.readers.produced_ahead import THREAD, produced_ahead
 
 
 def never() -> None:
@@ -15,11 +15,11 @@ def never() -> None:
 
 
 def test_items_arrive_in_their_order_and_all_of_them() -> None:
-    assert list(read_ahead((number for number in range(1000)), interrupt=never)) == list(range(1000))
+    assert list(produced_ahead((number for number in range(1000)), interrupt=never)) == list(range(1000))
 
 
 def test_no_items_are_no_items() -> None:
-    assert list(read_ahead((number for number in ()), interrupt=never)) == []
+    assert list(produced_ahead((number for number in ()), interrupt=never)) == []
 
 
 def test_items_before_an_error_arrive_and_then_the_error() -> None:
@@ -28,7 +28,7 @@ def test_items_before_an_error_arrive_and_then_the_error() -> None:
         yield 2
         raise ValueError("the third is missing")
 
-    ahead = read_ahead(items(), interrupt=never)
+    ahead = produced_ahead(items(), interrupt=never)
     assert [next(ahead), next(ahead)] == [1, 2]
     with pytest.raises(ValueError, match="the third is missing"):
         next(ahead)
@@ -45,7 +45,7 @@ def test_no_more_items_are_made_ahead_than_asked() -> None:
                 third.set()
             yield number
 
-    ahead = read_ahead(items(), interrupt=lambda: None, most=2)
+    ahead = produced_ahead(items(), interrupt=lambda: None, most=2)
     assert next(ahead) == 0
     assert third.wait(60)
     ahead.close()  # type: ignore[attr-defined]
@@ -64,9 +64,9 @@ def test_an_iteration_that_is_left_interrupts_what_waits_and_closes_the_generato
         finally:
             closed.set()
 
-    ahead = read_ahead(items(), interrupt=interrupted.set)
+    ahead = produced_ahead(items(), interrupt=interrupted.set)
     assert next(ahead) == 1
     assert waits.wait(60)
     ahead.close()  # type: ignore[attr-defined]
     assert closed.is_set()
-    assert not [one for one in threading.enumerate() if one.name == "flip27-read-ahead"]
+    assert not [one for one in threading.enumerate() if one.name.startswith(THREAD)]
