@@ -13,7 +13,6 @@ from flip27_source.enumerators.files.migration.hadoop_uris import OurPaths
 from flip27_source.enumerators.files.migration.known_files import state_with_known
 from flip27_source.enumerators.files.migration.patterns import FoundPattern, pattern_of
 from flip27_source.enumerators.files.options import FILE_NAME_ONLY, PATHS
-from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.savepoints.imported_state import write_imported
 from flip27_source.snapshots.spark_checkpoint import CommittedLines, committed_lines
 from flip27_source.snapshots.spark_file_log import FileLog, log_offset, read_file_log
@@ -23,6 +22,7 @@ from flip27_source.source_options import PATH
 
 from ..answers import Answer, Table
 from ..commands import CHECK_FAILED, DONE, Storage, command, pairs, storage_options
+from .chosen_source import chosen_source
 from .group import group
 from .lists import files_in_list
 
@@ -277,18 +277,15 @@ def _log_of(checkpoint: str, source: int | None, storage: list[str] | None) -> t
         for name, line in zip(committed.names, committed.lines, strict=True)
         if (offset := log_offset(line)) is not None
     ]
-    if not offsets or (source is not None and not 0 <= source < len(offsets)):
-        raise StateLocationError(
-            f"batch {committed.batch_id} in {store.location} has {len(offsets)} file sources",
-            remedy="give the checkpoint location of a query that reads files with Spark's own source, and "
-            "--source from 0",
-        )
-    if source is None and len(offsets) > 1:
-        raise OptionError(
-            f"the query has {len(offsets)} file sources",
-            remedy="add --source, and start a query of ours for each of them",
-        )
-    return committed, read_file_log(store, *offsets[source or 0])
+    name, offset = chosen_source(
+        offsets,
+        source,
+        kind="file",
+        batch=f"batch {committed.batch_id} in {store.location}",
+        remedy="give the checkpoint location of a query that reads files with Spark's own source, and "
+        "--source from 0",
+    )
+    return committed, read_file_log(store, name, offset)
 
 
 def _source(option: list[str] | None, state: str, storage: list[str] | None) -> Source:

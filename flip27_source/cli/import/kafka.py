@@ -11,13 +11,14 @@ from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.migration import StartPosition
 from flip27_source.enumerators.kafka.positions import TopicPartition
 from flip27_source.enumerators.kafka.split import EARLIEST
-from flip27_source.errors import OptionError, StateLocationError
+from flip27_source.errors import OptionError
 from flip27_source.options import Options
 from flip27_source.snapshots.spark_checkpoint import committed_lines
 from flip27_source.snapshots.store import open_store
 
 from ..answers import Answer, Table
 from ..commands import Storage, command, pairs, storage_options
+from .chosen_source import chosen_source
 from .group import group
 
 _SERVERS = "kafka.bootstrap.servers"
@@ -93,17 +94,14 @@ def _of_spark(
     """The last committed batch, its ends, and whether a later batch was planned."""
     committed = committed_lines(open_store(checkpoint, storage_options(storage)))
     found = [known for line in committed.lines if (known := migration.offsets_of_spark(line)) is not None]
-    if not found or (source is not None and not 0 <= source < len(found)):
-        raise StateLocationError(
-            f"batch {committed.batch_id} in {checkpoint} has {len(found)} Kafka sources",
-            remedy="give the checkpoint location of a query that reads Kafka, and --source from 0",
-        )
-    if source is None and len(found) > 1:
-        raise OptionError(
-            f"the query has {len(found)} Kafka sources",
-            remedy="add --source, and start a query of ours for each of them",
-        )
-    return committed.batch_id, found[source or 0], committed.newest_planned > committed.batch_id
+    known = chosen_source(
+        found,
+        source,
+        kind="Kafka",
+        batch=f"batch {committed.batch_id} in {checkpoint}",
+        remedy="give the checkpoint location of a query that reads Kafka, and --source from 0",
+    )
+    return committed.batch_id, known, committed.newest_planned > committed.batch_id
 
 
 def _answer(
