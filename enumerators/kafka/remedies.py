@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flip27_source.enumerators.kafka.assigner import Loss
+from flip27_source.enumerators.kafka.split import is_apart
 from flip27_source.options import Options
 from flip27_source.source_options import STATE_LOCATION
 
@@ -15,7 +16,7 @@ def remedy_of(loss: Loss, options: Options) -> str:
 def remedy_for(split_id: str, options: Options, *, is_gone: bool) -> str:
     """The command that goes on with what is left of a partition."""
     state = options[STATE_LOCATION] or "STATE_LOCATION"
-    if "@" in split_id:
+    if is_apart(split_id):
         return f"give them up: flip27 edit skip --state {state} --split {split_id} --why expired --execute"
     if is_gone:
         return (
