@@ -60,15 +60,14 @@ class Bench:
         self.broker, self.scratch = broker, scratch
         self.queries = 0
         self.batches_s = 0.0
-        builder = (
+        self.spark = (
             SparkSession.builder.master(f"local[{PROCESSES}]")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
+            .config(map=dict(conf))
+            .getOrCreate()
         )
-        for name, value in conf.items():
-            builder = builder.config(name, value)
-        self.spark = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")
         import pyspark_flip27
 

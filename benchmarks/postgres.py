@@ -61,14 +61,13 @@ class Bench:
         self.control.execute("CREATE PUBLICATION p FOR TABLE orders")
         self._queries = 0
         self.batches_s = 0.0
-        builder = (
+        self.spark = (
             SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.shuffle.partitions", "2")
+            .config(map=dict(conf))
+            .getOrCreate()
         )
-        for name, value in conf.items():
-            builder = builder.config(name, value)
-        self.spark = builder.getOrCreate()
         import pyspark_flip27
 
         self.spark.dataSource.register(pyspark_flip27.DefaultSource)

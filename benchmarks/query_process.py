@@ -47,10 +47,7 @@ def start_session(scratch: Path, conf: dict[str, str]) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    builder: SparkSession.Builder = SparkSession.builder
-    for key, value in (usual | conf).items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return SparkSession.builder.config(map={**usual, **conf}).getOrCreate()
 
 
 def read(session: SparkSession, side: str, spec: RoundSpec, checkpoint: Path) -> DataFrame:

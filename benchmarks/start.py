@@ -7,13 +7,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 import pyspark
 
 from .outcomes import Outcome, Rounds, Spread, Target
-from .rounds import Memory, Round
+from .rounds import Round
 
 HALF_A_SECOND = Target("at most", 500, "ms")
 LIKE_SPARK = Target("at most", 1.0)
@@ -85,9 +87,9 @@ def start_outcomes(rounds: Rounds, parts: Parts, *, rows: int) -> list[Outcome]:
         f"in the coordinator's process: pyspark {parts.pyspark * 1000:.0f} ms, "
         f"flip27 {parts.flip27 * 1000:.0f} ms, first offset {parts.first * 1000:.0f} ms"
     )
-    lines = [
-        ("load()", _load_ms, ""),
-        ("start() to the first batch", _start_ms, imports),
+    lines: list[tuple[str, Callable[[Round], float], str]] = [
+        ("load()", attrgetter("load_ms"), ""),
+        ("start() to the first batch", attrgetter("start_ms"), imports),
         ("the first batch", _batch_ms, ""),
         ("load() to the first batch", _before_batches_ms, ""),
     ]
@@ -111,25 +113,14 @@ def start_outcomes(rounds: Rounds, parts: Parts, *, rows: int) -> list[Outcome]:
                 failure=f"{rows} rows are there, {sorted(wrong)} were read" if wrong else None,
                 spark_rounds=rounds.spark if whole else (),
                 flip27_rounds=rounds.flip27 if whole else (),
-                spark_memory=Memory() if whole else None,
             )
         )
     return outcomes
 
 
 def _ratio(flip27: Spread, spark: Spread) -> Spread:
-    least = max(spark.least, 1.0)
-    return Spread(
-        flip27.median / max(spark.median, 1.0), flip27.least / max(spark.most, 1.0), flip27.most / least
-    )
-
-
-def _load_ms(one: Round) -> float:
-    return one.load_ms
-
-
-def _start_ms(one: Round) -> float:
-    return one.start_ms
+    median, least, most = (max(value, 1.0) for value in (spark.median, spark.least, spark.most))
+    return Spread(flip27.median / median, flip27.least / most, flip27.most / least)
 
 
 def _batch_ms(one: Round) -> float:
