@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.object_storage import ObjectStorage
 from tests.postgres_server import HOST, free_port
 from tests.server_process import DEADLINE_S, ServerProcess, kept_folder
 
@@ -32,12 +33,10 @@ INSTALL_DEADLINE_S = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AzureContainer:
+class AzureContainer(ObjectStorage):
     """An empty container, and the fsspec options with which it is reached."""
 
-    name: str
     account: str
-    storage_options: dict[str, Any]
 
     @property
     def url(self) -> str:
@@ -49,11 +48,6 @@ class AzureContainer:
         import adlfs
 
         return adlfs.AzureBlobFileSystem(**self.storage_options)
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The same as options of a source."""
-        return {f"storage.{name}": value for name, value in self.storage_options.items()}
 
 
 class Azurite(ServerProcess):

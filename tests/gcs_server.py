@@ -23,6 +23,7 @@ from gcp_storage_emulator.exceptions import NotFound
 from gcp_storage_emulator.server import RequestHandler
 from gcp_storage_emulator.storage import Storage
 
+from tests.object_storage import ObjectStorage
 from tests.postgres_server import HOST
 
 # Otherwise gcsfs asks by gRPC, which the emulator does not speak, what kind of bucket each one is.
@@ -30,22 +31,14 @@ os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GcsBucket:
+class GcsBucket(ObjectStorage):
     """An empty bucket, and the fsspec options with which it is reached."""
-
-    name: str
-    storage_options: dict[str, Any]
 
     @property
     def file_system(self) -> Any:
         import gcsfs
 
         return gcsfs.GCSFileSystem(**self.storage_options)
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The same as options of a source."""
-        return {f"storage.{name}": value for name, value in self.storage_options.items()}
 
 
 class WithPreconditions(RequestHandler):

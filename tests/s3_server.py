@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from tests.object_storage import ObjectStorage
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -18,25 +19,14 @@ CREDENTIALS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class S3Bucket:
+class S3Bucket(ObjectStorage):
     """An empty bucket, and the fsspec options with which it is reached."""
-
-    name: str
-    storage_options: dict[str, Any]
 
     @property
     def file_system(self) -> Any:
         import s3fs
 
         return s3fs.S3FileSystem(**self.storage_options)
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The same as options of a source."""
-        return {
-            f"storage.{key}": value if isinstance(value, str) else json.dumps(value)
-            for key, value in self.storage_options.items()
-        }
 
 
 @contextlib.contextmanager

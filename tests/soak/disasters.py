@@ -111,7 +111,6 @@ class Disasters:
     """So many kills, and faults between and around them, on the queries of ``shapes``."""
 
     victims: ClassVar[Mapping[str, int]] = VICTIMS
-    known: ClassVar[Mapping[str, Callable[[Places, Mapping[str, str]], Shape]]] = SHAPES
 
     def __init__(
         self,
@@ -136,11 +135,9 @@ class Disasters:
         self._given = {"counters": "8", "rows": str(400 * max(kills, 3)), "pageMs": "2",
                        "maxRowsPerSplit": "100", "taskReports": "auto", **(given or {})}  # fmt: skip
         self._shapes = {
-            name: self.known[name](
-                Places(root=root / name, state=self._disk.folder / name), self._given
-            )
+            name: self._shape(name, Places(root=root / name, state=self._disk.folder / name))
             for name in shapes
-        }  # fmt: skip
+        }
         self._feeds = {
             name: [
                 Feed(shape.places.landing(feed), random.Random(f"{seed} {name} {feed}"))
@@ -153,6 +150,10 @@ class Disasters:
         self._is_faulty = False
         self._has_two_drivers = False
         self._kinds = self._fault_kinds()
+
+    def _shape(self, name: str, places: Places) -> Shape:
+        """The query with this name."""
+        return SHAPES[name](places, self._given)
 
     def run(self, moves: Iterable[str] | None = None) -> Outcome:
         """All of it.

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from .disasters import OURS, Disasters
 from .life import Life
-from .shapes import Shape
+from .shapes import Places, Shape
 
 PROCESSES = {"worker": 25, "coordinator": 15, "planner": 8, "driver": 12, "jvm": 10}
 """How often each is killed, where the server is struck 30 times."""
@@ -52,6 +52,9 @@ class ServerDisasters(Disasters):
             say=say,
         )
         self._server_died = False
+
+    def _shape(self, name: str, places: Places) -> Shape:
+        return self.shape(places, self._given)
 
     @abstractmethod
     def _write_to_the_server(self, stop: threading.Event) -> None:

@@ -16,7 +16,6 @@ from tests.postgres_server import PostgresServer, postgres_server
 from .disasters import Outcome
 from .life import Life
 from .server_disasters import PROCESSES, ServerDisasters
-from .shapes import Places, Shape
 from .table_copies import TableCopy, WrittenTables
 
 SERVER = "server"
@@ -33,7 +32,6 @@ class TableDisasters(ServerDisasters):
     victims: ClassVar[Mapping[str, int]] = {SERVER: 30, **PROCESSES}
     strikes = frozenset({SERVER})
     away = re.compile(r"server closed the connection|connection .*failed|terminating connection|starting up")
-    known: ClassVar[Mapping[str, Callable[[Places, Mapping[str, str]], Shape]]] = {TableCopy.name: TableCopy}
 
     def __init__(
         self,

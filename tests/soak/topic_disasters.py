@@ -19,7 +19,6 @@ from tests.kafka_server import KafkaBroker, kafka_broker
 from .disasters import Outcome
 from .life import Life
 from .server_disasters import PROCESSES, ServerDisasters
-from .shapes import Places, Shape
 from .topic_copies import TopicCopy, WrittenTopics
 
 BROKER = "broker"
@@ -34,7 +33,6 @@ class TopicDisasters(ServerDisasters):
     victims: ClassVar[Mapping[str, int]] = {BROKER: 30, **PROCESSES}
     strikes = frozenset({BROKER})
     away = re.compile(r"_TRANSPORT|_ALL_BROKERS_DOWN|_TIMED_OUT")
-    known: ClassVar[Mapping[str, Callable[[Places, Mapping[str, str]], Shape]]] = {TopicCopy.name: TopicCopy}
 
     def __init__(
         self,
