@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,22 @@ class _AnyoneWithThePassword(asyncssh.SSHServer):
         return (username, password) == (USER, PASSWORD)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SftpServer:
+    """A running SFTP server."""
+
+    port: int
+    drop_connections: Callable[[], None]
+    """Ends all connections, as a server does with those that are idle."""
+
+    @property
+    def url(self) -> str:
+        return f"sftp://127.0.0.1:{self.port}"
+
+
 @contextmanager
-def sftp_server(root: Path) -> Iterator[str]:
-    """A running server of the files below ``root``; its URL."""
+def sftp_server(root: Path) -> Iterator[SftpServer]:
+    """A running server of the files below ``root``."""
     connections: list[asyncssh.SSHServerConnection] = []
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -48,15 +62,22 @@ def sftp_server(root: Path) -> Iterator[str]:
         )
 
     server = asyncio.run_coroutine_threadsafe(listen(), loop).result(30)
+
+    async def drop() -> None:
+        for connection in connections:
+            connection.abort()
+            await connection.wait_closed()
+
+    def drop_connections() -> None:
+        asyncio.run_coroutine_threadsafe(drop(), loop).result(30)
+
     try:
-        yield f"sftp://127.0.0.1:{server.get_port()}"
+        yield SftpServer(port=server.get_port(), drop_connections=drop_connections)
     finally:
 
         async def close() -> None:
             server.close()
-            for connection in connections:
-                connection.abort()
-                await connection.wait_closed()
+            await drop()
             rest = asyncio.all_tasks() - {asyncio.current_task()}
             for task in rest:
                 task.cancel()

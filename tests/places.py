@@ -198,11 +198,18 @@ def on_gcs(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @contextmanager
 def on_sftp(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with sftp_server(request.getfixturevalue("tmp_path")) as url:
-        host, _, port = url.removeprefix("sftp://").partition(":")
-        fs = fsspec.filesystem("sftp", host=host, port=int(port), username=USER, password=PASSWORD)
+    with sftp_server(request.getfixturevalue("tmp_path")) as server:
+        # Another server of this process may have had the port: fsspec would give out its connection.
+        fs = fsspec.filesystem(
+            "sftp",
+            host="127.0.0.1",
+            port=server.port,
+            username=USER,
+            password=PASSWORD,
+            skip_instance_cache=True,
+        )
         options = {"storage.username": USER, "storage.password": PASSWORD}
-        yield Place(fs, "", url, options, creates_exclusively=False, keeps_folders=True)
+        yield Place(fs, "", server.url, options, creates_exclusively=False, keeps_folders=True)
 
 
 @contextmanager

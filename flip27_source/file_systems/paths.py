@@ -24,6 +24,7 @@ _VERSION_ID = {"s3": "?versionId=", "s3a": "?versionId=", **dict.fromkeys(AZURE,
 _WASB = frozenset({"wasb", "wasbs"})
 _DATABRICKS_VOLUMES = "dbfs:/Volumes/"
 _DATABRICKS_FILES = re.compile(r"dbfs:/(?!/)(.*)", re.DOTALL)
+_SSH = frozenset({"sftp", "ssh"})
 _WEB = frozenset({"http", "https"})
 _GONE = frozenset({404, 410})
 
@@ -281,7 +282,14 @@ def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
         from ..web.sessions import session_for
 
         given["get_client"] = session_for(server)
-    return fsspec.filesystem(_registered(protocol), **{**of_url, **given})
+    arguments = {**of_url, **given}
+    file_system = fsspec.filesystem(_registered(protocol), **arguments)
+    if protocol in _SSH and file_system.client.is_closed():
+        # fsspec keeps a file system for as long as the process lives, sshfs its one connection for as long
+        # as the file system: servers end connections that are idle.
+        kind.clear_instance_cache()
+        file_system = fsspec.filesystem(_registered(protocol), **arguments)
+    return file_system
 
 
 _NOT_OF_FILE_SYSTEMS = frozenset(

@@ -45,8 +45,8 @@ def linked_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sto
     if request.param == "local":
         yield LocalStore(str(tmp_path / "state"))
         return
-    with sftp_server(tmp_path) as url:
-        yield open_store(f"{url}/state", {"username": USER, "password": PASSWORD})
+    with sftp_server(tmp_path) as server:
+        yield open_store(f"{server.url}/state", {"username": USER, "password": PASSWORD})
 
 
 @pytest.mark.parametrize("name", ["a/link/x", "a/link/inner/../x", "a/link/none"])

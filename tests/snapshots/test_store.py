@@ -147,8 +147,8 @@ def test_what_is_no_file_on_another_file_system_is_refused_too(tmp_path: Path) -
     os.mkfifo(tmp_path / "state" / "odd")
     (tmp_path / "state" / "long").write_bytes(b"x" * 1001)
     (tmp_path / "state" / "short").write_bytes(b"x" * 1000)
-    with sftp_server(tmp_path) as url:
-        store = open_store(f"{url}/state", {"username": USER, "password": PASSWORD})
+    with sftp_server(tmp_path) as server:
+        store = open_store(f"{server.url}/state", {"username": USER, "password": PASSWORD})
         with pytest.raises(CorruptStateError, match=r"odd in the state location .*, not a file"):
             store.read("odd", 1000)
         with pytest.raises(CorruptStateError, match=r"long in the state location .* more than 1000 bytes"):

@@ -149,10 +149,17 @@ def _sftp(request: pytest.FixtureRequest) -> Iterator[Landing]:
 
 @contextmanager
 def sftp_landing(folder: Path) -> Iterator[Landing]:
-    with sftp_server(folder) as url:
-        host, _, port = url.removeprefix("sftp://").partition(":")
-        connection = {"host": host, "port": int(port), "username": USER, "password": PASSWORD}
-        yield Landing(fsspec.filesystem("sftp", **connection), f"{url}/data", SFTP_OPTIONS)
+    with sftp_server(folder) as server:
+        # Another server of this process may have had the port: fsspec would give out its connection.
+        fs = fsspec.filesystem(
+            "sftp",
+            host="127.0.0.1",
+            port=server.port,
+            username=USER,
+            password=PASSWORD,
+            skip_instance_cache=True,
+        )
+        yield Landing(fs, f"{server.url}/data", SFTP_OPTIONS)
 
 
 PLACES = {

@@ -63,11 +63,11 @@ def test_an_overwritten_file_of_a_web_server_is_known_by_its_time_or_length(tmp_
 def test_paths_on_a_server_name_its_host_and_never_its_user(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a").touch()
-    with sftp_server(tmp_path) as url:
-        lister = open_lister(f"{url}/landing", SFTP_OPTIONS)
-        assert [path for path, _ in lister.files(recursive=False)] == [f"{url}/landing/a"]
-        assert canonical_path(f"{url}/landing/") == f"{url}/landing"
-        with_user = url.replace("//", f"//{USER}:{PASSWORD}@")
+    with sftp_server(tmp_path) as server:
+        lister = open_lister(f"{server.url}/landing", SFTP_OPTIONS)
+        assert [path for path, _ in lister.files(recursive=False)] == [f"{server.url}/landing/a"]
+        assert canonical_path(f"{server.url}/landing/") == f"{server.url}/landing"
+        with_user = server.url.replace("//", f"//{USER}:{PASSWORD}@")
         with pytest.raises(OptionError, match=r"storage\.username") as caught:
             open_lister(f"{with_user}/landing", {})
     assert PASSWORD not in str(caught.value)
@@ -110,8 +110,8 @@ def test_a_store_keeps_the_laws_where_nothing_is_moved_over_what_is_there(
 
 
 def test_a_crash_in_the_middle_of_a_write_leaves_nothing_under_its_name(tmp_path: Path) -> None:
-    with sftp_server(tmp_path) as url:
-        store = open_store(f"{url}/state", SFTP_OPTIONS)
+    with sftp_server(tmp_path) as server:
+        store = open_store(f"{server.url}/state", SFTP_OPTIONS)
         store.create("segments/a", b"whole")
         (tmp_path / "state" / "segments" / ".tmp-of-a-killed-driver").write_bytes(b"ha")
         assert store.list("segments") == ["a"]

@@ -22,7 +22,7 @@ OPTIONS = {"storage.username": USER, "storage.password": PASSWORD}
 def test_a_file_of_20_megabytes_is_read(reader: type[SplitReader[FileSplit]], tmp_path: Path) -> None:
     lines = [f"{number:0999d}" for number in range(20_000)]
     (tmp_path / "large").write_text("\n".join(lines) + "\n")
-    with sftp_server(tmp_path) as url:
-        split = FileSplit(path=f"{url}/large", length=20_000_000, modified_us=0)
+    with sftp_server(tmp_path) as server:
+        split = FileSplit(path=f"{server.url}/large", length=20_000_000, modified_us=0)
         batches = read_batches(reader(), [split], pa.schema([("line", pa.string())]), OPTIONS)
     assert pa.Table.from_batches(batches).column("line").to_pylist() == lines

@@ -1,0 +1,24 @@
+"""A server that has ended a connection is asked again over a new one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flip27_source.errors import StateLocationError
+from flip27_source.file_systems.paths import open_file_system, open_listed
+from tests.deadline import until
+from tests.other_file_systems import PASSWORD, USER, sftp_server
+
+
+def test_a_file_is_read_although_the_sftp_server_has_ended_the_connection_since(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"1\n")
+    options = {"username": USER, "password": PASSWORD}
+    with sftp_server(tmp_path) as server:
+        before, _ = open_file_system(server.url, options, what="path", error_type=StateLocationError)
+        assert before.cat_file("/a.txt") == b"1\n"
+        server.drop_connections()
+        until(before.client.is_closed)
+        after, name = open_listed(f"{server.url}/a.txt", options)
+        assert after.cat_file(name) == b"1\n"
+        again, _ = open_listed(f"{server.url}/a.txt", options)
+        assert again is after
