@@ -82,7 +82,8 @@ class NewColumnsError(SchemaError):
     """A file has columns that the schema does not have, and ``schemaEvolutionMode`` does not ignore them.
 
     Attributes:
-        columns: the new columns, as DDL; for a column with new nested fields, its whole type.
+        columns: the new columns, as DDL; for a column with new nested fields or a wider type, its whole new
+            type.
     """
 
     def __init__(self, what: str, *, columns: str, remedy: str | None = None) -> None:

@@ -20,7 +20,7 @@ from ..source import Source
 from ..source_options import STATE_LOCATION
 from .ddl import columns_text, parse_columns, type_name
 from .inference import FindsSchema, InfersSchema, SamplesSplits, SplitSample
-from .new_columns import evolved
+from .new_columns import RECORDING_MODES, WIDENING_MODE, evolved
 from .recorded_schemas import SchemaStorage
 
 _log = logging.getLogger("flip27_source")
@@ -125,18 +125,19 @@ def schema_storage(source: Source, store: Store | None = None) -> SchemaStorage 
 
 
 def with_new_columns(source: Source, error: NewColumnsError, store: Store | None = None) -> NewColumnsError:
-    """The error for the user; in mode addNewColumns the wider schema is recorded first.
+    """The error for the user; in the modes that add columns the wider schema is recorded first.
 
     Tasks of one batch may find different columns: each adds its own to the recorded schema.
     """
-    if source.options.get("schemaEvolutionMode") != "addNewColumns":
+    mode = source.options.get("schemaEvolutionMode")
+    if mode not in RECORDING_MODES:
         return error
     storage = schema_storage(source, store)
     if storage is None:
         hints = f'set .option("schemaHints", "{error.columns}"), or' if _finder(source) is None else "set"
         remedy = f"{hints} a stateLocation, where they are recorded by themselves; then start the query again"
         return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
-    version = _record_new(storage, parse_columns(error.columns))
+    version = _record_new(storage, parse_columns(error.columns), widens=mode == WIDENING_MODE)
     remedy = (
         f"load the source and start the query again: version {version} of its schema has the new columns. "
         "No row of the batch was delivered, and the batch is read again with the new columns"
@@ -144,10 +145,10 @@ def with_new_columns(source: Source, error: NewColumnsError, store: Store | None
     return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
 
 
-def _record_new(storage: SchemaStorage, new: pa.Schema) -> int:
+def _record_new(storage: SchemaStorage, new: pa.Schema, *, widens: bool) -> int:
     while True:
         recorded = storage.newest()
-        wider = new if recorded is None else evolved(recorded.schema, new)
+        wider = new if recorded is None else evolved(recorded.schema, new, widens=widens)
         if recorded is not None and wider == recorded.schema:
             return recorded.version
         storage.record(wider, after=recorded)  # if another task was first, the loop repeats

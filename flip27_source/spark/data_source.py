@@ -63,10 +63,12 @@ class Flip27DataSource(DataSource):
         return Flip27StreamReader(self, schema)
 
     def _check_evolution(self) -> None:
+        from flip27_source.schemas.new_columns import RECORDING_MODES
+
         mode = self.options.get("schemaevolutionmode", self.options.get("schemaEvolutionMode", ""))
-        if self._schema_is_given and mode.lower() == "addnewcolumns":
+        if self._schema_is_given and mode.lower() in map(str.lower, RECORDING_MODES):
             raise SchemaError(
-                "schemaEvolutionMode is addNewColumns, but a schema is given, which cannot grow",
+                f"schemaEvolutionMode is {mode}, but a schema is given, which cannot grow",
                 remedy="leave .schema(...) out and give known columns by schemaHints; or set "
                 "schemaEvolutionMode to failOnNewColumns, rescue or none",
             )

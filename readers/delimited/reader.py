@@ -36,8 +36,10 @@ from flip27_source.readers.delimited.rows import CsvRows, DocumentRows, LineRows
 from flip27_source.readers.delimited.schema import (
     CSV_INFERENCE_OPTIONS,
     FLOAT_WORD_OPTIONS,
+    INFER_SCHEMA,
     csv_formats,
     csv_schema,
+    csv_types,
     float_words,
 )
 from flip27_source.readers.files.input import is_splittable
@@ -92,7 +94,10 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         corrupt = () if self._corrupt_at is None else (options[CORRUPT_RECORD],)
         elsewhere = (*self.constant_names, *corrupt)
         self._evolution = SchemaEvolution.of(context.schema, options, elsewhere).without(corrupt)
-        self._rescue = CsvRescue(self._evolution, self._dialect) if self._evolution.is_strict else None
+        inferred = csv_types(options) if options[INFER_SCHEMA] and self._evolution.widens else None
+        self._rescue = (
+            CsvRescue(self._evolution, self._dialect, inferred) if self._evolution.is_strict else None
+        )
         self._headers: dict[str, list[str]] = {}
         self._fields = list(self._evolution.schema)
         if not self._fields:
@@ -173,6 +178,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
             malformed = None
         if self._rescue is None or (malformed is None and not misfits):
             return malformed, None
+        self._rescue.check_types(misfits, rows.place)
         long_rows = self._rescue.long_rows(rows, malformed)
         if long_rows and not self.context.options[HEADER]:
             self._rescue.check(long_rows, rows.place(min(long_rows)))
@@ -219,7 +225,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
                 + ", ".join(wanted),
                 remedy="give a schema that matches the header, or set enforceSchema=true to ignore the names",
             )
-        self._evolution.check(pa.schema(list(found)[count:]), split.path)
+        self._evolution.check(split.path, pa.schema(list(found)[count:]))
 
     def _batch(self, arrays: list[pa.Array], rows: CsvRows) -> pa.RecordBatch:
         schema = self.context.schema

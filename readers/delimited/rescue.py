@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.readers.delimited.dialect import Dialect
 from flip27_source.readers.delimited.rows import CsvRows
+from flip27_source.readers.delimited.schema import CsvTypes
 from flip27_source.readers.files.line_blocks import Place
 from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
 
@@ -19,11 +20,18 @@ Misfits = Mapping[str, tuple[pa.Array, pa.Array]]
 
 
 class CsvRescue:
-    """Handles the rows of a block that have extra fields or values of the wrong type."""
+    """Handles the rows of a block that have extra fields or values of the wrong type.
 
-    def __init__(self, evolution: SchemaEvolution, dialect: Dialect) -> None:
+    Args:
+        csv_types: infers the types of values that may widen a column; None if types are not inferred.
+    """
+
+    def __init__(
+        self, evolution: SchemaEvolution, dialect: Dialect, csv_types: CsvTypes | None = None
+    ) -> None:
         self._evolution = evolution
         self._dialect = dialect
+        self._types = csv_types
         self._columns = len(evolution.schema)
 
     def long_rows(self, rows: CsvRows, wrong_count: pa.Array | None) -> dict[int, list[str]]:
@@ -43,7 +51,25 @@ class CsvRescue:
         """
         most = max(map(len, long_rows.values()))
         names = (f"_c{self._columns + number}" for number in range(most))
-        self._evolution.check(pa.schema([(name, pa.string()) for name in names]), str(place_of_first))
+        self._evolution.check(str(place_of_first), pa.schema([(name, pa.string()) for name in names]))
+
+    def check_types(self, misfits: Misfits, place_of_row: Callable[[int], Place]) -> None:
+        """Refuse values of the wrong type that fit a wider type, if the schema evolution widens types.
+
+        Raises:
+            NewColumnsError: there are such values.
+        """
+        if self._types is None:
+            return
+        first_rows: dict[tuple[str, pa.DataType], int] = {}
+        for name, (bad, texts) in misfits.items():
+            for row in pc.indices_nonzero(bad).to_pylist():
+                first_rows.setdefault((name, self._types.of_text(texts[row].as_py())), row)
+        found = {pa.schema([column]): row for column, row in first_rows.items()}
+        new = self._evolution.new_columns(*found)
+        if len(new):
+            row = min(row for schema, row in found.items() if len(self._evolution.new_columns(schema)))
+            raise self._evolution.refusal(new, str(place_of_row(row)))
 
     def rescued(
         self,

@@ -80,12 +80,7 @@ def csv_schema(
         _check_headers(first_rows)
     kinds = [pa.null()] * len(names)
     if options[INFER_SCHEMA]:
-        finder = CsvTypes(
-            options[TIME_ZONE] or "UTC",
-            float_words(options),
-            csv_formats(options),
-            prefer_date=options[PREFER_DATE],
-        )
+        finder = csv_types(options)
         for _, rows in samples:
             columns = rows.columns(len(names)).columns
             kinds = finder.of_columns([column[int(has_header) :] for column in columns], kinds)
@@ -94,6 +89,16 @@ def csv_schema(
             (name, pa.string() if types.is_null(kind) else kind)
             for name, kind in zip(names, kinds, strict=True)
         ]
+    )
+
+
+def csv_types(options: Options) -> CsvTypes:
+    """The inference of types that the options ask for."""
+    return CsvTypes(
+        options[TIME_ZONE] or "UTC",
+        float_words(options),
+        csv_formats(options),
+        prefer_date=options[PREFER_DATE],
     )
 
 
@@ -153,6 +158,10 @@ class CsvTypes:
             self._of_texts(pc.unique(column).drop_null().to_pylist(), kind)
             for column, kind in zip(columns, found, strict=True)
         ]
+
+    def of_text(self, text: str) -> pa.DataType:
+        """The type of one text, which is not empty."""
+        return self._of_text(text, pa.null())
 
     def _of_texts(self, texts: Iterable[str], found: pa.DataType) -> pa.DataType:
         for value in texts:

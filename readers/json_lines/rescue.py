@@ -56,7 +56,11 @@ class JsonRescue:
     def _new_columns(self, lines: Sequence[bytes]) -> pa.Schema:
         if not self._evolution.looks_for_columns:
             return pa.schema([])
-        return self._evolution.new_columns(self._types.of_lines(lines, malformed=None))
+        found = [self._types.of_lines(lines, malformed=None)]
+        if self._evolution.widens:
+            # The lines together may have types that do not widen, such as a string beside a long number.
+            found += dict.fromkeys(self._types.of_lines([line], malformed=None) for line in lines)
+        return self._evolution.new_columns(*found)
 
     def _text(self, members: JsonObject, row: Row, path: str) -> str | None:
         left = _rest_of_object(members, self._fields, row)

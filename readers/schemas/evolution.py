@@ -14,21 +14,23 @@ from pyarrow import types
 
 from flip27_source.errors import NewColumnsError, SchemaError
 from flip27_source.options import Options
-from flip27_source.readers.schemas.options import RESCUED_DATA_COLUMN, SCHEMA_EVOLUTION_MODE
-from flip27_source.schemas.ddl import columns_text
-from flip27_source.schemas.new_columns import additions
+from flip27_source.readers.schemas.hints import hinted
+from flip27_source.readers.schemas.options import RESCUED_DATA_COLUMN, SCHEMA_EVOLUTION_MODE, SCHEMA_HINTS
+from flip27_source.schemas.ddl import columns_text, type_name
+from flip27_source.schemas.new_columns import RECORDING_MODES, WIDENING_MODE, additions, evolved
 
 DEFAULT_RESCUED = "_rescued_data"
-"""The default name of the column for rescued data in mode rescue."""
+"""The default name of the column for rescued data in the modes that need one."""
 
 FILE_PATH = "_file_path"
 """The name of the field of rescued data that holds the file's path."""
+_RESCUING_MODES = ("rescue", WIDENING_MODE)
 
 
 def rescued_column(options: Options) -> str | None:
     """The name of the column of rescued data; None if there is no such column."""
     name = options[RESCUED_DATA_COLUMN]
-    return name or (DEFAULT_RESCUED if options[SCHEMA_EVOLUTION_MODE] == "rescue" else None)
+    return name or (DEFAULT_RESCUED if options[SCHEMA_EVOLUTION_MODE] in _RESCUING_MODES else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +39,17 @@ class SchemaEvolution:
 
     Attributes:
         schema: the columns that files are read to, without the column of rescued data.
-        mode: none, rescue, failOnNewColumns or addNewColumns.
+        mode: none, rescue, failOnNewColumns, addNewColumns or addNewColumnsWithTypeWidening.
         rescued_at: the index of the column of rescued data in the whole schema; None if there is none.
         elsewhere: known columns that are not filled from the content of files.
+        hints: the types that stay as they are because the user has set them.
     """
 
     schema: pa.Schema
     mode: str
     rescued_at: int | None
     elsewhere: tuple[str, ...] = ()
+    hints: pa.Schema | None = None
 
     @classmethod
     def of(cls, schema: pa.Schema, options: Options, elsewhere: tuple[str, ...] = ()) -> SchemaEvolution:
@@ -55,6 +59,7 @@ class SchemaEvolution:
             SchemaError: rescued data is wanted, but the schema has no column for it.
         """
         mode = options[SCHEMA_EVOLUTION_MODE] or "none"
+        hints = options[SCHEMA_HINTS] if mode == WIDENING_MODE else None
         name = rescued_column(options)
         if name is None:
             return cls(schema=schema, mode=mode, rescued_at=None, elsewhere=elsewhere)
@@ -64,7 +69,13 @@ class SchemaEvolution:
                 f"the column {name} is for rescued data, but the schema has no string column with this name",
                 remedy=f"add {name} string to the schema, or name another column with rescuedDataColumn",
             )
-        return cls(schema=schema.remove(at), mode=mode, rescued_at=at, elsewhere=(*elsewhere, name))
+        return cls(
+            schema=schema.remove(at),
+            mode=mode,
+            rescued_at=at,
+            elsewhere=(*elsewhere, name),
+            hints=hints,
+        )
 
     def without(self, names: Collection[str]) -> SchemaEvolution:
         """The evolution for a reader that fills these columns itself."""
@@ -73,26 +84,40 @@ class SchemaEvolution:
     @property
     def looks_for_columns(self) -> bool:
         """True if a new column stops reading."""
-        return self.mode in ("addNewColumns", "failOnNewColumns")
+        return self.mode in (*RECORDING_MODES, "failOnNewColumns")
+
+    @property
+    def widens(self) -> bool:
+        """True if a value that needs a wider type stops reading, as a new column does."""
+        return self.mode == WIDENING_MODE
 
     @property
     def is_strict(self) -> bool:
         """True if fields outside the schema must be detected."""
         return self.looks_for_columns or self.rescued_at is not None
 
-    def new_columns(self, found: pa.Schema) -> pa.Schema:
-        """The columns of ``found`` that the schema does not have."""
-        known = {name.lower() for name in self.elsewhere}
-        own = pa.schema([field for field in found if field.name.lower() not in known])
-        return additions(self.schema, own)
+    def new_columns(self, *found: pa.Schema) -> pa.Schema:
+        """The columns of ``found`` that the schema does not have, or has with a type that must be wider.
 
-    def check(self, found: pa.Schema, place: str) -> None:
-        """Refuse columns of ``found`` at ``place`` that the schema does not have, if the mode requires it.
+        Args:
+            found: schemas of files or lines; the type of a new column is that of the first one that has it.
+        """
+        known = {name.lower() for name in self.elsewhere}
+        grown = self.schema
+        for one in found:
+            own = pa.schema([field for field in one if field.name.lower() not in known])
+            grown = evolved(grown, own, widens=self.widens)
+        if self.hints is not None:
+            grown = hinted(grown, self.hints)
+        return additions(self.schema, grown, widens=self.widens)
+
+    def check(self, place: str, *found: pa.Schema) -> None:
+        """Refuse the ``new_columns`` of ``found`` at ``place``, if the mode requires it.
 
         Raises:
             NewColumnsError: there are such columns.
         """
-        new = self.new_columns(found) if self.looks_for_columns else ()
+        new = self.new_columns(*found) if self.looks_for_columns else ()
         if len(new):
             raise self.refusal(new, place)
 
@@ -100,11 +125,23 @@ class SchemaEvolution:
         """The error for new columns."""
         columns = columns_text(new)
         return NewColumnsError(
-            f"{place}: the schema does not have these columns: {columns}",
+            f"{place}: {self._told(new)}",
             columns=columns,
             remedy="give a schema with these columns, or move the file out of the source's path; no row of "
             "the batch was delivered",
         )
+
+    def _told(self, new: pa.Schema) -> str:
+        held = {field.name: field for field in self.schema} if self.widens else {}
+        added = pa.schema([field for field in new if field.name not in held])
+        wider = (
+            f"{columns_text(pa.schema([field]))} instead of {type_name(held[field.name].type)}"
+            for field in new
+            if field.name in held
+        )
+        told = [f"the schema does not have these columns: {columns_text(added)}"] if len(added) else []
+        told += [f"the schema needs a wider type: {one}" for one in wider]
+        return "; ".join(told)
 
     def with_rescued(self, arrays: list[pa.Array], rescued: pa.Array | None) -> list[pa.Array]:
         """The columns with the column of rescued data in its place; None means no rescued data."""

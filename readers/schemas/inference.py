@@ -19,9 +19,10 @@ from flip27_source.readers.files.file_columns import with_metadata
 from flip27_source.readers.files.partition_types import with_partitions
 from flip27_source.readers.schemas.evolution import SchemaEvolution, rescued_column
 from flip27_source.readers.schemas.hints import hinted
-from flip27_source.readers.schemas.merging import NoCommonTypeError, merged, spark_type, without_null_type
+from flip27_source.readers.schemas.merging import merged, spark_type, without_null_type
 from flip27_source.readers.schemas.options import SAMPLING_FILES, SCHEMA_HINTS
 from flip27_source.schemas.inference import InfersSchema, SplitSample
+from flip27_source.schemas.wider_types import NoCommonTypeError
 
 
 class InfersFileSchema(InfersSchema[FileSplit]):
@@ -82,7 +83,9 @@ def refuse_new_columns(
 ) -> None:
     """Raise NewColumnsError for a file with columns outside the schema, if the mode requires it."""
     if evolution.looks_for_columns:
-        evolution.check(without_null_type(of_spark(path, stored), null_type), path)
+        new = evolution.new_columns(of_spark(path, stored))
+        if len(new):
+            raise evolution.refusal(without_null_type(new, null_type), path)
 
 
 def of_spark(path: str, stored: pa.Schema) -> pa.Schema:

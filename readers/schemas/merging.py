@@ -8,13 +8,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from flip27_source.errors import SchemaError
-
-_MOST_DIGITS = 38
-_LONG_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
-
-
-class NoCommonTypeError(Exception):
-    """No type of Spark can hold the values of both types."""
+from flip27_source.schemas.wider_types import MOST_DIGITS, NoCommonTypeError, wider
 
 
 def spark_type(kind: pa.DataType, *, naive_is_utc: bool = False) -> pa.DataType:
@@ -33,7 +27,7 @@ def spark_type(kind: pa.DataType, *, naive_is_utc: bool = False) -> pa.DataType:
         return _nested(kind, naive_is_utc)
     if types.is_timestamp(kind):
         return pa.timestamp("us", "UTC") if naive_is_utc or kind.tz is not None else pa.timestamp("us")
-    if types.is_decimal(kind) and kind.precision <= _MOST_DIGITS:
+    if types.is_decimal(kind) and kind.precision <= MOST_DIGITS:
         return pa.decimal128(kind.precision, kind.scale)
     found = next((wanted for is_kind, wanted in _OTHERS if is_kind(kind)), kind if kind in _KEPT else None)
     if found is None:
@@ -126,79 +120,3 @@ def _widened(one: pa.Field, other: pa.Field, paths: tuple[str, str]) -> pa.DataT
             f"column {one.name} is {one.type} in {paths[0]} and {other.type} in {paths[1]}",
             remedy=f'set its type with .option("schemaHints", "{one.name} string"), or the whole schema',
         ) from None
-
-
-def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The smallest type that holds the values of both; both are types of Spark.
-
-    Raises:
-        NoCommonTypeError: there is no such type.
-    """
-    if one == other or types.is_null(other):
-        return one
-    if types.is_null(one):
-        return other
-    for is_kind, join in _JOINS:
-        if is_kind(one) and is_kind(other):
-            return join(one, other)
-    if {one, other} <= _HELD_BY_DOUBLE:
-        return pa.float64()
-    raise NoCommonTypeError(f"{one} and {other}")
-
-
-def _integers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    return one if one.bit_width > other.bit_width else other
-
-
-def _moments(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The common type of a date and a local timestamp; instants are not compatible with them."""
-    if any(types.is_timestamp(kind) and kind.tz is not None for kind in (one, other)):
-        raise NoCommonTypeError(f"{one} and {other}")
-    return pa.timestamp("us")
-
-
-def _has_digits(kind: pa.DataType) -> bool:
-    return bool(types.is_decimal(kind) or types.is_integer(kind))
-
-
-def _decimal_for(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    whole, scale = (max(numbers) for numbers in zip(_digits(one), _digits(other), strict=True))
-    if whole + scale > _MOST_DIGITS:
-        raise NoCommonTypeError(f"{one} and {other}")
-    return pa.decimal128(whole + scale, scale)
-
-
-def _digits(kind: pa.DataType) -> tuple[int, int]:
-    """The digits before and after the point."""
-    if types.is_integer(kind):
-        return _LONG_DIGITS[kind.bit_width], 0
-    return kind.precision - kind.scale, kind.scale
-
-
-def _structs(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    fields = {one.field(number).name.lower(): one.field(number) for number in range(one.num_fields)}
-    for number in range(other.num_fields):
-        field = other.field(number)
-        first = fields.setdefault(field.name.lower(), field)
-        fields[field.name.lower()] = pa.field(first.name, wider(first.type, field.type))
-    return pa.struct(list(fields.values()))
-
-
-def _lists(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    return pa.list_(wider(one.value_type, other.value_type))
-
-
-def _maps(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    return pa.map_(wider(one.key_type, other.key_type), wider(one.item_type, other.item_type))
-
-
-_JOINS = (
-    (types.is_struct, _structs),
-    (types.is_map, _maps),
-    (types.is_list, _lists),
-    (types.is_integer, _integers),
-    (types.is_floating, lambda _one, _other: pa.float64()),
-    (_has_digits, _decimal_for),
-    (types.is_temporal, _moments),
-)
-_HELD_BY_DOUBLE = {pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()}

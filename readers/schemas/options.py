@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from flip27_source.options import Option, integer, one_of, optional, text
 from flip27_source.schemas.ddl import parse_columns
+from flip27_source.schemas.new_columns import RECORDING_MODES
 
 SAMPLING_FILES: Option[int] = Option(
     name="samplingFiles",
@@ -25,12 +26,14 @@ SCHEMA_HINTS: Option[pa.Schema | None] = Option(
 )
 SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
     name="schemaEvolutionMode",
-    parse=optional(one_of("none", "rescue", "failOnNewColumns", "addNewColumns")),
+    parse=optional(one_of("none", "rescue", "failOnNewColumns", *RECORDING_MODES)),
     default=None,
     default_text="addNewColumns if the schema is inferred, none if it is given",
     doc="What to do if a file has columns that the schema does not have. addNewColumns: record the wider "
-    "schema, then fail; a restarted query continues with it. failOnNewColumns: fail until the schema is "
-    "changed. rescue: keep the columns in rescuedDataColumn. none: do not read them.",
+    "schema, then fail; a restarted query continues with it. addNewColumnsWithTypeWidening: the same, also "
+    "for values that need a wider type, such as bigint in place of int; other values that do not fit go to "
+    "rescuedDataColumn. failOnNewColumns: fail until the schema is changed. rescue: keep the columns in "
+    "rescuedDataColumn. none: do not read them.",
 )
 RESCUED_DATA_COLUMN: Option[str | None] = Option(
     name="rescuedDataColumn",

@@ -141,6 +141,8 @@ OPTIONS: dict[str, dict[str, list[Use]]] = {
         "schemaEvolutionMode": [
             Use(value="rescue", contents=ALL, columns="_rescued_data string"),
             Use(value="addNewColumns", contents=("good lines", "misfits", "broken lines", "single quotes")),
+            Use(value="addNewColumnsWithTypeWidening", contents=("good lines", "misfits"),
+                columns="_rescued_data string"),
             Use(value="failOnNewColumns", contents=("good lines", "misfits", "broken lines")),
             Use(value="none", contents=("unknown fields",)),
         ],
@@ -250,6 +252,8 @@ OPTIONS: dict[str, dict[str, list[Use]]] = {
         "schemaEvolutionMode": [
             Use(value="rescue", contents=ALL, columns="_rescued_data string"),
             Use(value="addNewColumns", contents=("good lines", "misfits", "too few fields")),
+            Use(value="addNewColumnsWithTypeWidening", contents=("good lines", "misfits"),
+                columns="_rescued_data string"),
             Use(value="failOnNewColumns", contents=("good lines", "misfits", "too few fields")),
             Use(value="none", contents=("too many fields",)),
         ],

@@ -1,0 +1,287 @@
+"""schemaEvolutionMode=addNewColumnsWithTypeWidening: types that grow, in every format that knows types."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flip27_source.errors import NewColumnsError, SchemaError
+from flip27_source.reader import SplitReader
+from flip27_source.readers.columnar.avro import AvroReader
+from flip27_source.readers.columnar.parquet import ParquetReader
+from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.json_lines.reader import JsonLinesReader
+from flip27_source.schemas.ddl import columns_text, parse_columns
+from flip27_source.schemas.new_columns import additions, evolved
+from flip27_source.schemas.source_schema import schema_of
+from flip27_source.source import Source
+from flip27_source.spark.data_source import Flip27DataSource
+from flip27_source.testing import MicroBatchEngine
+from tests.readers.schemas.test_evolution import READERS, options_of, read, write_row
+
+MODE = {"schemaEvolutionMode": "addNewColumnsWithTypeWidening"}
+
+
+def read_widening(
+    reader: type[SplitReader[Any]], path: Path, ddl: str, **options: str
+) -> str | list[dict[str, Any]]:
+    """The rows, or the columns that the file needs."""
+    try:
+        return read(reader, [path], f"{ddl}, _rescued_data string", **MODE, **options)
+    except NewColumnsError as error:
+        return error.columns
+
+
+WIDER: list[tuple[str, str, str]] = [
+    ("tinyint", "smallint", "smallint"),
+    ("tinyint", "int", "int"),
+    ("smallint", "bigint", "bigint"),
+    ("int", "bigint", "bigint"),
+    ("tinyint", "double", "double"),
+    ("smallint", "float", "double"),
+    ("int", "double", "double"),
+    ("float", "double", "double"),
+    ("float", "int", "double"),
+    ("tinyint", "decimal(5,2)", "decimal(5,2)"),
+    ("int", "decimal(5,2)", "decimal(12,2)"),
+    ("bigint", "decimal(5,2)", "decimal(22,2)"),
+    ("decimal(5,2)", "decimal(10,2)", "decimal(10,2)"),
+    ("decimal(5,2)", "decimal(5,4)", "decimal(7,4)"),
+    ("decimal(5,2)", "int", "decimal(12,2)"),
+    ("date", "timestamp_ntz", "timestamp_ntz"),
+    ("struct<a: int, b: date>", "struct<B: string, A: bigint, c: int>", "struct<a: bigint, b: date, c: int>"),
+    ("array<int>", "array<bigint>", "array<bigint>"),
+    ("map<int, float>", "map<bigint, double>", "map<bigint, double>"),
+]
+STAYS: list[tuple[str, str]] = [
+    ("bigint", "int"),
+    ("double", "float"),
+    ("double", "int"),
+    ("decimal(10,2)", "tinyint"),
+    ("timestamp_ntz", "date"),
+    ("bigint", "double"),
+    ("double", "bigint"),
+    ("float", "bigint"),
+    ("bigint", "decimal(38,20)"),
+    ("double", "decimal(5,2)"),
+    ("date", "timestamp"),
+    ("timestamp", "timestamp_ntz"),
+    ("int", "string"),
+    ("string", "int"),
+    ("boolean", "int"),
+    ("int", "array<int>"),
+    ("struct<a: int>", "int"),
+]
+
+
+@pytest.mark.parametrize(("held", "found", "wide"), WIDER)
+def test_a_type_widens_to_the_smallest_that_holds_all_values_and_only_once(
+    held: str, found: str, wide: str
+) -> None:
+    schema, file = parse_columns(f"c {held}, d int"), parse_columns(f"C {found}")
+    grown = evolved(schema, file, widens=True)
+    assert grown == parse_columns(f"c {wide}, d int")
+    assert columns_text(additions(schema, file, widens=True)) == columns_text(parse_columns(f"c {wide}"))
+    assert not len(additions(grown, file, widens=True))
+    assert not len(additions(grown, schema, widens=True))
+
+
+@pytest.mark.parametrize(("held", "found"), STAYS)
+def test_a_type_that_cannot_widen_without_a_loss_stays(held: str, found: str) -> None:
+    assert not len(additions(parse_columns(f"c {held}"), parse_columns(f"c {found}"), widens=True))
+
+
+OLD_VALUES: dict[str, tuple[pa.Array, str, list[Any]]] = {
+    "int as bigint": (pa.array([-(2**31), None], pa.int32()), "bigint", [-(2**31), None]),
+    "int as double": (pa.array([2**31 - 1], pa.int32()), "double", [2147483647.0]),
+    "int as decimal": (pa.array([-(2**31)], pa.int32()), "decimal(12,2)", [Decimal("-2147483648.00")]),
+    "bigint as decimal": (pa.array([-(2**63)], pa.int64()), "decimal(20,0)", [Decimal(-(2**63))]),
+    "float as double": (pa.array([0.1], pa.float32()), "double", [0.10000000149011612]),
+    "decimal": (pa.array([Decimal("-999.99")]), "decimal(7,4)", [Decimal("-999.9900")]),
+    "date": (pa.array([dt.date(1900, 1, 1)]), "timestamp_ntz", [dt.datetime(1900, 1, 1)]),
+    "list": (pa.array([[1, None], None], pa.list_(pa.int8())), "array<bigint>", [[1, None], None]),
+}
+
+
+@pytest.mark.parametrize("kind", OLD_VALUES)
+@pytest.mark.parametrize("name", ["parquet", "orc", "arrow"])
+def test_old_files_have_the_same_values_in_the_wider_type(tmp_path: Path, name: str, kind: str) -> None:
+    column, wide, values = OLD_VALUES[kind]
+    write_table(name, tmp_path / "old", pa.table({"c": column}))
+    found = read_widening(READERS[name], tmp_path / "old", f"c {wide}")
+    assert found == [{"c": value, "_rescued_data": None} for value in values]
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc", "arrow"])
+def test_a_file_of_a_wider_type_is_refused_with_both_types(tmp_path: Path, name: str) -> None:
+    write_table(name, tmp_path / "a", pa.table({"ID": [1], "o": [{"x": 1.5}], "new": ["y"]}))
+    with pytest.raises(NewColumnsError) as caught:
+        read(READERS[name], [tmp_path / "a"], "id int, o struct<x: float>, _rescued_data string", **MODE)
+    assert caught.value.columns == "id bigint, o struct<x: double>, new string"
+    assert str(caught.value).startswith(
+        f"{tmp_path}/a: the schema does not have these columns: new string; the schema needs a wider type: "
+        "id bigint instead of int; the schema needs a wider type: o struct<x: double> instead of "
+        "struct<x: float>"
+    )
+
+
+def test_avro_widens_by_the_schema_of_the_file(tmp_path: Path) -> None:
+    write_row("avro", tmp_path / "a", {"id": 1})
+    assert read_widening(AvroReader, tmp_path / "a", "id int") == "id bigint"
+    found = read_widening(AvroReader, tmp_path / "a", "id decimal(20,0)")
+    assert found == [{"id": 1, "_rescued_data": None}]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_values_that_do_not_widen_their_column_are_rescued(tmp_path: Path, name: str) -> None:
+    write_row(name, tmp_path / "a", {"id": "many", "name": "x"})
+    found = read_widening(READERS[name], tmp_path / "a", "id bigint, name string", **options_of(name))
+    rescued = {"id": "many", "_file_path": str(tmp_path / "a")}
+    assert found == [{"id": None, "name": "x", "_rescued_data": rescued}]
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow", "json", "csv"])
+def test_columns_without_values_do_not_widen_a_type(tmp_path: Path, name: str) -> None:
+    match name:
+        case "json":
+            (tmp_path / "a").write_text('{"id": null}\n')
+        case "csv":
+            (tmp_path / "a").write_text('id\n""\n')
+        case _:
+            write_table(name, tmp_path / "a", pa.table({"id": pa.nulls(1)}))
+    found = read_widening(READERS[name], tmp_path / "a", "id tinyint", **options_of(name))
+    assert found == [{"id": None, "_rescued_data": None}]
+
+
+def test_a_type_that_the_user_has_set_is_not_widened(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1], "o": [{"x": 1, "y": 2}]}), tmp_path / "a")
+    ddl = "id int, o struct<x: int, y: int>"
+    hints = "id int, o.x int"
+    assert (
+        read_widening(ParquetReader, tmp_path / "a", ddl, schemaHints=hints) == "o struct<x: int, y: bigint>"
+    )
+    found = read_widening(
+        ParquetReader, tmp_path / "a", "id int, o struct<x: int, y: bigint>", schemaHints=hints
+    )
+    rescued = {"id": 1, "o": {"x": 1, "y": 2}, "_file_path": str(tmp_path / "a")}
+    assert found == [{"id": None, "o": None, "_rescued_data": rescued}]
+
+
+JSON: dict[str, tuple[str, str, str | dict[str, Any]]] = {
+    "a long number": ("id bigint", '{"id": 12345678901234567890}', "id decimal(20,0)"),
+    "a longer number": ("id decimal(20,0)", '{"id": 1234567890123456789012}', "id decimal(22,0)"),
+    "in a list": ("l array<bigint>", '{"l": [1, 12345678901234567890]}', "l array<decimal(20,0)>"),
+    "beside a new column": (
+        "id bigint", '{"id": 12345678901234567890, "b": 1}', "id decimal(20,0), b bigint",
+    ),
+    "a fraction": ("id bigint", '{"id": 1.5}', {"id": 1.5}),
+    "another type": ("id bigint", '{"id": true}', {"id": True}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", JSON)
+def test_json_widens_by_the_types_that_inference_finds(tmp_path: Path, kind: str) -> None:
+    ddl, line, expected = JSON[kind]
+    (tmp_path / "a").write_text(line + "\n")
+    found = read_widening(JsonLinesReader, tmp_path / "a", ddl)
+    if isinstance(expected, dict):
+        expected_row = {"id": None, "_rescued_data": expected | {"_file_path": str(tmp_path / "a")}}
+        assert found == [expected_row]
+    else:
+        assert found == expected
+
+
+def test_json_lines_of_other_types_do_not_hide_the_one_that_widens(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"id": 1}\n{"id": "x"}\n{"id": 12345678901234567890}\n')
+    with pytest.raises(NewColumnsError, match=r"byte 22: .* id decimal\(20,0\) instead of bigint"):
+        read(JsonLinesReader, [tmp_path / "a"], "id bigint, _rescued_data string", **MODE)
+    found = read(JsonLinesReader, [tmp_path / "a"], "id decimal(20,0), _rescued_data string", **MODE)
+    assert [row["id"] for row in found] == [1, None, 12345678901234567890]
+    assert found[1]["_rescued_data"]["id"] == "x"
+
+
+CSV: dict[str, tuple[str, str]] = {
+    "bigint": ("3000000000", "id bigint"),
+    "decimal": ("12345678901234567890", "id decimal(20,0)"),
+    "double": ("1.5", "id double"),
+}
+
+
+@pytest.mark.parametrize("kind", CSV)
+def test_csv_widens_by_the_types_that_inference_finds(tmp_path: Path, kind: str) -> None:
+    text, expected = CSV[kind]
+    (tmp_path / "a").write_text(f"id,name\n1,x\nmany,y\n{text},z\n")
+    options = {"header": "true", "inferSchema": "true"}
+    with pytest.raises(NewColumnsError, match="/a, byte 19: the schema needs a wider type") as caught:
+        read(
+            DelimitedReader, [tmp_path / "a"], "id int, name string, _rescued_data string", **MODE, **options
+        )
+    assert caught.value.columns == expected
+    found = read(
+        DelimitedReader, [tmp_path / "a"], f"{expected}, _rescued_data string, name string", **MODE, **options
+    )
+    assert [str(row["id"]).removesuffix(".0") for row in found] == ["1", "None", text]
+    assert found[1]["_rescued_data"]["id"] == "many"
+
+
+def test_csv_whose_types_are_not_inferred_does_not_widen(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("id\n3000000000\n")
+    found = read_widening(DelimitedReader, tmp_path / "a", "id int", header="true", schemaHints="id int")
+    assert found == [{"id": None, "_rescued_data": {"id": "3000000000", "_file_path": str(tmp_path / "a")}}]
+
+
+def test_a_wider_file_fails_the_query_once_and_the_restart_goes_on_and_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32())}), tmp_path / "in" / "a")
+    options = {
+        "enumerator": "files", "reader": "parquet", "path": str(tmp_path / "in"), "maxPartitionBytes": "1",
+        "stateLocation": str(tmp_path / "state"), **MODE,
+    }  # fmt: skip
+    source = Source.resolve(options)
+    engine = MicroBatchEngine(options, schema=schema_of(source), available_now=True, max_failures=2)
+    engine.process_all_available()
+    for name, column in {
+        "b": pa.array([2], pa.int32()),
+        "c": pa.array([2**40]),
+        "d": pa.array(["x"]),
+    }.items():
+        pq.write_table(pa.table({"id": column}), tmp_path / "in" / name)
+    engine.restart()
+    with pytest.raises(
+        NewColumnsError, match="/in/c: the schema needs a wider type: id bigint instead of int"
+    ):
+        engine.process_all_available()
+    engine.restart()
+    engine.schema = schema_of(source)
+    assert columns_text(engine.schema) == "id bigint, _rescued_data string"
+    engine.process_all_available()
+    rescued = json.dumps({"id": "x", "_file_path": str(tmp_path / "in" / "d")})
+    assert [sorted(batch.rows, key=str) for batch in engine.batches] == [
+        [(1, None)],
+        [(1099511627776, None), (2, None), (None, rescued)],
+    ]
+
+
+def test_a_schema_that_is_given_is_not_widened() -> None:
+    source = Flip27DataSource({"enumerator": "files", **MODE})
+    with pytest.raises(SchemaError, match="addNewColumnsWithTypeWidening, but a schema is given"):
+        source.streamReader(None)
+
+
+def write_table(name: str, path: Path, table: pa.Table) -> None:
+    from pyarrow import feather, orc
+
+    match name:
+        case "parquet":
+            pq.write_table(table, path)
+        case "orc":
+            orc.write_table(table, path)
+        case "arrow":
+            feather.write_feather(table, path)
