@@ -29,9 +29,13 @@ setup-%:
 demo: setup-demo ## Stream files through two crashes and count the rows: under a minute
 	@$(PY) -m flip27_source.cli.demo.program $(ARGS)
 
-# Two processes, each with a Spark session of its own.
+# Tests wait for the disk as long as they compute: they write to memory where it has room (a container's
+# /dev/shm often has not).
+IN_MEMORY := $(shell df -k --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 6000000 { print "TMPDIR=/dev/shm" }')
+
+# Three processes for two cores, because tests also wait for servers; each has a Spark session of its own.
 # tests/conftest.py sorts: what takes long comes first.
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(IN_MEMORY) $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Tests start dozens of JVMs: they map Spark's classes, archived once, instead of loading them.
 classes: setup-test

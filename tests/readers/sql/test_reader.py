@@ -178,20 +178,33 @@ TYPES_OF_POSTGRESQL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "value", "arrow", "found"), TYPES_OF_POSTGRESQL)
-def test_types_of_postgresql(
-    wide: Callable[..., dict[str, str]], kind: str, value: str, arrow: pa.DataType, found: Any
-) -> None:
-    options = wide(kind, value)
-    assert schema_of(options).field("value").type == arrow
-    first, second = (row["value"] for row in rows(options))
-    assert second is None
-    if kind == "double precision":
-        assert math.isnan(first)
-    elif kind == "money":
-        assert "1.50" in first
-    else:
-        assert first == found
+def test_types_of_postgresql(postgres: PostgresServer) -> None:
+    names = [f"c{number}" for number in range(len(TYPES_OF_POSTGRESQL))]
+    columns = [f"{name} {kind}" for name, (kind, *_) in zip(names, TYPES_OF_POSTGRESQL, strict=True)]
+    values = [value for _, value, _, _ in TYPES_OF_POSTGRESQL]
+    with postgres.database() as database, postgres.connect(database) as connection:
+        connection.execute(f"CREATE TABLE t (id int, {', '.join(columns)})")
+        connection.execute(f"INSERT INTO t VALUES (1, {', '.join(values)})")
+        connection.execute("INSERT INTO t VALUES (2)")
+        uri = f"postgresql://postgres@127.0.0.1:{postgres.port}/{database}"
+        options = {
+            "enumerator": "sql",
+            "driver": "postgresql",
+            "uri": uri,
+            "table": "t",
+            "cursorColumns": "id",
+        }
+        schema = schema_of(options)
+        first, second = rows(options)
+    for name, (kind, _, arrow, found) in zip(names, TYPES_OF_POSTGRESQL, strict=True):
+        assert schema.field(name).type == arrow, kind
+        assert second[name] is None, kind
+        if kind == "double precision":
+            assert math.isnan(first[name])
+        elif kind == "money":
+            assert "1.50" in first[name]
+        else:
+            assert first[name] == found, kind
 
 
 @pytest.mark.parametrize(
@@ -280,6 +293,7 @@ def loose(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, dict[str, str]]]
     """A SQLite file and the options for its table t."""
     file = tmp_path / "loose.db"
     connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("PRAGMA synchronous = OFF")
     options = {"enumerator": "sql", "driver": "sqlite", "uri": str(file), "table": "t", "cursorColumns": "id"}
     yield connection, options
     connection.close()
