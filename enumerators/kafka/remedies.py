@@ -1,8 +1,9 @@
-"""Remedies: the command that goes on behind a loss. Pure."""
+"""Remedies: the command or the option with which a query goes on behind a loss. Pure."""
 
 from __future__ import annotations
 
 from flip27_source.enumerators.kafka.assigner import Loss
+from flip27_source.enumerators.kafka.options import FAIL_ON_DATA_LOSS
 from flip27_source.enumerators.kafka.split import is_apart
 from flip27_source.options import Options
 from flip27_source.source_options import STATE_LOCATION
@@ -26,4 +27,15 @@ def remedy_for(split_id: str, options: Options, *, is_gone: bool) -> str:
     return (
         f"go on at its first record: flip27 edit set-position --state {state} --split {split_id} "
         "--to earliest --why 'records expired' --execute"
+    )
+
+
+def remedy_in_batch(options: Options) -> str:
+    """The option with which a batch that is planned goes on: an edit takes effect after it."""
+    option = "onDataLoss=report"
+    if options.is_set(FAIL_ON_DATA_LOSS) or options[STATE_LOCATION] is None:
+        option = f"failOnDataLoss=false, Spark's name of {option}"
+    return (
+        f"restart the query with {option}, at least until this batch is complete: it then has the records "
+        "that are left, and the loss is recorded. An edit takes effect after the batch"
     )

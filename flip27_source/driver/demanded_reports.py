@@ -79,7 +79,8 @@ class DemandedReports:
     def __init__(self, source: Source, store: Store, codec: SnapshotCodec) -> None:
         self._repeats = source.options[ON_MISSING_REPORT] == "repeat"
         self._storage = ReportStorage(store, codec, source.enumerator_type)
-        self._late_store = store if source.reader_type.reads_later else None
+        has_late = source.reader_type.reads_later or SplitErrorPolicy.of(source).reports_loss
+        self._late_store = store if has_late else None
         self.numbers: dict[str, Any] = {}
         """Numbers for progress events, from the newest checkpoint whose tasks reported."""
 
@@ -127,7 +128,7 @@ class DemandedReports:
             return list(pool.map(self._storage.read, places))
 
     def _late(self, places: list[ReportPlace]) -> list[SubtaskReport[Any]]:
-        if self._late_store is None or not places or not places[0].required:
+        if self._late_store is None or not places:
             return []
         place = places[0]
         found = LateReports(self._late_store, place.lineage, place.name).read()
@@ -149,13 +150,18 @@ def _with_late(
         for item in one.results
         if item.split_id in split_ids and item.split_id not in known
     }
-    losses = {loss.split_id: loss for one in late for loss in one.losses if loss.split_id in results}
-    if not results:
+    losses = {
+        loss: None
+        for one in late
+        for loss in one.losses
+        if (loss.split_id is None or loss.split_id in split_ids) and loss.split_id not in known
+    }
+    if not results and not losses:
         return report
     return replace(
         report,
         results=(*report.results, *results.values()),
-        losses=(*report.losses, *losses.values()),
+        losses=(*report.losses, *losses),
     )
 
 

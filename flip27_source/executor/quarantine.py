@@ -57,10 +57,12 @@ class Quarantine:
         self._attempt_number = attempt_number
         self._set_aside = 0
 
-    def read(self, split_id: str, reading: Callable[[], Reading], *, demanded: bool) -> Reading:
+    def read(
+        self, split_id: str, reading: Callable[[], Reading], demanded: SplitResult[Any] | None = None
+    ) -> Reading:
         """What ``reading()`` yields and returns; FAILED or IGNORED after ``maxSplitAttempts`` failures.
 
-        ``demanded``: the attempt that reported first has read the split, so this one must too (R5).
+        ``demanded``: what the attempt that reported first has read of the split; this one must, too (R5).
         """
         tries = 0
         while True:
@@ -88,8 +90,9 @@ class Quarantine:
                 tries += 1
                 number = tries if self._policy.names(error) else self._failed(split_id, error) or tries
                 if number >= self._policy.max_attempts:
-                    if demanded:
-                        raise _has_been_read(split_id, error) from error
+                    if demanded is not None:
+                        self._report_gone_since(split_id, error)
+                        return demanded
                     return self._give_up(split_id, outcome, error, number)
                 continue
             return (yield from self._for_real(split_id, held, run))
@@ -117,6 +120,23 @@ class Quarantine:
         )
         return self._log.add(record)
 
+    def _report_gone_since(self, split_id: str, error: Exception) -> None:
+        """Report that a split is gone which the attempt that reported first has read.
+
+        Raises:
+            DataLossError: losses are fatal. AttemptError: the split is there, and cannot be read.
+        """
+        if isinstance(error, DataLossError):
+            what = f"{error.what} (the attempt that reported first has read it)"
+            self._losses.report(what, split_id, error.remedy)
+            return
+        raise AttemptError(
+            f"the attempt that reported first has read split {split_id!r}, and this attempt cannot read it: "
+            f"{kept_text(error)}",
+            remedy="restore the split's data: its rows may already be in the sink, so the batch can only be "
+            "repeated with them",
+        ) from error
+
     def _give_up(
         self, split_id: str, outcome: SplitStatus, error: Exception, attempts: int
     ) -> SplitResult[Any]:
@@ -140,15 +160,6 @@ class Quarantine:
                 remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
             ) from error
-
-
-def _has_been_read(split_id: str, error: Exception) -> AttemptError:
-    return AttemptError(
-        f"the attempt that reported first has read split {split_id!r}, and this attempt cannot read it: "
-        f"{kept_text(error)}",
-        remedy="restore the split's data: its rows may already be in the sink, so the batch can only be "
-        "repeated with them",
-    )
 
 
 def _exhaust(items: Iterator[Item]) -> None:

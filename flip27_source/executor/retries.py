@@ -1,7 +1,7 @@
 """SubtaskAttempt: reads a subtask and acknowledges its checkpoint (rules R4, R5).
 
 The report is written after the last row and before the task can succeed. An attempt that finds a
-report must read exactly the ranges in the report, and writes nothing.
+report must read exactly the ranges in the report. What is gone since then is recorded in a late report.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..coordination.data_losses import DataLoss
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
 from ..errors import AttemptError, StateError, StateLocationError
@@ -20,6 +21,7 @@ from ..events import SourceEvent
 from ..reader import SourceReaderContext, SplitReader
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.failure_counts import FailureLog
+from ..snapshots.late_reports import LateReports
 from ..snapshots.report_files import ReportPlace, ReportStorage, check_same_ranges
 from ..snapshots.store import Store, open_store
 from ..source import Source
@@ -50,7 +52,7 @@ class SubtaskAttempt:
         self._source = source
         self._place = place
         self._codec = codec
-        store = store or _store_of(source)
+        self._store = store = store or _store_of(source)
         self._storage = ReportStorage(store, codec, source.enumerator_type)
         self._first: SubtaskReport[Any] | None = self._storage.rely_on(place)
         self._sent: list[SourceEvent] = []
@@ -138,11 +140,13 @@ class SubtaskAttempt:
             ),
         )
         if self._first is not None:
-            check_same_ranges(report, self._first)
-            self._check_same_rows(report, self._first)
+            self._follow(report, self._first)
             return
         try:
-            self._check_same_rows(report, self._storage.write(self._place, report))
+            first = self._storage.write(self._place, report)
+            if first is not report:
+                _check_is_no_poorer(report, first, self._source)
+                self._follow(report, first)
         except AttemptError:
             raise
         except StateError as error:
@@ -150,19 +154,58 @@ class SubtaskAttempt:
                 raise
             _log.warning("the report of subtask %d could not be written: %s", report.subtask_id, error)
 
-    def _check_same_rows(self, mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
-        """Refuse a repeat that has read other rows than the report that counts, where rows repeat (R16)."""
-        if mine.metrics.rows == first.metrics.rows or not self._source.is_repeatable:
-            return
+    def _follow(self, mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
+        """Check a repeat against the report that counts; record what is gone since then (R5, R12, R16)."""
+        further = _further_losses(mine, first)
+        check_same_ranges(_with_lost_parts(mine, first) if further else mine, first)
+        may_lack_rows = further and mine.metrics.rows < first.metrics.rows
+        if self._source.is_repeatable and mine.metrics.rows != first.metrics.rows and not may_lack_rows:
+            raise _other_rows(mine, first)
+        if further:
+            LateReports(self._store, self._place.lineage, self._place.name).add_losses(further)
+
+
+def _further_losses(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> list[DataLoss]:
+    """The losses that the report that counts does not have."""
+    return [loss for loss in mine.losses if loss not in first.losses]
+
+
+def _with_lost_parts(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> SubtaskReport[Any]:
+    """``mine`` with the parts that are gone, and that the first attempt set aside: its report keeps them."""
+    found = {item.split_id for item in mine.results}
+    lost = [
+        item
+        for item in first.results
+        if item.status is SplitStatus.FAILED and item.position is not None and item.split_id not in found
+    ]
+    return replace(mine, results=(*mine.results, *lost))
+
+
+def _check_is_no_poorer(mine: SubtaskReport[Any], first: SubtaskReport[Any], source: Source) -> None:
+    """Refuse rows that lack what another attempt, which ended a moment ago, has still read.
+
+    The rows of the other attempt are delivered if it lives. If it has died, a retry of this one follows it.
+    """
+    further = _further_losses(mine, first)
+    if further and source.is_repeatable and mine.metrics.rows < first.metrics.rows:
         raise AttemptError(
-            f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} read "
-            f"{mine.metrics.rows} rows; the report of checkpoint {mine.checkpoint_id}, of attempt "
-            f"{first.metrics.attempt_number} on {first.metrics.host or 'another host'}, "
-            f"has {first.metrics.rows}",
-            remedy="its data has changed since: put it back as it was, and restart the query. A source whose "
-            "rows may change says repeatable = False in the class of its reader or enumerator; what is "
-            'guaranteed then is in the documentation, "Sources whose rows change"',
+            f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} lacks data that "
+            f"attempt {first.metrics.attempt_number} on {first.metrics.host or 'another host'} has read: "
+            f"{further[0]}",
+            remedy="nothing is lost: this attempt's rows are discarded and the task is tried again",
         )
+
+
+def _other_rows(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> AttemptError:
+    return AttemptError(
+        f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} read "
+        f"{mine.metrics.rows} rows; the report of checkpoint {mine.checkpoint_id}, of attempt "
+        f"{first.metrics.attempt_number} on {first.metrics.host or 'another host'}, "
+        f"has {first.metrics.rows}",
+        remedy="its data has changed since: put it back as it was, and restart the query. A source whose "
+        "rows may change says repeatable = False in the class of its reader or enumerator; what is "
+        'guaranteed then is in the documentation, "Sources whose rows change"',
+    )
 
 
 def _store_of(source: Source) -> Store:

@@ -111,8 +111,8 @@ class SplitsOfSubtask:
     ) -> Reading:
         if self._quarantine is None:
             return reading()
-        demanded = expected is not None and expected.status in (SplitStatus.FINISHED, SplitStatus.LIVE)
-        return self._quarantine.read(split_id, reading, demanded=demanded)
+        is_demanded = expected is not None and expected.status in (SplitStatus.FINISHED, SplitStatus.LIVE)
+        return self._quarantine.read(split_id, reading, expected if is_demanded else None)
 
     def _together(self, reader: ReadsTogether[Any], group: Sequence[Any]) -> Iterator[Item]:
         """Read a group of small splits together; if that fails, one by one to find the bad split."""

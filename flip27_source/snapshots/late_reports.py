@@ -1,8 +1,9 @@
-"""LateReports: splits that turned out to be unreadable after the tasks of their batch had reported.
+"""LateReports: what turned out after the tasks of a batch had reported, and before the batch was complete.
 
-The rows of some readers only name data (``SplitReader.reads_later``). Whoever reads the data writes a late
-report before the batch is complete. It is a report with a reserved subtask id, so savepoints and clean-up
-treat it like the others. Late reports are created and never replaced; all of them count.
+The rows of some readers only name data (``SplitReader.reads_later``): whoever reads the data reports what
+cannot be read. A task that is repeated reports data that is gone since its first attempt. A late report has
+a reserved subtask id, so savepoints and clean-up treat it like the others. Late reports are created and
+never replaced; all of them count.
 """
 
 from __future__ import annotations
@@ -80,6 +81,13 @@ class LateReports:
         number = len(self.read())
         while not self._store.create(self._file(number), seal("report", stored), exclusive=True):
             number += 1
+
+    def add_losses(self, losses: Sequence[DataLoss]) -> None:
+        """Write a late report with those losses that no late report has; durable on return."""
+        known = {loss for _, found in self.read() for loss in found}
+        new = [loss for loss in losses if loss not in known]
+        if new:
+            self.add((), new)
 
     def _data(self, number: int) -> tuple[str, bytes] | None:
         file = self._file(number)

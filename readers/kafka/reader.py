@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.options import INCLUDE_HEADERS, POLL_TIMEOUT, SUBSCRIBE
-from flip27_source.enumerators.kafka.remedies import remedy_for
+from flip27_source.enumerators.kafka.remedies import remedy_in_batch
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options
@@ -133,11 +133,8 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         return _without(batch, left_out) if left_out else batch
 
     def _lost(self, split: KafkaSplit, what: str) -> None:
-        self.context.report_data_loss(
-            what,
-            split_id=split.split_id,
-            remedy=remedy_for(split.split_id, self.context.options, is_gone=False),
-        )
+        remedy = remedy_in_batch(self.context.options)
+        self.context.report_data_loss(what, split_id=split.split_id, remedy=remedy)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from flip27_source.coordination.ledger import IGNORED_KEPT
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.errors import AttemptError, SplitReadError, StateLocationError
+from flip27_source.errors import DataLossError, SplitReadError, StateLocationError
 from flip27_source.events import Progress
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
@@ -127,9 +127,8 @@ def test_a_file_that_was_read_once_is_demanded_when_the_batch_is_repeated_R5(
     assert lines(batches) == ["1", "2"]
     (tmp_path / "b.txt").unlink()
     batches.restart()
-    with pytest.raises(
-        AttemptError, match=r"has read split '.*b.txt', and this attempt cannot read it: FileMissing"
-    ):
+    said = r"b.txt no longer exists \(the attempt that reported first has read it\)(?s:.*)onDataLoss=report"
+    with pytest.raises(DataLossError, match=said):
         lines(batches)
     land(tmp_path, b="2")
     assert lines(batches) == ["1", "2"]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from flip27_source import Progress, SplitReader, YieldsProgress
-from flip27_source.errors import AttemptError
+from flip27_source.errors import AttemptError, DataLossError
+from flip27_source.options import Options
 from tests.driver.batches import Batches
-from tests.toy_sources import Item, Shelf
+from tests.state_tables.test_views import rows as rows_of_view
+from tests.toy_sources import MIB, Item, Shelf, source_of
 
-TABLE: dict[str, list[str]] = {}
+TABLE: dict[str, list[Any]] = {}
 REPORTS = {"taskReports": "always"}
+REPORTED = {"onDataLoss": "report", "parallelism": "1"}
 
 
 class TableReader(SplitReader[Item]):
@@ -42,14 +46,58 @@ class PagedTableReader(YieldsProgress, TableReader):
             yield Progress(replace(split, rows=1))
 
 
+class LogReader(SplitReader[Item]):
+    """Rows of a log, of which None has expired; a split that is not in TABLE is gone as a whole."""
+
+    loses_whole_splits: ClassVar[bool] = False
+
+    def read(self, split: Item) -> Iterator[tuple[str]]:
+        if split.split_id not in TABLE:
+            raise DataLossError(f"{split.split_id} is gone", remedy="go on without it")
+        rows = TABLE[split.split_id]
+        gone = sum(row is None for row in rows)
+        if gone:
+            self.context.report_data_loss(
+                f"the first {gone} rows are gone", split_id=split.split_id, remedy="go on behind them"
+            )
+        yield from ((row,) for row in rows[gone:])
+
+
+class FileReader(LogReader):
+    """Its splits may be gone as a whole."""
+
+    loses_whole_splits = True
+
+
+class PickyLogReader(LogReader):
+    """Sets each row "bad" aside."""
+
+    @classmethod
+    def sets_aside(cls, options: Options) -> bool:
+        return True
+
+    def read(self, split: Item) -> Iterator[tuple[str]]:
+        for number, (row,) in enumerate(super().read(split)):
+            if row == "bad":
+                part = Item(split_id=f"{split.split_id}#{number}")
+                self.context.set_aside(part, error="is bad", split_id=split.split_id)
+            else:
+                yield (row,)
+
+
 @pytest.fixture(autouse=True)
 def _table() -> None:
     TABLE.clear()
     TABLE.update({"a": ["1", "2"], "b": ["3"]})
 
 
-def planned(enumerator: type[Shelf], reader: type[SplitReader[Any]], *names: str) -> Batches:
-    batches = Batches(enumerator, reader, REPORTS)
+def planned(
+    enumerator: type[Shelf],
+    reader: type[SplitReader[Any]],
+    *names: str,
+    options: dict[str, str] = REPORTS,
+) -> Batches:
+    batches = Batches(enumerator, reader, options)
     batches.shelve(*names)
     assert batches.trigger()
     return batches
@@ -105,3 +153,125 @@ def test_a_repeat_with_the_same_rows_goes_well() -> None:
     batches = planned(Shelf, TableReader, "a", "b")
     for task in batches.tasks():
         assert batches.attempt(task, 0) == batches.attempt(task, 1)
+
+
+def read_before_the_driver_died(reader: type[SplitReader[Any]], *names: str, **options: str) -> Batches:
+    """A batch whose tasks have reported, and that Spark has not committed."""
+    batches = planned(Shelf, reader, *names, options=options)
+    for task in batches.tasks():
+        batches.attempt(task)
+    batches.restart()
+    return batches
+
+
+def losses_of(batches: Batches) -> list[tuple[str | None, str]]:
+    """The losses in the newest document, after one more batch."""
+    batches.commit()
+    batches.shelve("b")
+    assert batches.batch() == ["3"]
+    ledger = batches.snapshot().ledger
+    assert ledger.loss_count == len(ledger.losses)
+    return [(loss.split_id, loss.what) for loss in ledger.losses]
+
+
+def test_rows_that_expired_after_they_were_reported_are_a_further_loss_R16(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    batches = read_before_the_driver_died(LogReader, "a", **REPORTED)
+    TABLE["a"] = [None, "2"]
+    with caplog.at_level(logging.WARNING, "flip27_source"):
+        assert batches.attempt(batches.tasks()[0]) == ["2"]
+    assert "split 'a': the first 1 rows are gone" in caplog.text
+    (row,) = rows_of_view("losses", batches)
+    assert (row["split_id"], row["what"]) == ("a", "the first 1 rows are gone")
+    assert losses_of(batches) == [("a", "the first 1 rows are gone")]
+
+
+def test_a_further_loss_is_counted_once_however_often_the_batch_is_repeated() -> None:
+    TABLE["a"] = [None, "2", "3", "4"]
+    batches = read_before_the_driver_died(LogReader, "a", **REPORTED)
+    for gone in (2, 2, 3):
+        TABLE["a"] = [*[None] * gone, *"1234"[gone:]]
+        assert batches.attempt(batches.tasks()[0], 1) == [*"1234"[gone:]]
+    assert losses_of(batches) == [("a", f"the first {gone} rows are gone") for gone in (1, 2, 3)]
+
+
+def test_each_task_records_its_own_further_losses() -> None:
+    TABLE.update({name: ["1", "2"] for name in "cd"})
+    batches = Batches(Shelf, LogReader, {"onDataLoss": "report"})
+    batches.enumerator().shelf.extend(Item(split_id=name, bytes=100 * MIB) for name in "cd")
+    assert batches.trigger()
+    for task in batches.tasks():
+        batches.attempt(task)
+    batches.restart()
+    TABLE.update({name: [None, "2"] for name in "cd"})
+    first, second = batches.tasks()
+    assert [batches.attempt(first), batches.attempt(second)] == [["2"], ["2"]]
+    assert losses_of(batches) == [(name, "the first 1 rows are gone") for name in "cd"]
+
+
+def test_a_split_that_was_gone_after_it_was_reported_is_a_further_loss() -> None:
+    batches = read_before_the_driver_died(FileReader, "a", **REPORTED)
+    del TABLE["a"]
+    assert batches.attempt(batches.tasks()[0]) == []
+    assert losses_of(batches) == [("a", "a is gone (the attempt that reported first has read it)")]
+
+
+def test_a_part_that_expired_after_it_was_set_aside_is_kept() -> None:
+    TABLE["a"] = ["1", "bad", "3"]
+    batches = read_before_the_driver_died(PickyLogReader, "a", **REPORTED)
+    TABLE["a"] = [None, None, "3"]
+    assert batches.attempt(batches.tasks()[0]) == ["3"]
+    assert losses_of(batches) == [("a", "the first 2 rows are gone")]
+    assert [item.split.split_id for item in batches.quarantined()] == ["a#1"]
+
+
+@pytest.mark.parametrize("rows", [[None, "1", "2", "3"], ["1"], [None, "1", "2"]])
+def test_a_loss_does_not_explain_more_rows_than_the_report_has_nor_fewer_without_it(
+    rows: list[str | None],
+) -> None:
+    batches = read_before_the_driver_died(LogReader, "a", **REPORTED)
+    TABLE["a"] = rows
+    if rows == [None, "1", "2"]:
+        assert batches.attempt(batches.tasks()[0]) == ["1", "2"]
+        return
+    with pytest.raises(AttemptError, match="has 2"):
+        batches.attempt(batches.tasks()[0])
+
+
+@pytest.mark.parametrize("options", [REPORTS, {**REPORTS, "onSplitError": "quarantine"}])
+@pytest.mark.parametrize("rows", [[None, "2"], None])
+def test_a_loss_after_the_report_that_is_fatal_says_what_is_gone(
+    options: dict[str, str], rows: list[str | None] | None
+) -> None:
+    batches = read_before_the_driver_died(LogReader, "a", parallelism="1", **options)
+    if rows is None:
+        del TABLE["a"]
+    else:
+        TABLE["a"] = rows
+    with pytest.raises(DataLossError, match=r"(rows are|a is) gone(?s:.*)go on"):
+        batches.attempt(batches.tasks()[0])
+
+
+def test_a_query_that_stopped_at_such_a_loss_goes_on_with_report() -> None:
+    batches = read_before_the_driver_died(LogReader, "a", parallelism="1", **REPORTS)
+    TABLE["a"] = [None, "2"]
+    batches.source = source_of(Shelf, {**REPORTS, **REPORTED}, LogReader)
+    batches.restart()
+    assert batches.attempt(batches.tasks()[0]) == ["2"]
+    assert losses_of(batches) == [("a", "the first 1 rows are gone")]
+
+
+def test_an_attempt_beside_one_that_still_read_the_rows_fails_and_its_retry_goes_on() -> None:
+    batches = planned(Shelf, LogReader, "a", options=REPORTED)
+    (task,) = batches.tasks()
+    TABLE["a"] = [None, "2"]
+    slow = batches.started_attempt(task, 1)
+    assert next(slow) == "2"
+    TABLE["a"] = ["1", "2"]
+    assert batches.attempt(task) == ["1", "2"]
+    with pytest.raises(AttemptError, match=r"the first 1 rows are gone(?s:.*)nothing is lost"):
+        list(slow)
+    TABLE["a"] = [None, "2"]
+    assert batches.attempt(task, 2) == ["2"]
+    assert losses_of(batches) == [("a", "the first 1 rows are gone")]

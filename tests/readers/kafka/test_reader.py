@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 
 from flip27_source.coordination.split_errors import SplitErrorPolicy
 from flip27_source.errors import DataLossError, SchemaError, SplitReadError
-from tests.enumerators.kafka.reading import offsets_of, stream, values_of
+from flip27_source.source import Source
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
+from tests.enumerators.kafka.reading import offsets_of, options_of, stream, values_of
 from tests.kafka_server import CODECS, KafkaBroker, Record, kafka_broker
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -206,6 +209,47 @@ def test_with_sparks_name_and_no_state_location_tasks_log_losses(
         engine.process_all_available()
     assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
     assert f"split '{topic}/0': offsets 0 to 3 are gone: they expired or were deleted" in caplog.text
+
+
+def read_before_the_driver_died(broker: KafkaBroker, topic: str, **more: object) -> MicroBatchEngine:
+    """A query whose first batch, of ten records, was read and reported, and not committed."""
+    broker.produce(topic, [b"%d" % number for number in range(10)])
+    engine = stream(broker, topic, **more)
+    with pytest.raises(Crashed):
+        engine.run_batch(crash_at=Step.TASKS_ENDED)
+    engine.restart()
+    return engine
+
+
+@pytest.mark.parametrize("policy", [{"onDataLoss": "report"}, {"failOnDataLoss": "false"}])
+def test_records_that_expire_after_they_were_reported_are_a_loss_of_the_repeated_batch(
+    kafka: KafkaBroker, tmp_path: Path, policy: dict[str, str]
+) -> None:
+    topic = kafka.topic()
+    engine = read_before_the_driver_died(kafka, topic, stateLocation=tmp_path, **policy)
+    kafka.delete_records(topic, {0: 4})
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
+    assert engine.holder.report()["dataLosses"] == 1
+
+
+@pytest.mark.parametrize("policy", [{"onDataLoss": "fail"}, {"failOnDataLoss": "true"}])
+def test_a_loss_in_a_planned_batch_says_which_option_goes_on(
+    kafka: KafkaBroker, tmp_path: Path, policy: dict[str, str]
+) -> None:
+    topic = kafka.topic()
+    given = {"stateLocation": tmp_path, "taskReports": "always"}
+    engine = read_before_the_driver_died(kafka, topic, **given, **policy)
+    kafka.delete_records(topic, {0: 4})
+    said = r"offsets 0 to 3 are gone: they expired or were deleted(?s:.*)restart the query with (\w+)=(\w+)"
+    with pytest.raises(DataLossError, match=said) as raised:
+        engine.process_all_available()
+    option, value = re.search(said, str(raised.value)).groups()
+    engine.source = Source.resolve(options_of(kafka, topic, **given, **{option: value}))
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
+    assert engine.holder.report()["dataLosses"] == 1
 
 
 def test_losses_that_are_reported_do_not_hold_rows_back(kafka: KafkaBroker, tmp_path: Path) -> None:
