@@ -117,8 +117,8 @@ class SourceReaderContext:
             part: a split of its own: the part alone, and whatever is needed to read it later. Its id differs
                 from those of all other splits and parts.
             error: why it cannot be read.
-            split_id: the split that it is a part of; if that split fails as a whole, its parts are not
-                recorded.
+            split_id: the split that it is a part of, or for a range of a split the id that ``set_apart`` of
+                the enumerator gives the range. If that fails as a whole, its parts are not recorded.
 
         Raises:
             SplitReadError: this is a batch read, which has no state.

@@ -5,8 +5,8 @@ Three rules:
    its beginning ever after. Its start is an offset in the state before anything is read.
 2. A range ends at an end that the cluster told. A position is never moved back, and never forward, except by
    a loss that was reported.
-3. What the cluster no longer tells of stays where it is. Only a topic that is missing in several
-   descriptions in a row is gone; brokers that restart forget topics for a moment.
+3. What the cluster no longer tells of stays where it is. Only a topic whose absence has lasted is gone
+   (``absence``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from flip27_source.enumerators.kafka.absence import Absence
 from flip27_source.enumerators.kafka.cluster import Topic
-from flip27_source.enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE, Look
+from flip27_source.enumerators.kafka.looks import Look
 from flip27_source.enumerators.kafka.positions import Position, TopicPartition
 from flip27_source.enumerators.kafka.split import KafkaSplit, partition_of, split_id_of
 from flip27_source.enumerators.kafka.state import KafkaState, KnownTopic, as_ranges, of_ranges
@@ -40,10 +41,10 @@ class Loss:
 class _Topic:
     topic_id: str | None
     partitions: set[int]
-    missing: int = 0
-    """How many descriptions in a row did not have it."""
-    lacking: dict[int, int] = field(default_factory=dict)
-    """How many descriptions of it in a row did not have a partition."""
+    missing: Absence | None = None
+    """Set while descriptions lack the topic."""
+    lacking: dict[int, Absence] = field(default_factory=dict)
+    """The partitions that descriptions of the topic lack."""
     _numbers: frozenset[int] = frozenset()
 
     @property
@@ -115,8 +116,8 @@ class Assigner:
         """Learn from a look."""
         is_first = self._topics is None
         topics = self._topics = self._topics or {}
-        if look.topics is not None:
-            self._describe(topics, look.topics, look.descriptions)
+        if look.topics is not None and look.described is not None:
+            self._describe(topics, look.topics, look.described)
         for (name, number), end in look.ends.items():
             split_id = split_id_of(name, number)
             self._ends[split_id] = min(end, look.stops.get((name, number), end))
@@ -133,7 +134,8 @@ class Assigner:
         if is_first:
             self._held = deque(sorted(self._held, key=lambda split: (split.topic, split.partition)))
 
-    def _describe(self, topics: dict[str, _Topic], found: Mapping[str, Topic], descriptions: int) -> None:
+    def _describe(self, topics: dict[str, _Topic], found: Mapping[str, Topic], seen: Absence) -> None:
+        """Compare the topics with a description; ``seen`` is the absence of what it lacks."""
         for name, described in found.items():
             known = topics.setdefault(name, _Topic(described.topic_id, set()))
             if known.topic_id != described.topic_id:
@@ -141,11 +143,11 @@ class Assigner:
                 for number in known.partitions:
                     self._starts.pop(split_id_of(name, number), None)
             lacking = known.partitions.difference(described.partitions)
-            known.lacking = {number: known.lacking.get(number, 0) + descriptions for number in lacking}
-            known.topic_id, known.missing = described.topic_id, 0
+            known.lacking = {number: _longer(known.lacking.get(number), seen) for number in lacking}
+            known.topic_id, known.missing = described.topic_id, None
         for name, known in topics.items():
             if name not in found:
-                known.missing += descriptions
+                known.missing = _longer(known.missing, seen)
                 for number in known.partitions:
                     self._ends.pop(split_id_of(name, number), None)
 
@@ -175,12 +177,12 @@ class Assigner:
             return None
         if split.next < 0:
             return self._at_offset(split, topic.topic_id)
-        missing = topic.missing or topic.lacking.get(split.partition, 0)
-        if missing >= DESCRIPTIONS_UNTIL_GONE:
+        absence = topic.missing or topic.lacking.get(split.partition)
+        if absence is not None and absence.is_final:
             gone = f"topic {split.topic}" if topic.missing else f"the partition, of {split.topic},"
             what = f"{gone} is gone, and with it what it had from offset {split.next} on"
             return Loss(split_id=split_id, what=what, begins=None)
-        return None if end is None or missing else self._checked(split, end, topic.topic_id)
+        return None if end is None or absence else self._checked(split, end, topic.topic_id)
 
     def _at_offset(self, split: KafkaSplit, topic_id: str | None) -> KafkaSplit | None:
         """A split whose position is not an offset, at its offset if a look has found it."""
@@ -225,3 +227,7 @@ class Assigner:
             what = f"offsets {split.next} to {start - 1} have expired or were deleted"
             return Loss(split_id=split.split_id, what=what, begins=start)
         return split if split.topic_id == topic_id else replace(split, topic_id=topic_id)
+
+
+def _longer(before: Absence | None, seen: Absence) -> Absence:
+    return seen if before is None else before.then(seen)

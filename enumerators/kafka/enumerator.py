@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -30,13 +29,14 @@ from flip27_source.enumerator import (
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
+from flip27_source.enumerators.kafka.clock import Clock
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.division import divided
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
 from flip27_source.enumerators.kafka.looks import ClusterLooks, Look, Wanted
 from flip27_source.enumerators.kafka.named_positions import fields_at, offsets_between
 from flip27_source.enumerators.kafka.remedies import remedy_for, remedy_of
-from flip27_source.enumerators.kafka.split import KafkaSplit, range_id_of
+from flip27_source.enumerators.kafka.split import KafkaSplit, set_apart
 from flip27_source.enumerators.kafka.start_and_end import ending, group_of, implied, starting
 from flip27_source.enumerators.kafka.state import KafkaState
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
@@ -56,6 +56,7 @@ class KafkaEnumerator(
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
     default_reader: ClassVar[str | None] = "kafka"
+    clock: ClassVar[Clock] = Clock()
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class KafkaEnumerator(
             last=ending(options, is_batch=context.reads_once),
             is_only=self._is_bounded,
             connect=self.connect,
+            clock=self.clock,
         )
         self._most_of_partition = options[opts.MAX_OFFSETS_PER_PARTITION]
         self._planned: dict[str, int] = {}
@@ -122,7 +124,7 @@ class KafkaEnumerator(
     @classmethod
     def set_apart(cls, cut: KafkaSplit) -> KafkaSplit:
         """A range under an id of its own."""
-        return cut if cut.is_apart else replace(cut, split_id=range_id_of(cut))
+        return set_apart(cut)
 
     @classmethod
     def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
@@ -297,7 +299,7 @@ class KafkaEnumerator(
         least = self.options_given[opts.MIN_OFFSETS_PER_TRIGGER]
         if least is None or self._is_bounded:
             return False
-        now, ends = time.monotonic(), self._assigner.ends
+        now, ends = self.clock.now_s(), self._assigner.ends
         waiting = sum(max(0, ends.get(split.split_id, 0) - max(0, split.next)) for split in found)
         if waiting < least and now - self._last_batch_s < self.options_given[opts.MAX_TRIGGER_DELAY]:
             return True

@@ -5,12 +5,13 @@ What must not live here: decisions, which are the assigner's, and values that th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from flip27_source.enumerators.kafka import options as opts
+from flip27_source.enumerators.kafka.absence import Absence
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
+from flip27_source.enumerators.kafka.clock import Clock
 from flip27_source.enumerators.kafka.cluster import Cluster, Topic
 from flip27_source.enumerators.kafka.positions import (
     AT_EARLIEST,
@@ -26,10 +27,9 @@ from flip27_source.options import Options
 PAUSE_PER_DESCRIPTION = 20.0
 """Pause between two questions for the partitions of the topics, as a multiple of what the first took."""
 
-DESCRIPTIONS_UNTIL_GONE = 3
-"""A topic counts as gone when so many descriptions in a row do not have it."""
-
 CONFIRMATION_PAUSE_S = 0.5
+"""Pause between two descriptions of a run with one look, which confirm that a topic is gone."""
+
 LOOKS_PER_DESCRIPTION = 5
 """The shortest such pause, as a multiple of discoveryInterval."""
 
@@ -64,7 +64,7 @@ class Look:
 
     Attributes:
         topics: the topics, if this look asked for them.
-        descriptions: how many descriptions in a row had only these topics.
+        described: with ``topics``: when, and in how many descriptions in a row, the cluster had only these.
         ends: where partitions end.
         starts: where partitions begin, of those that were asked.
         resolved: offsets of new partitions, and of the positions that were wanted.
@@ -74,7 +74,7 @@ class Look:
     """
 
     topics: Mapping[str, Topic] | None = None
-    descriptions: int = 1
+    described: Absence | None = None
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -90,6 +90,7 @@ class ClusterLooks:
         first, last: where partitions start and end; ``last`` is None for a stream.
         is_only: whether this run looks once.
         connect: makes the connection.
+        clock: the time to go by.
     """
 
     def __init__(
@@ -101,8 +102,10 @@ class ClusterLooks:
         last: Positions | None,
         is_only: bool = False,
         connect: Callable[[ClientProperties], Cluster] = Cluster,
+        clock: Clock,
     ) -> None:
         self._connect = connect
+        self._clock = clock
         self._is_only = is_only
         self._options = options
         self._interval_s = options[opts.DISCOVERY_INTERVAL]
@@ -113,6 +116,7 @@ class ClusterLooks:
         self._oldest_after = 0.0
         self._topics: dict[str, Topic] | None = None
         self._is_told = False
+        self._described_s = 0.0
         self._names: tuple[str, ...] = ()
         self._describe_after = 0.0
         self._list_after = 0.0
@@ -143,7 +147,7 @@ class ClusterLooks:
         is_told, self._is_told = self._is_told, True
         return Look(
             topics=None if is_told else topics,
-            descriptions=self._confirmed(cluster, wanted, topics),
+            described=self._confirmed(cluster, wanted, topics),
             ends=ends,
             starts=starts,
             resolved=resolved,
@@ -153,7 +157,7 @@ class ClusterLooks:
 
     def _described(self, cluster: Cluster, wanted: Wanted) -> dict[str, Topic]:
         """The topics, which are asked for unless that was a moment ago."""
-        now = time.monotonic()
+        now = self._clock.now_s()
         if self._topics is not None and now < self._describe_after:
             return self._topics
         if self._choice.pattern is None:
@@ -162,8 +166,9 @@ class ClusterLooks:
             self._names = tuple(cluster.names(self._choice.pattern))
             self._list_after = now + LOOKS_PER_LISTING * self._interval_s
         topics = cluster.topics(self._names)
-        self._describe_after = time.monotonic() + max(
-            LOOKS_PER_DESCRIPTION * self._interval_s, self._pause_s(time.monotonic() - now)
+        self._described_s = self._clock.now_s()
+        self._describe_after = self._described_s + max(
+            LOOKS_PER_DESCRIPTION * self._interval_s, self._pause_s(self._described_s - now)
         )
         if not self._choice.partitions(topics):
             self._list_after = 0.0
@@ -184,22 +189,26 @@ class ClusterLooks:
         self._is_told = False
         return topics
 
-    def _confirmed(self, cluster: Cluster, wanted: Wanted, topics: Mapping[str, Topic]) -> int:
-        """How many descriptions had only these topics: a run with one look asks again if some are missing."""
+    def _confirmed(self, cluster: Cluster, wanted: Wanted, topics: Mapping[str, Topic]) -> Absence:
+        """When the cluster had only these topics: a run with one look asks again if some are missing."""
+        absence = Absence(since_s=self._described_s, until_s=self._described_s)
         if not self._is_only or not self._choice.lacks(topics, wanted.known or {}):
-            return 1
-        for number in range(1, DESCRIPTIONS_UNTIL_GONE):
-            time.sleep(CONFIRMATION_PAUSE_S)
-            if cluster.topics(topics.keys() | (wanted.known or {}).keys()) != topics:
+            return absence
+        while not absence.is_final:
+            self._clock.wait_s(CONFIRMATION_PAUSE_S)
+            again = cluster.topics(topics.keys() | (wanted.known or {}).keys())
+            now = self._clock.now_s()
+            if again != topics:
                 raise DiscoveryError(
-                    f"the cluster tells of other topics after {number * CONFIRMATION_PAUSE_S:g} s",
+                    f"the cluster tells of other topics after {now - absence.since_s:.1f} s",
                     remedy="wait until the brokers have started",
                 )
-        return DESCRIPTIONS_UNTIL_GONE
+            absence = absence.then(Absence(since_s=now, until_s=now))
+        return absence
 
     def _oldest_ms(self, cluster: Cluster, wanted: Wanted, ends: Mapping[TopicPartition, int]) -> int | None:
         """The time of the oldest unread record, now and then."""
-        now = time.monotonic()
+        now = self._clock.now_s()
         if self._is_only or now < self._oldest_after:
             return None
         planned = wanted.planned
@@ -208,7 +217,7 @@ class ClusterLooks:
         }
         found = cluster.oldest_time_ms(unread, ends)
         if unread:
-            self._oldest_after = time.monotonic() + LOOKS_PER_OLDEST * self._interval_s
+            self._oldest_after = self._clock.now_s() + LOOKS_PER_OLDEST * self._interval_s
         return found
 
     def _pause_s(self, duration_s: float) -> float:
@@ -320,10 +329,10 @@ class ClusterLooks:
         ends: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
         """Where partitions begin: all of them now and then, else those that are not what they were."""
-        now = time.monotonic()
+        now = self._clock.now_s()
         if now >= self._starts_after:
             found = cluster.offsets(dict.fromkeys(ends, EARLIEST))
-            self._starts_after = time.monotonic() + LOOKS_PER_STARTS * self._interval_s
+            self._starts_after = self._clock.now_s() + LOOKS_PER_STARTS * self._interval_s
             return found
         changed = {
             name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flip27_source.split import SplitSize
 
@@ -74,6 +74,11 @@ def record_id_of(topic: str, partition: int, offset: int) -> str:
 def range_id_of(split: KafkaSplit) -> str:
     """The id of a range that was set aside, as a split of its own: ``orders/3@100-199``."""
     return f"{split.split_id}@{split.next}-{(split.end or split.next) - 1}"
+
+
+def set_apart(split: KafkaSplit) -> KafkaSplit:
+    """A range of a partition as a split of its own; one that was set aside before as it is."""
+    return split if split.is_apart else replace(split, split_id=range_id_of(split))
 
 
 def partition_of(split_id: str) -> tuple[str, int]:

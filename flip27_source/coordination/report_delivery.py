@@ -59,11 +59,15 @@ class ReportDelivery(Generic[SplitT]):
                 continue
             report = self._pending.reports.get(assignment.subtask_id)
             results = {} if report is None else {r.split_id: r for r in report.results}
+            known = set()
             for split in assignment.splits:
-                self._fold(split, results.get(split.split_id), assignment.subtask_id, cuts_splits)
-            whole = {split.split_id for split in assignment.splits}
+                # The result of a range has the id of the range: a task may read several of one split.
+                range_id = type(self._enumerator).set_apart(split).split_id
+                known |= {split.split_id, range_id}
+                result = results.get(range_id) or results.get(split.split_id)
+                self._fold(split, result, assignment.subtask_id, cuts_splits)
             for result in results.values():
-                if result.split_id not in whole:
+                if result.split_id not in known:
                     self._set_aside_part(result)
         limit = self._settings.max_quarantined_splits
         if len(self._ledger.quarantined) > max(limit, 0):

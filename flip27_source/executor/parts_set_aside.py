@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from ..coordination.split_errors import SplitErrorPolicy
@@ -15,8 +15,6 @@ _log = logging.getLogger("flip27_source")
 
 MOST_BYTES = 64 * 1024 * 1024
 """What the parts of one task may carry: its report has them, and the driver reads it whole."""
-
-_NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED)
 
 
 class PartsSetAside:
@@ -90,7 +88,6 @@ class PartsSetAside:
                 remedy="fix the cause and restart the query; no row of the batch was delivered",
             )
 
-    def results(self, of_splits: Iterable[SplitResult[Any]]) -> tuple[SplitResult[Any], ...]:
-        """The results of the parts, without those of splits that were not read at all."""
-        not_read = {item.split_id for item in of_splits if item.status in _NOT_READ}
+    def results(self, not_read: Collection[str]) -> tuple[SplitResult[Any], ...]:
+        """The results of the parts, without those of splits and ranges that were ``not_read``."""
         return tuple(result for owner, result in self._taken.values() if owner not in not_read)

@@ -30,12 +30,11 @@ from .loss_reports import LossReports
 from .meter import Meter
 from .parts_set_aside import PartsSetAside
 from .quarantine import Quarantine
+from .range_results import NOT_READ, ids_not_read, with_ranges
 from .split_read import Item
 from .subtask_splits import SplitsOfSubtask
 
 _log = logging.getLogger("flip27_source")
-
-_NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED)
 
 
 class SubtaskAttempt:
@@ -94,45 +93,39 @@ class SubtaskAttempt:
             for event in events:
                 reader.handle_source_event(self._codec.events_to_readers.decode(event))
             reading = SplitsOfSubtask(
-                reader, self._context, self._quarantine, self._first, self._codec.check_split
+                reader,
+                self._context,
+                self._quarantine,
+                self._first,
+                self._codec.check_split,
+                self._source.enumerator_type.set_apart,
             )
             for item in reading.rows(splits):
                 self._meter.count(item)
                 yield item
         finally:
             reader.close()
-        results = self._set_apart(splits, reading.results)
-        self._acknowledge(len(splits), results, time.monotonic() - began)
-
-    def _set_apart(
-        self, splits: Sequence[Any], results: Sequence[SplitResult[Any]]
-    ) -> list[SplitResult[Any]]:
-        """The results, with ranges that could not be read as splits that can be retried alone."""
-        by_ids = {split.split_id: split for split in splits}
-        found = []
-        for item in results:
-            if item.status is SplitStatus.FAILED and item.position is None:
-                split = by_ids[item.split_id]
-                apart = self._source.enumerator_type.set_apart(split)
-                item = item if apart == split else replace(item, position=apart)
-            found.append(item)
-        return found
+        self._acknowledge(splits, reading.results, time.monotonic() - began)
 
     def _send(self, event: SourceEvent) -> None:
         self._storage.events.check(event)  # refused here, so that the traceback shows the sender
         self._sent.append(event)
 
-    def _acknowledge(self, splits: int, results: Sequence[SplitResult[Any]], duration_s: float) -> None:
+    def _acknowledge(
+        self, splits: Sequence[Any], results: Sequence[SplitResult[Any]], duration_s: float
+    ) -> None:
+        set_apart = self._source.enumerator_type.set_apart
+        not_read = ids_not_read(results, splits, set_apart)
         report = SubtaskReport(
             checkpoint_id=self._context.checkpoint_id,
             subtask_id=self._context.subtask_id,
-            results=(*results, *self._parts.results(results)),
+            results=(*with_ranges(results, splits, set_apart), *self._parts.results(not_read)),
             events=tuple(self._sent),
             losses=tuple(self._losses.losses),
             metrics=CheckpointMetrics(
                 rows=self._meter.rows,
                 bytes=self._meter.bytes,
-                splits=splits - sum(item.status in _NOT_READ for item in results),
+                splits=len(splits) - sum(item.status in NOT_READ for item in results),
                 duration_ms=round(duration_s * 1000),
                 attempt_number=self._context.attempt_number,
                 host=socket.gethostname(),

@@ -30,6 +30,8 @@ class SplitsOfSubtask:
     Args:
         first: the report of an earlier attempt, if there is one.
         check_position: raises if the position of a Progress cannot be stored; None if none is stored.
+        set_apart: the split that is set aside in place of a range of a split. Its id is that of the range's
+            result, because a task may read several ranges of one split.
 
     Attributes:
         results: results so far of splits that did not simply finish.
@@ -42,7 +44,9 @@ class SplitsOfSubtask:
         quarantine: Quarantine | None,
         first: SubtaskReport[Any] | None = None,
         check_position: Callable[[Any], None] | None = None,
+        set_apart: Callable[[Any], Any] | None = None,
     ) -> None:
+        self._set_apart = set_apart or (lambda split: split)
         self._reader = reader
         self._context = context
         self._quarantine = quarantine
@@ -74,14 +78,20 @@ class SplitsOfSubtask:
             self.results.append(result)
 
     def _whole(self, split: Any) -> Reading:
-        expected = self._expected.get(split.split_id)
+        apart = self._set_apart(split)
+        expected = self._result_before(split)
         if expected is None and self._first is not None:
             expected = SplitResult(split_id=split.split_id, status=SplitStatus.FINISHED)
 
         def reading() -> Reading:
             return read_whole(self._reader, split, self._context, expected)
 
-        return self._guarded(split.split_id, expected, reading)
+        return self._guarded(apart.split_id, expected, reading)
+
+    def _result_before(self, split: Any) -> SplitResult[Any] | None:
+        """The result of a split, or of a range of a split, in the report of an earlier attempt."""
+        of_range = self._expected.get(self._set_apart(split).split_id)
+        return self._expected.get(split.split_id) if of_range is None else of_range
 
     def _bounded(self, split: Any) -> Reading:
         options = self._context.options
@@ -116,7 +126,7 @@ class SplitsOfSubtask:
 
     def _together(self, reader: ReadsTogether[Any], group: Sequence[Any]) -> Iterator[Item]:
         """Read a group of small splits together; if that fails, one by one to find the bad split."""
-        read = [split for split in group if split.split_id not in self._expected]
+        read = [split for split in group if self._result_before(split) is None]
         if len(read) > 1:
             with HeldRows(f"{len(read)} splits that are read together") as held:
                 try:
@@ -128,7 +138,7 @@ class SplitsOfSubtask:
                     )
                 else:
                     yield from held.given()
-                    group = [split for split in group if split.split_id in self._expected]
+                    group = [split for split in group if self._result_before(split) is not None]
         for split in group:
             yield from self._kept(self._whole(split))
 

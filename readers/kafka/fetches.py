@@ -15,9 +15,10 @@ from itertools import repeat
 from operator import is_not
 from typing import TYPE_CHECKING, Any
 
+from flip27_source.enumerators.kafka.absence import GONE_AFTER_S
 from flip27_source.enumerators.kafka.client import failed, imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
-from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, set_apart
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.kafka.record_columns import Run
 
@@ -37,10 +38,6 @@ _WAIT_S = 0.05
 _SILENCE_S = 1.0
 """After it the end of the partition is asked: librdkafka takes half a minute to say that a topic is gone."""
 
-_UNKNOWN_UNTIL_GONE_S = 10.0
-"""A topic is gone when the brokers have not known it for so long, or half the time that a task waits: brokers
-that restart do not know their topics for a moment."""
-
 _ANSWER_S = 2.0
 
 Lost = Callable[[KafkaSplit, str], None]
@@ -52,6 +49,7 @@ class _Range:
     """A range while it is fetched."""
 
     split: KafkaSplit
+    range_id: str
     position: int
     end: int
     held: list[Run] = field(default_factory=list)
@@ -85,7 +83,7 @@ class Fetches:
         self._consumer = consumer
         self._properties = properties
         self._timeout_s = timeout_s
-        self._gone_after_s = min(_UNKNOWN_UNTIL_GONE_S, timeout_s / 2)
+        self._gone_after_s = min(GONE_AFTER_S, timeout_s / 2)
         self._lost = lost
         self._kafka = imported()
         self._error_of = self._kafka.Message.error
@@ -104,7 +102,10 @@ class Fetches:
         """
         for group in _groups(splits):
             ranges = {
-                (split.topic, split.partition): _Range(split, split.next, split.end or 0) for split in group
+                (split.topic, split.partition): _Range(
+                    split, set_apart(split).split_id, split.next, split.end or 0
+                )
+                for split in group
             }
             self._consumer.assign(
                 [self._kafka.TopicPartition(topic, number, item.position)
@@ -164,7 +165,7 @@ class Fetches:
             messages = messages[first : bisect_left(messages, item.end, key=_offset)]
         size = sum(map(len, messages))
         if messages:
-            item.held.append(Run(item.split.topic, item.split.partition, messages, size, item.split.split_id))
+            item.held.append(Run(item.split.topic, item.split.partition, messages, size, item.range_id))
             item.held_bytes += size
         item.position = max(item.position, last + 1)
         if item.is_done:

@@ -40,14 +40,14 @@ class Run:
 
     Attributes:
         size: bytes of their values.
-        split_id: the split that they are read with.
+        range_id: the id of the range that they are read with, if it is set aside.
     """
 
     topic: str
     partition: int
     messages: Sequence[Message]
     size: int
-    split_id: str
+    range_id: str
 
 
 def columns(names: Iterable[str], runs: Sequence[Run]) -> list[pa.Array]:

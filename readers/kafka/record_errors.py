@@ -64,7 +64,7 @@ class RecordErrors:
                 self._context.set_aside(
                     split_of(run.topic, run.partition, message),
                     error=f"the value of the record {_place(run, message)} does not decode: {failures[row]}",
-                    split_id=run.split_id,
+                    split_id=run.range_id,
                 )
 
 

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from flip27_source.coordination.checkpoints import CheckpointMetadata
+from flip27_source.driver.demanded_reports import DemandedReports
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
 from flip27_source.enumerators.files.listing import walk as listing
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.executor import retries
 from flip27_source.file_systems import durable_files
 from flip27_source.file_systems import paths as file_systems
 from flip27_source.file_systems.durable_files import DurableFiles
@@ -22,6 +24,7 @@ from flip27_source.readers.files import input as file_input
 from flip27_source.savepoints.requested_savepoints import RequestedSavepoints
 from flip27_source.snapshots import store as stores
 from flip27_source.snapshots.driver_epochs import DriverEpoch
+from flip27_source.snapshots.late_reports import LateReports
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.report_files import ReportStorage
 from flip27_source.snapshots.requests import WaitingRequests
@@ -180,3 +183,18 @@ def names_are_taken_for_globs_where_files_are_moved(patch: pytest.MonkeyPatch) -
 @mutation
 def losses_of_kafka_are_not_reported(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KafkaEnumerator, "_report", lambda *_: None)
+
+
+@mutation
+def rows_that_expired_after_they_were_reported_stop_the_query(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(retries, "_further_losses", lambda *_: [])
+
+
+@mutation
+def losses_that_a_repeated_task_finds_are_not_recorded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LateReports, "add_losses", lambda *_: None)
+
+
+@mutation
+def late_reports_are_not_collected(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DemandedReports, "_late", lambda *_: [])

@@ -9,18 +9,20 @@ import re
 import tempfile
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...coordination.edit_values import EditOperation, EditRequest
-from ...enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE
+from ...enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE
 from ...errors import Flip27Error
 from ...file_systems.file_ids import FileSplitId
 from ...savepoints.format import METADATA, read_savepoint
 from ...snapshots import file_names
 from ...snapshots.codec import SnapshotCodec
-from ...snapshots.documents import CheckpointDocument, decode_document
+from ...snapshots.documents import CheckpointDocument, StoredLoss, decode_document
 from ...snapshots.offsets import Offset
+from ...snapshots.report_files import decode_stored_report
 from ...snapshots.requests import RequestFolder, SavepointRequest
 from ...snapshots.segment_files import unpack_segment
 from ...snapshots.store import Store
@@ -440,6 +442,8 @@ class TopicsLife(Life):
         self.cluster = LogEnumerator.cluster = SimulatedCluster(draw)
         self.cluster.trouble = draw.choice((0.0, 0.02, 0.1))
         self.cluster.forgetfulness = draw.choice((0.0, 0.4))
+        # Records may expire after a batch was read and before it is repeated, so batches must be repeated.
+        self.of.outage_rate = max(self.of.outage_rate, draw.choice((0.0, 0.15)))
         self.options = {
             "kafka.bootstrap.servers": "simulated:9092",
             "subscribePattern": "orders-[0-9]",
@@ -463,12 +467,11 @@ class TopicsLife(Life):
         return SourceUnderTest(options=self.options, enumerator=LogEnumerator, reader=LogReader, schema=LINE)
 
     def arrive(self) -> None:
-        # A task that has reported its rows has to read them again when its batch is repeated: if they are
-        # gone by then, the query stops.
-        reports = {"onDataLoss", "taskReports"} & self.options.keys()
-        destroys = not (reports and self.of.query.logs.has_uncommitted)
         for _ in range(self.random.randint(1, 4)):
-            self.of.tell(self.cluster.change(destroys=destroys))
+            self.of.tell(self.cluster.change())
+        if self.of.query.logs.has_uncommitted:
+            # Its tasks may have read and reported what is gone when the batch is repeated.
+            self.of.tell(self.cluster.expire())
 
     def ask(self) -> None:
         self.ask_for_a_savepoint()
@@ -493,7 +496,7 @@ class TopicsLife(Life):
                     continue
                 is_there = log.name in present and offset >= log.start
                 # What was gone before the query came is not the query's loss.
-                was_seen = bool(delivered) and offset > delivered[0]
+                was_seen = record in self.cluster.read or (bool(delivered) and offset > delivered[0])
                 is_reported = any(first <= offset <= last for first, last in losses.get(split_id, ()))
                 if is_there or (was_seen and not is_reported):
                     lost.append(record)
@@ -507,15 +510,25 @@ class TopicsLife(Life):
     def _losses(self) -> dict[str, list[tuple[int, float]]]:
         """The offsets that were reported as lost, by split, each with the last."""
         store = self.of.store(STATE, self.of.new_process("a reader", is_driver=False))
+        offsets = self.of.query.offsets
+        losses = [loss for offset in offsets for loss in document_at(store, offset).raw.ledger.losses]
+        losses += _reported_losses(store, offsets[-1]) if offsets else ()
         found: dict[str, list[tuple[int, float]]] = {}
-        for offset in self.of.query.offsets:
-            for loss in document_at(store, offset).raw.ledger.losses:
-                told = _LOST_RANGE.search(loss.what)
-                if told is None or loss.split is None:
-                    raise DefectFound(f"a loss does not say what is lost: {loss}")
-                first, last = told[1] or told[3], told[2]
-                found.setdefault(loss.split, []).append((int(first), int(last) if last else math.inf))
+        for loss in losses:
+            told = _LOST_RANGE.search(loss.what)
+            if told is None or loss.split is None:
+                raise DefectFound(f"a loss does not say what is lost: {loss}")
+            first, last = told[1] or told[3], told[2]
+            found.setdefault(loss.split, []).append((int(first), int(last) if last else math.inf))
         return found
+
+
+def _reported_losses(store: Store, offset: Offset) -> Iterator[StoredLoss]:
+    """The losses that the reports on a checkpoint have, which the next document takes over."""
+    for file in store.list(f"{offset.lineage}/{file_names.REPORTS}"):
+        if file_names.belongs_to(file) == offset.name:
+            path = f"{offset.lineage}/{file_names.REPORTS}/{file}"
+            yield from decode_stored_report(path, store.read(path)).losses
 
 
 _LOST_RANGE = re.compile(r"offsets (\d+) to (\d+)|offset (\d+) (?:on|was to be read next)")

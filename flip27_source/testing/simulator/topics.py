@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ...enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
 from ...enumerators.kafka.client import KafkaError
 from ...enumerators.kafka.client_properties import ClientProperties
+from ...enumerators.kafka.clock import Clock
 from ...enumerators.kafka.cluster import Cluster, Topic
 from ...enumerators.kafka.enumerator import KafkaEnumerator
-from ...enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE
 from ...enumerators.kafka.positions import TopicPartition
 from ...enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit
 from ...reader import SplitReader
@@ -73,6 +74,8 @@ class SimulatedCluster:
     Attributes:
         trouble: probability that a question fails, or that its answer lacks a partition.
         forgetfulness: probability that an answer lacks a topic.
+        now_s: the time, which passes with each description, so that their number decides what is gone.
+        read: the records that tasks have read.
         logs: each partition that there ever was, by its name, with the split that reads it.
     """
 
@@ -80,10 +83,12 @@ class SimulatedCluster:
         self.random = random_
         self.trouble = 0.0
         self.forgetfulness = 0.0
+        self.now_s = 0.0
         # Brokers without ids do not tell a topic that was made anew from one that has grown.
         self.has_ids = random_.random() < 0.8
         self.topics: dict[str, SimulatedTopic] = {}
         self.logs: dict[str, tuple[str, Log]] = {}
+        self.read: set[str] = set()
         self._ids = 0
         self._forgotten = 0
         for number in range(random_.randint(1, MOST_TOPICS)):
@@ -97,22 +102,21 @@ class SimulatedCluster:
         for _ in range(self.random.randint(1, 3)):
             self._add_partition(name)
 
-    def change(self, *, destroys: bool) -> str:
-        """Something happens, as it does to topics; says what.
-
-        Args:
-            destroys: whether records may expire, and topics be made anew.
-        """
+    def change(self) -> str:
+        """Something happens, as it does to topics; says what."""
         name = self.random.choice(list(self.topics))
         topic = self.topics[name]
         log = self.random.choice(topic.logs)
         kinds: list[Callable[[], str]] = [
             *[lambda: self._produced(log)] * 4, *[lambda: self._in_a_transaction(log)] * 3,
-            lambda: self._partition_added(name),
+            lambda: self._partition_added(name), lambda: self._expired(log), lambda: self._made_anew(name),
         ]  # fmt: skip
-        if destroys:
-            kinds += [lambda: self._expired(log), lambda: self._made_anew(name)]
         return self.random.choice(kinds)()
+
+    def expire(self) -> str:
+        """Records of every partition expire; says which."""
+        logs = [log for topic in self.topics.values() for log in topic.logs]
+        return ", ".join(map(self._expired, logs))
 
     def fails(self) -> bool:
         """Whether a question fails now."""
@@ -192,6 +196,7 @@ class SimulatedAnswers(Cluster):
         return [name for name in sorted(self._simulated.topics) if pattern.fullmatch(name)]
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        self._simulated.now_s += GONE_AFTER_S / (DESCRIPTIONS_UNTIL_GONE - 1)
         self._may_fail("describing the topics")
         found = {
             name: Topic(topic_id=topic.topic_id, partitions=tuple(range(len(topic.logs))))
@@ -231,6 +236,7 @@ class LogEnumerator(KafkaEnumerator):
     """The kafka enumerator, whose looks ask the simulated cluster."""
 
     cluster: ClassVar[SimulatedCluster]
+    clock: ClassVar[Clock] = Clock(now_s=lambda: LogEnumerator.cluster.now_s, wait_s=lambda _: None)
 
     @staticmethod
     def connect(properties: ClientProperties) -> Cluster:
@@ -256,7 +262,10 @@ class LogReader(SplitReader[KafkaSplit]):
         first = min(max(log.start, split.next), split.end)
         if first > split.next:
             self._lost(split, split.next, first, "they expired or were deleted")
-        yield from ((record,) for record in log.records[first : split.end] if record is not None)
+        for record in log.records[first : split.end]:
+            if record is not None:
+                cluster.read.add(record)
+                yield (record,)
 
     def _lost(self, split: KafkaSplit, first: int, end: int, why: str) -> None:
         self.context.report_data_loss(

@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from flip27_source.enumerators.kafka.clock import Clock
 from flip27_source.testing import MicroBatchEngine
 from tests.kafka_server import KafkaBroker
 
 _OF_ENGINE = ("available_now", "inline_state", "max_failures", "parallelism", "schema", "store")
+
+
+class HandClock:
+    """A clock that goes on only when a test, or the code that it tests, waits."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(now_s=lambda: self.now_s, wait_s=self.wait)
+
+    def wait(self, seconds: float) -> None:
+        self.now_s += seconds
 
 
 def options_of(broker: KafkaBroker, topic: str | None = None, **more: Any) -> dict[str, str]:

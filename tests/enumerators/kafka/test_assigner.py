@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
+from flip27_source.enumerators.kafka.absence import Absence
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss
 from flip27_source.enumerators.kafka.cluster import Topic
 from flip27_source.enumerators.kafka.division import divided
-from flip27_source.enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE, Look
+from flip27_source.enumerators.kafka.looks import Look
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.enumerators.kafka.state import as_ranges, of_ranges
 
 ORDERS = Topic(topic_id="a", partitions=(0, 1))
+TEN_SECONDS = (1.0, 6.0, 11.0)
 
 
 def look(
@@ -19,13 +23,15 @@ def look(
     ends: tuple[int, ...] = (),
     starts: tuple[int, ...] = (),
     resolved: tuple[int, ...] = (),
+    at_s: float = 0.0,
 ) -> Look:
     """A look at the partitions of orders, from 0 on."""
 
     def of(offsets: tuple[int, ...]) -> dict[tuple[str, int], int]:
         return {("orders", number): offset for number, offset in enumerate(offsets)}
 
-    return Look(topics=topics, ends=of(ends), starts=of(starts), resolved=of(resolved))
+    seen = Absence(since_s=at_s, until_s=at_s)
+    return Look(topics=topics, described=seen, ends=of(ends), starts=of(starts), resolved=of(resolved))
 
 
 def assigner_at(*looks: Look, chosen: bool = True) -> Assigner:
@@ -59,10 +65,14 @@ def test_the_state_leads_to_the_same_assigner() -> None:
     assert restored.held == assigner.held
 
 
-def test_a_topic_that_is_missing_for_a_moment_stays_where_it_is() -> None:
+@pytest.mark.parametrize(
+    "seconds", [(1.0, 1.1, 1.2, 1.3, 1.4), (1.0, 5.0, 10.9), (1.0, 1000.0)], ids=["many", "brief", "two"]
+)
+def test_a_topic_that_is_missing_for_a_moment_or_in_two_looks_stays_where_it_is(
+    seconds: tuple[float, ...],
+) -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
-    without = look({"customers": ORDERS})
-    assigner = assigner_at(FIRST, *[without] * (DESCRIPTIONS_UNTIL_GONE - 1))
+    assigner = assigner_at(FIRST, *[look({"customers": ORDERS}, at_s=at_s) for at_s in seconds])
     assert assigner.found(split) is None
     assigner.take(look({"orders": ORDERS}, ends=(12, 20)))
     assert assigner.found(split) == split
@@ -70,7 +80,7 @@ def test_a_topic_that_is_missing_for_a_moment_stays_where_it_is() -> None:
 
 def test_a_topic_that_stays_missing_is_gone_unless_the_options_no_longer_choose_it() -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
-    looks = [FIRST, *[look({"customers": ORDERS})] * DESCRIPTIONS_UNTIL_GONE]
+    looks = [FIRST, *[look({"customers": ORDERS}, at_s=at_s) for at_s in TEN_SECONDS]]
     lost = assigner_at(*looks).found(split)
     assert isinstance(lost, Loss)
     assert lost.begins is None
@@ -78,8 +88,8 @@ def test_a_topic_that_stays_missing_is_gone_unless_the_options_no_longer_choose_
 
 
 def test_a_partition_that_a_topic_no_longer_has_is_gone() -> None:
-    smaller = look({"orders": Topic(topic_id="a", partitions=(0,))}, ends=(10,))
-    assigner = assigner_at(FIRST, *[smaller] * DESCRIPTIONS_UNTIL_GONE)
+    topics = {"orders": Topic(topic_id="a", partitions=(0,))}
+    assigner = assigner_at(FIRST, *[look(topics, ends=(10,), at_s=at_s) for at_s in TEN_SECONDS])
     lost = assigner.found(KafkaSplit(split_id="orders/1", next=5, topic_id="a"))
     assert isinstance(lost, Loss)
     assert assigner.found(KafkaSplit(split_id="orders/0", next=5, topic_id="a")) is not None

@@ -198,6 +198,29 @@ def test_a_range_that_could_not_be_read_is_retried_beside_its_partition(
     engine.stop()
 
 
+def test_parts_of_one_range_that_could_not_be_read_are_retried_each(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [b"0", b"1", b"2", b"3"])
+    more = {"onSplitError": "quarantine", "maxSplitAttempts": 1, "kafkaConsumer.pollTimeoutMs": 300}
+    engine = stream(
+        kafka, topic, stateLocation=tmp_path, minPartitions=3, maxRecordsPerPartition=2, parallelism=1, **more
+    )
+    assert engine.trigger()
+    assert len(engine.partitions()) == 3, "a task has two parts"
+    with kafka.suspended():
+        engine.run_batch()
+    engine.process_all_available()
+    assert engine.rows == []
+    ranges = [f"{topic}/0@{offset}-{offset}" for offset in range(4)]
+    edits.submit(edits.plan("quarantine retry", state=str(tmp_path), why="test", splits=ranges))
+    engine.restart()
+    engine.process_all_available()
+    assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == [0, 1, 2, 3]
+    engine.stop()
+
+
 def test_a_range_that_expired_before_its_retry_is_set_aside_with_the_loss(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:

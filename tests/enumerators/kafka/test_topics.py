@@ -8,17 +8,26 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flip27_source.enumerators.kafka.looks import DESCRIPTIONS_UNTIL_GONE
+from flip27_source.enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
+from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.errors import DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
-from tests.enumerators.kafka.reading import offsets_of, stream, values_of
+from tests.enumerators.kafka.reading import HandClock, offsets_of, stream, values_of
 from tests.kafka_server import KafkaBroker, Record
 
 
-def look_several_times(engine: MicroBatchEngine) -> None:
-    """A topic counts as gone when several descriptions in a row do not have it."""
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    found = HandClock()
+    monkeypatch.setattr(KafkaEnumerator, "clock", found.clock)
+    return found
+
+
+def look_for_a_while(engine: MicroBatchEngine, clock: HandClock) -> None:
+    """A topic counts as gone when descriptions do not have it for some time."""
     for _ in range(DESCRIPTIONS_UNTIL_GONE + 1):
         engine.process_all_available()
+        clock.wait(GONE_AFTER_S / (DESCRIPTIONS_UNTIL_GONE - 1))
 
 
 def test_a_restart_goes_on_where_the_last_batch_ended(kafka: KafkaBroker) -> None:
@@ -193,7 +202,9 @@ def test_a_topic_that_is_made_anew_with_fewer_records_is_a_loss(kafka: KafkaBrok
         engine.process_all_available()
 
 
-def test_a_topic_that_shrinks_has_lost_the_partitions_that_it_no_longer_has(kafka: KafkaBroker) -> None:
+def test_a_topic_that_shrinks_has_lost_the_partitions_that_it_no_longer_has(
+    clock: HandClock, kafka: KafkaBroker
+) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [b"a"], partition=1)
     engine = stream(kafka, topic, onDataLoss="report")
@@ -201,7 +212,7 @@ def test_a_topic_that_shrinks_has_lost_the_partitions_that_it_no_longer_has(kafk
     kafka.delete_topic(topic)
     kafka.topic(1, name=topic)
     kafka.produce(topic, [b"b"])
-    look_several_times(engine)
+    look_for_a_while(engine, clock)
     engine.process_all_available()
     assert values_of(engine.rows) == [b"a", b"b"]
     assert engine.holder.report()["dataLosses"] == 1
@@ -232,14 +243,14 @@ def test_the_id_of_a_topic_tells_that_it_was_made_anew(tansu: KafkaBroker) -> No
     assert engine.holder.report()["dataLosses"] == 1
 
 
-def test_a_topic_that_is_deleted_is_a_loss(kafka: KafkaBroker) -> None:
+def test_a_topic_that_is_deleted_is_a_loss(clock: HandClock, kafka: KafkaBroker) -> None:
     topic, other = kafka.topic(), kafka.topic()
     kafka.produce(topic, [b"a"])
     engine = stream(kafka, f"{topic},{other}")
     engine.process_all_available()
     kafka.delete_topic(topic)
     with pytest.raises(DataLossError, match=f"topic {topic} is gone, and with it what it had from offset 1"):
-        look_several_times(engine)
+        look_for_a_while(engine, clock)
 
 
 def test_a_run_with_one_look_notices_a_deleted_topic_too(kafka: KafkaBroker) -> None:
@@ -251,6 +262,23 @@ def test_a_run_with_one_look_notices_a_deleted_topic_too(kafka: KafkaBroker) -> 
     engine.restart()
     with pytest.raises(DataLossError, match=f"topic {topic} is gone"):
         engine.process_all_available()
+
+
+def test_a_topic_that_is_away_for_less_than_ten_seconds_is_read_on(
+    clock: HandClock, kafka: KafkaBroker
+) -> None:
+    topic, other = kafka.topic(), kafka.topic()
+    kafka.produce(topic, [b"a"])
+    engine = stream(kafka, f"{topic},{other}")
+    engine.process_all_available()
+    kafka.delete_topic(topic)
+    for _ in range(DESCRIPTIONS_UNTIL_GONE + 1):
+        engine.process_all_available()
+        clock.wait(GONE_AFTER_S / 100)
+    kafka.topic(name=topic)
+    kafka.produce(topic, [b"a", b"b"])
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"b"]
 
 
 def test_a_broker_that_does_not_answer_for_a_while_delays_the_batch(kafka: KafkaBroker) -> None:
@@ -267,13 +295,13 @@ def test_a_broker_that_does_not_answer_for_a_while_delays_the_batch(kafka: Kafka
     assert values_of(engine.rows) == [b"a"]
 
 
-def test_with_report_a_deleted_topic_that_comes_back_is_new(kafka: KafkaBroker) -> None:
+def test_with_report_a_deleted_topic_that_comes_back_is_new(clock: HandClock, kafka: KafkaBroker) -> None:
     topic, other = kafka.topic(), kafka.topic()
     kafka.produce(topic, [b"a"])
     engine = stream(kafka, f"{topic},{other}", onDataLoss="report")
     engine.process_all_available()
     kafka.delete_topic(topic)
-    look_several_times(engine)
+    look_for_a_while(engine, clock)
     assert engine.holder.report()["dataLosses"] == 1
     kafka.topic(name=topic)
     kafka.produce(topic, [b"b", b"c"])

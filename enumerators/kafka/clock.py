@@ -1,0 +1,20 @@
+"""Clock: the time that the enumerator goes by; tests and the simulator have clocks of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """A clock.
+
+    Attributes:
+        now_s: seconds since any moment; never goes back.
+        wait_s: returns so many seconds later.
+    """
+
+    now_s: Callable[[], float] = time.monotonic
+    wait_s: Callable[[float], None] = time.sleep

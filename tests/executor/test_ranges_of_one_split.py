@@ -1,0 +1,165 @@
+"""Ranges of one split in one task have the same id; each is set aside, left out and repeated alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from flip27_source import SplitReader
+from flip27_source.coordination.checkpoints import LedgerState
+from flip27_source.enumerator import BoundedRange, Budget, Division, SplitEnumerator
+from flip27_source.options import Options
+from tests.driver.batches import Batches
+from tests.state_tables.test_views import rows as rows_of_view
+
+BAD: set[int] = set()
+BROKEN: set[int] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """The numbers from ``next`` to before ``end``."""
+
+    split_id: str
+    next: int
+    end: int
+
+
+class NumbersEnumerator(SplitEnumerator[Numbers]):
+    """The numbers 0 to 5, in three ranges of two."""
+
+    def __init__(self, context: Any, options: Options, state: bool | None = None) -> None:
+        super().__init__(context, options, state)
+        self.is_assigned = bool(state)
+
+    def start(self) -> None:
+        pass
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if not self.is_assigned:
+            self.is_assigned = True
+            self.context.assign_split(Numbers(split_id="log", next=0, end=6))
+
+    def add_splits_back(self, splits: Sequence[Numbers], subtask_id: int) -> None:
+        raise AssertionError("nothing comes back")
+
+    def snapshot_state(self, checkpoint_id: int) -> bool:
+        return self.is_assigned
+
+    def bound_split(self, split: Numbers, budget: Budget) -> BoundedRange[Numbers] | None:
+        if split.next == split.end:
+            return None
+        return BoundedRange(read=split, rest=replace(split, next=split.end))
+
+    def divide_ranges(self, ranges: Sequence[Numbers]) -> Division[Numbers]:
+        return Division(
+            parts=[
+                replace(split, next=first, end=first + 2)
+                for split in ranges
+                for first in range(split.next, split.end, 2)
+            ]
+        )
+
+    @classmethod
+    def set_apart(cls, cut: Numbers) -> Numbers:
+        return replace(cut, split_id=f"log@{cut.next}-{cut.end - 1}") if cut.split_id == "log" else cut
+
+
+class NumbersReader(SplitReader[Numbers]):
+    """Cannot read ranges that have a number in BROKEN, and sets those in BAD aside."""
+
+    reports: ClassVar[bool] = True
+
+    @classmethod
+    def sets_aside(cls, options: Options) -> bool:
+        return True
+
+    def read(self, split: Numbers) -> Iterator[tuple[str]]:
+        for number in range(split.next, split.end):
+            name = f"log#{number}"
+            if number in BROKEN:
+                raise OSError("disk on fire")
+            if number in BAD or name in self.context.set_aside_before:
+                part = Numbers(split_id=name, next=number, end=number + 1)
+                owner = NumbersEnumerator.set_apart(split).split_id
+                self.context.set_aside(part, error="is bad", split_id=owner)
+            else:
+                yield (str(number),)
+
+
+@pytest.fixture(autouse=True)
+def _all_is_well() -> Iterator[None]:
+    yield
+    BAD.clear()
+    BROKEN.clear()
+
+
+def first_batch(on_error: str) -> Batches:
+    batches = Batches(
+        NumbersEnumerator,
+        NumbersReader,
+        {"onSplitError": on_error, "maxSplitAttempts": "1", "parallelism": "1"},
+    )
+    assert batches.trigger()
+    return batches
+
+
+def read_again_and_commit(batches: Batches) -> list[str]:
+    """The rows of the only task, which are the same in a repeat; then the batch is complete."""
+    (task,) = batches.tasks()
+    rows = batches.attempt(task)
+    BROKEN.clear()
+    batches.restart()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == rows
+    batches.commit()
+    return rows
+
+
+def ledger_of(batches: Batches) -> LedgerState[Numbers]:
+    """The ledger after the batch, with its reports."""
+    assert not batches.trigger()
+    return batches.holder.coordinator_at(batches.logged).standing().ledger
+
+
+@pytest.mark.parametrize(
+    ("broken", "rows", "set_aside"),
+    [
+        ({0}, ["2", "3", "4", "5"], ["log@0-1"]),
+        ({3}, ["0", "1", "4", "5"], ["log@2-3"]),
+        ({1, 5}, ["2", "3"], ["log@0-1", "log@4-5"]),
+        ({0, 2, 4}, [], ["log@0-1", "log@2-3", "log@4-5"]),
+    ],
+)
+def test_exactly_the_ranges_that_cannot_be_read_are_set_aside(
+    broken: set[int], rows: list[str], set_aside: list[str]
+) -> None:
+    BROKEN.update(broken)
+    batches = first_batch("quarantine")
+    assert read_again_and_commit(batches) == rows
+    assert [row["split_id"] for row in rows_of_view("quarantine", batches)] == set_aside
+    ledger = ledger_of(batches)
+    assert [(item.split.split_id, item.split.next) for item in ledger.quarantined] == [
+        (name, int(name[4])) for name in set_aside
+    ]
+    assert [split.next for split in ledger.live] == [6], "the split goes on behind them"
+
+
+def test_exactly_the_ranges_that_cannot_be_read_are_left_out() -> None:
+    BROKEN.update({1, 4})
+    batches = first_batch("ignore")
+    assert read_again_and_commit(batches) == ["2", "3"]
+    ledger = ledger_of(batches)
+    assert [(item.split.next, item.split.end) for item in ledger.ignored] == [(0, 2), (4, 6)]
+    assert (ledger.ignored_count, ledger.quarantined) == (2, ())
+
+
+def test_a_range_that_is_set_aside_takes_its_own_parts_along() -> None:
+    BAD.update({0, 4})
+    BROKEN.add(5)
+    batches = first_batch("quarantine")
+    assert read_again_and_commit(batches) == ["1", "2", "3"]
+    assert [row["split_id"] for row in rows_of_view("quarantine", batches)] == ["log@4-5", "log#0"]
