@@ -88,6 +88,7 @@ ARROWS = {
         "snapshots",
         "enumerators",
         "readers",
+        "spark",
         "native",
     },
     "metrics": {TYPES, "values", "metrics", "snapshots"},

@@ -41,7 +41,7 @@ from flip27_source.enumerators.files.options import (
 )
 from flip27_source.enumerators.files.order import merged_latest_first, put_in_order
 from flip27_source.enumerators.files.sample import sample_files
-from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
@@ -68,6 +68,7 @@ class FilesEnumerator(
     """Finds the files of ``path`` that it has not seen before."""
 
     options: ClassVar[tuple[Option[Any], ...]] = FILES_OPTIONS
+    split_version: ClassVar[int] = SPLIT_VERSION
 
     def __init__(
         self, context: SplitEnumeratorContext[FileSplit], options: Options, state: Any = None

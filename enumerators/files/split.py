@@ -6,9 +6,13 @@ Pure: no pyspark, no I/O.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.split import SplitSize
+
+SPLIT_VERSION: Final = 1
+"""The version of stored splits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

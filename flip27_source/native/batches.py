@@ -23,6 +23,7 @@ from flip27_source.splits_column import PATH_COLUMN, SourceOfSplits, source_in
 from .left_out import LeftOutFiles
 from .options import PATH_REWRITES, SCHEMA_EVOLUTION_MODE, NativeOptions
 from .planned_files import PlannedFiles
+from .planned_tasks import files_without_tasks
 from .schemas import RecordedColumns
 from .spark_reads import SparkReads
 
@@ -87,9 +88,9 @@ class _NativeBatches:
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         source = _source_of(rows)
-        planned = PlannedFiles.of(rows.toArrow())
+        options = NativeOptions.parse(self._raw_options)
+        planned = _planned_files(rows, options)
         if planned.files:
-            options = NativeOptions.parse(self._raw_options)
             reads = SparkReads(
                 rows.sparkSession,
                 self._format,
@@ -240,6 +241,11 @@ def _files_named_in(text: str, files: Sequence[FileSplit]) -> list[FileSplit]:
 
 def _without_scheme(path: str) -> str:
     return path.partition("://")[2]
+
+
+def _planned_files(rows: DataFrame, options: NativeOptions) -> PlannedFiles:
+    files = files_without_tasks(rows, options.own)
+    return PlannedFiles.of(rows.toArrow()) if files is None else PlannedFiles.whole(files, None)
 
 
 def _source_of(rows: DataFrame) -> SourceOfSplits:

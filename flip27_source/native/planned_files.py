@@ -47,29 +47,50 @@ class PlannedFiles:
         columns = {name: rows.column(name).to_pylist() for name in COLUMNS if name != "modificationTime"}
         times = pc.cast(rows.column("modificationTime"), pa.timestamp("us", "UTC"))
         modified = pc.cast(times, pa.int64()).to_pylist()
-        for path, start, length, whole in zip(
-            columns[PATH_COLUMN], columns["start"], columns["length"], columns["fileLength"], strict=True
-        ):
-            if start != 0 or length != whole:
-                raise ContractError(
-                    f"a row is bytes {start} to {start + length} of {path}, which has {whole}: Spark's "
-                    "readers read whole files, and cut large ones into ranges themselves",
-                    remedy="remove the option fileRanges from the stream",
-                )
         files = tuple(
-            FileSplit(path=path, length=length, modified_us=time, etag=etag)
-            for path, length, time, etag in zip(
-                columns[PATH_COLUMN], columns["fileLength"], modified, columns["etag"], strict=True
+            FileSplit(
+                path=path,
+                length=whole,
+                modified_us=time,
+                start=start,
+                end=None if start == 0 and length == whole else start + length,
+                etag=etag,
+            )
+            for path, start, length, whole, time, etag in zip(
+                columns[PATH_COLUMN],
+                columns["start"],
+                columns["length"],
+                columns["fileLength"],
+                modified,
+                columns["etag"],
+                strict=True,
             )
         )
-        if len({file.path for file in files}) < len(files):
+        names = sorted({name for name in columns["checkpoint"] if name is not None})
+        return cls.whole(files, names[0] if len(names) == 1 else None)
+
+    @classmethod
+    def whole(cls, splits: Sequence[FileSplit], checkpoint_name: str | None) -> PlannedFiles:
+        """The files of splits, each of which must be a whole file.
+
+        Raises:
+            ContractError: a split is a range of a file, or a file is there twice.
+        """
+        for split in splits:
+            if split.start != 0 or split.end is not None:
+                raise ContractError(
+                    f"a row is bytes {split.start} to {split.end} of {split.path}, which has "
+                    f"{split.length}: Spark's readers read whole files, and cut large ones into ranges "
+                    "themselves",
+                    remedy="remove the option fileRanges from the stream",
+                )
+        if len({split.path for split in splits}) < len(splits):
             raise ContractError(
                 "a file is in the batch twice, so its rows would be delivered twice",
                 remedy="pass the rows of reader=splits on unchanged: no union, join or explode; with "
                 "allowOverwrites, set maxFilesPerTrigger=1",
             )
-        names = sorted({name for name in columns["checkpoint"] if name is not None})
-        return cls(files=files, checkpoint_name=names[0] if len(names) == 1 else None)
+        return cls(files=tuple(splits), checkpoint_name=checkpoint_name)
 
 
 def by_base_path(

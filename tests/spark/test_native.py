@@ -11,8 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from flip27_source.native import native_batches
+from flip27_source.native.planned_tasks import files_without_tasks
+from flip27_source.options import Options
 
 from .streams import Folders, file_stream, forget_commit, run_to_end
 
@@ -51,10 +54,14 @@ class Delivered:
 
 
 def run(
-    spark: SparkSession, folders: Folders, function: Callable[[DataFrame, int], Any], **options: Any
-) -> None:
+    spark: SparkSession,
+    folders: Folders,
+    function: Callable[[DataFrame, int], Any],
+    where: str = "true",
+    **options: Any,
+) -> StreamingQuery:
     """Read what has landed, in batches of the given options, to the end."""
-    stream = file_stream(spark, folders, reader="splits", **options)
+    stream = file_stream(spark, folders, reader="splits", **options).where(where)
     query = (
         stream.writeStream.foreachBatch(function)
         .option("checkpointLocation", str(folders.checkpoint))
@@ -62,6 +69,7 @@ def run(
         .start()
     )
     run_to_end(query)
+    return query
 
 
 def state(spark: SparkSession, folders: Folders, view: str) -> list[Any]:
@@ -96,6 +104,32 @@ def test_spark_reads_every_file_once_whatever_its_name_is_and_prunes_columns(
     assert "PushedFilters: [IsNotNull(id), GreaterThanOrEqual(id,0)]" in plans[0]
 
 
+def test_the_plan_names_the_files_unless_the_caller_has_changed_the_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    for name in ("a.parquet", "b.parquet", "c.parquet"):
+        land(folders, name, id=[1])
+    without_tasks: list[bool] = []
+    named: list[list[str]] = []
+
+    def see(frame: DataFrame, _batch_id: int) -> None:
+        named.append(sorted(Path(file).name for file in frame.inputFiles()))
+
+    native = native_batches(see, format="parquet", schema="id long")
+
+    def both(rows: DataFrame, batch_id: int) -> None:
+        for passed in (rows.where("path NOT LIKE '%b.parquet'"), rows):
+            without_tasks.append(files_without_tasks(passed, Options.parse({}, ())) is not None)
+            native(passed, batch_id)
+
+    query = run(spark, folders, both)
+    assert without_tasks == [False, True]
+    assert named == [["a.parquet", "c.parquet"], ["a.parquet", "b.parquet", "c.parquet"]]
+    assert query.lastProgress is not None
+    assert query.lastProgress["numInputRows"] == 3 + 2 * 3, "a call with tasks, two without"
+
+
 def test_partition_columns_and_new_columns_arrive_without_a_restart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -121,9 +155,10 @@ def test_xml_is_read_by_sparks_own_reader(spark: SparkSession, tmp_path: Path) -
     folders = Folders(tmp_path)
     folders.land("a.xml", ['<orders><order id="1"><name>Ada</name></order><order id="2"/></orders>'])
     folders.land("b.xml", ['<orders><order id="3"><name>B &amp; C</name></order></orders>'])
+    folders.land("c.txt", ["a file that the query leaves out"])
     delivered = Delivered()
     write = native_batches(delivered, format="xml", schema="_id long, name string", rowTag="order")
-    run(spark, folders, write, maxFilesPerTrigger=1)
+    run(spark, folders, write, where="path LIKE '%.xml'", maxFilesPerTrigger=1)
     assert delivered.rows == [(1, "Ada"), (2, None), (3, "B & C")]
     assert sorted(delivered.batches) == [0, 1]
 

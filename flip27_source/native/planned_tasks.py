@@ -1,0 +1,102 @@
+"""The files of a batch, from the tasks that Spark has planned for its rows, without running the tasks.
+
+A task of ``reader=splits`` returns what the coordinator has put into it, and a Python task takes some 0.1 s,
+however little it does. PySpark has no function for the planned tasks, so this module asks Spark's driver. The
+tasks run where it cannot be asked (Spark Connect), where the query or the function's caller changes the rows,
+and where tasks do more than return rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from flip27_source._version import __version__
+from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
+from flip27_source.options import Options
+from flip27_source.readers.files.unchanged import changed_files
+from flip27_source.segment import Segment
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
+from flip27_source.spark.task import SubtaskPartition
+
+_log = logging.getLogger("flip27_source")
+
+_EXECUTION = "spark.sql.execution.id"
+_ONLY_A_SCAN = "StreamingDataSourceV2ScanRelation"
+_ROWS = "numOutputRows"
+
+
+def files_without_tasks(rows: DataFrame, options: Options) -> tuple[FileSplit, ...] | None:
+    """The files that the tasks of a batch would return; None if the tasks have to run.
+
+    As in the tasks, each file must be as it was discovered: if one is not, the tasks run and decide.
+
+    Args:
+        rows: the frame that foreachBatch passes.
+        options: with ``storage.*``, to check the files.
+    """
+    scan = _scan_of(rows)
+    if scan is None:
+        return None
+    files: list[FileSplit] = []
+    for planned in _planned_in(scan):
+        found = _files_in(planned)
+        if found is None:
+            return None
+        files += found
+    if files and any(changed_files(files, options)):
+        return None
+    _count(scan, len(files))
+    return tuple(files)
+
+
+def _scan_of(rows: DataFrame) -> Any | None:
+    """The only node of the batch's plan, in Spark's driver; None if there are others, or no access to it."""
+    try:
+        session = rows.sparkSession
+        number = session.sparkContext.getLocalProperty(_EXECUTION)
+        jvm: Any = session._jvm
+        if number is None:
+            return None
+        batch = jvm.org.apache.spark.sql.execution.SQLExecution.getQueryExecution(int(number))
+        if batch.optimizedPlan().getClass().getSimpleName() != _ONLY_A_SCAN:
+            return None
+        frame: Any = rows._jdf
+        if not frame.queryExecution().logical().rdd().equals(batch.toRdd()):
+            return None
+        return batch.executedPlan().collectLeaves().head()
+    except Exception as error:  # noqa: BLE001 - no JVM, or another version of Spark
+        _log.debug("the plan of the batch is not accessible: %s", error)
+        return None
+
+
+def _planned_in(scan: Any) -> Iterator[PlannedSubtask | None]:
+    """What the coordinator has put into each task; None if that is not the coordinator's."""
+    partitions = scan.inputPartitions()
+    for index in range(partitions.size()):
+        # The bytes that the coordinator has given to Spark, for its tasks to unpickle.
+        partition = pickle.loads(partitions.apply(index).pickedPartition())  # noqa: S301
+        yield partition.planned if isinstance(partition, SubtaskPartition) else None
+
+
+def _files_in(planned: PlannedSubtask | None) -> list[FileSplit] | None:
+    """The splits of a task that only returns them as rows."""
+    if (
+        planned is None
+        or planned.library != __version__
+        or planned.split_version != SPLIT_VERSION
+        or planned.events
+        or planned.report is not None
+        or planned.savepoint is not None
+    ):
+        return None
+    return Segment("splits", data=planned.splits).values(FileSplit)
+
+
+def _count(scan: Any, rows: int) -> None:
+    """Add rows to those that Spark shows in progress events."""
+    scan.metrics().apply(_ROWS).add(rows)
