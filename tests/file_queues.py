@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from flip27_source.enumerators.files.notifications.sqs import client
+from tests.quick_moto import ACCOUNT, make_quick_queues
 from tests.s3_server import S3Bucket
 
 
@@ -32,16 +33,24 @@ class FileQueue:
         """Put messages into the server itself, which is as good as a request and far faster."""
         from moto.sqs.models import sqs_backends
 
-        server = sqs_backends["123456789012"]["us-east-1"]
+        server = sqs_backends[ACCOUNT]["us-east-1"]
         for body in bodies:
             server.send_message(self.name, body)
+
+    def taken(self) -> list[str]:
+        """The messages, which the queue has no longer, as they were sent."""
+        from moto.sqs.models import sqs_backends
+
+        queue = sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name)
+        messages, queue._messages = queue._messages, []
+        return [message.body for message in messages]
 
     @property
     def left(self) -> int:
         """Messages that are not deleted, whether somebody has them or not."""
         from moto.sqs.models import sqs_backends
 
-        return len(sqs_backends["123456789012"]["us-east-1"].get_queue(self.name)._messages)
+        return len(sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name)._messages)
 
     def remove(self) -> None:
         """Delete the queue with its messages."""
@@ -55,25 +64,13 @@ class FileQueue:
         """Whoever has messages loses them, as after the visibility timeout."""
         from moto.sqs.models import sqs_backends
 
-        for message in sqs_backends["123456789012"]["us-east-1"].get_queue(self.name)._messages:
+        for message in sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name)._messages:
             message.visible_at = 0
-
-
-def make_quick() -> None:
-    """Let the server answer at once for queues of hundreds of messages.
-
-    For each message that it hands out it looks through the whole queue several times, for messages that have
-    expired and for groups of FIFO queues; the latter fails while other messages arrive. Neither is used here.
-    """
-    from moto.sqs.models import Queue, SQSBackend
-
-    SQSBackend.is_message_valid_based_on_retention_period = lambda *_: True
-    Queue.pending_message_groups = property(lambda _: set())
 
 
 def new_queue(bucket: S3Bucket) -> FileQueue:
     """A new queue on the bucket's server."""
-    make_quick()
+    make_quick_queues()
     sqs = client("sqs", bucket.storage_options)
     return FileQueue(url=sqs.create_queue(QueueName=f"queue-{uuid.uuid4().hex[:12]}")["QueueUrl"], client=sqs)
 

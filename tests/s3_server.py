@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.object_storage import ObjectStorage
+from tests.quick_moto import Front
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -30,12 +31,14 @@ class S3Bucket(ObjectStorage):
 
 
 @contextlib.contextmanager
-def s3_endpoint() -> Iterator[str]:
-    """A running server; its URL."""
+def s3_endpoint(front: Front | None = None) -> Iterator[str]:
+    """A running server; its URL. ``front`` may answer requests in its place."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    if front is not None:
+        server._server.app = front.before(server._server.app)
     host, port = server.get_host_and_port()
     before = {name: os.environ.get(name) for name in CREDENTIALS}
     os.environ.update(CREDENTIALS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,13 @@ import typer
 
 from flip27_source.cli.app import whole_app
 from flip27_source.enumerators.files.notifications.sqs import client
+from flip27_source.enumerators.files.notifications.sqs_facts import place_of
+from flip27_source.enumerators.files.notifications.sqs_setup import Aws
+from flip27_source.errors import OptionError
 from tests.cli.command_line import CommandLine
 from tests.file_queues import FileQueue, new_queue
-from tests.s3_server import S3Bucket
+from tests.quick_moto import Application, Front
+from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 
 def storage(bucket: S3Bucket) -> list[str]:
@@ -33,6 +37,10 @@ def rules(bucket: S3Bucket) -> dict[str, Any]:
         Bucket=bucket.name
     )
     return {name: value for name, value in found.items() if name != "ResponseMetadata"}
+
+
+def all_rules(bucket: S3Bucket) -> list[Any]:
+    return list(rules(bucket).get("QueueConfigurations", ()))
 
 
 def queue_of(bucket: S3Bucket, url: str) -> FileQueue:
@@ -75,7 +83,7 @@ def test_what_was_made_brings_the_events_of_the_path_and_is_shown_and_dropped(
     assert (shown.code, shown.data["problems"], shown.data["hidden"]) == (0, [], len(bodies))
     wider = flip27(*words(s3_bucket, "show", "landing"), "--json")
     assert wider.code == 3
-    assert "does not send the events of keys that begin with landing/" in wider.data["problems"][0]
+    assert "does not send all events of keys that begin with landing/" in wider.data["problems"][0]
     assert flip27(*words(s3_bucket, "drop")).code == 0
     assert rules(s3_bucket) != {}
     dropped = flip27(*words(s3_bucket, "drop"), "--execute", "--yes", "--json")
@@ -131,13 +139,115 @@ def test_a_path_that_is_in_no_bucket_is_refused(flip27: CommandLine, path: str) 
     assert "is not in a bucket of S3" in said.err
 
 
-def test_a_bucket_that_does_not_exist_is_an_error_that_names_the_rights(
-    flip27: CommandLine, s3_bucket: S3Bucket
-) -> None:
+def test_a_bucket_that_does_not_exist_is_named(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
     said = flip27("notifications", "show", "s3://no-such-bucket/a", *storage(s3_bucket))
     assert said.code == 1
     assert "no-such-bucket" in said.err
-    assert "s3:PutBucketNotification" in said.err
+    assert "correct the path, or make the bucket first" in said.err
+
+
+def test_a_path_drops_its_own_events_and_leaves_the_queue_to_the_other_one(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
+    given = ("--execute", "--yes", "--json")
+    flip27(*words(s3_bucket, "create", "orders"), *given)
+    second = flip27(*words(s3_bucket, "create", "returns"), "--execute", "--yes")
+    assert f"also gets the events of keys that begin with orders/ in bucket {s3_bucket.name}" in second.err
+    dropped = flip27(*words(s3_bucket, "drop", "orders"), *given)
+    assert [change["what"] for change in dropped.data["changes"]] == ["events"]
+    assert [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(s3_bucket)] == ["returns/"]
+    assert flip27(*words(s3_bucket, "show", "returns")).code == 0
+    last = flip27(*words(s3_bucket, "drop", "returns"), *given)
+    assert [change["what"] for change in last.data["changes"]] == ["events", "queue"]
+
+
+def test_a_queue_that_another_bucket_sends_to_stays(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
+    other = new_bucket(s3_bucket.storage_options["endpoint_url"])
+    given = ("--queue", f"shared-{s3_bucket.name}", "--execute", "--yes", "--json")
+    for bucket in (s3_bucket, other):
+        assert flip27(*words(bucket, "create"), *given).data["is_done"]
+    dropped = flip27(*words(s3_bucket, "drop"), *given)
+    assert [change["what"] for change in dropped.data["changes"]] == ["events", "policy"]
+    assert flip27(*words(other, "show"), *given[:2]).code == 0
+    last = flip27(*words(other, "drop"), *given)
+    assert [change["what"] for change in last.data["changes"]] == ["events", "queue"]
+
+
+def test_the_rule_of_a_wider_path_takes_the_place_of_that_of_a_path_below(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
+    flip27(*words(s3_bucket, "create", "landing/2026"), "--execute", "--yes")
+    wider = flip27(*words(s3_bucket, "create", "landing"), "--execute", "--yes", "--json")
+    [change] = wider.data["changes"]
+    assert change["details"].endswith("in place of keys that begin with landing/2026/")
+    assert [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(s3_bucket)] == ["landing/"]
+
+
+def test_a_rule_ends_before_characters_that_s3_wants_encoded(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
+    path = "landing/year=2026/new orders"
+    made = flip27(*words(s3_bucket, "create", path), "--execute", "--yes", "--json")
+    assert made.data["prefix"] == f"{path}/"
+    assert [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(s3_bucket)] == [
+        "landing/year"
+    ]
+    assert flip27(*words(s3_bucket, "show", path)).code == 0
+    assert flip27(*words(s3_bucket, "create", path), "--json").data["changes"] == []
+
+
+def test_a_rule_without_multipart_uploads_does_not_bring_all_events(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
+    url = flip27(*words(s3_bucket, "create"), "--execute", "--yes", "--json").data["queue"]
+    rule = {"Id": "theirs", "QueueArn": queue_of(s3_bucket, url).arn}
+    for events, code in (["Put"], 3), (["Put", "Post", "Copy", "CompleteMultipartUpload"], 0):
+        named = [f"s3:ObjectCreated:{event}" for event in events]
+        client("s3", s3_bucket.storage_options).put_bucket_notification_configuration(
+            Bucket=s3_bucket.name,
+            NotificationConfiguration={"QueueConfigurations": [{**rule, "Events": named}]},
+        )
+        assert flip27(*words(s3_bucket, "show")).code == code
+
+
+class NewPolicies(Front):
+    """A server on which a queue gets messages only after the second request for a rule."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def before(self, moto: Application) -> Application:
+        def answered(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            asks = environ["REQUEST_METHOD"] == "PUT" and "notification" in environ["QUERY_STRING"]
+            if asks and self.refused < 2:
+                self.refused += 1
+                start_response("400 Bad Request", [("Content-Type", "application/xml")])
+                said = "Unable to validate the following destination configurations"
+                return [f"<Error><Code>InvalidArgument</Code><Message>{said}</Message></Error>".encode()]
+            return moto(environ, start_response)
+
+        return answered
+
+
+def test_a_rule_is_asked_for_until_s3_may_send_to_the_new_queue() -> None:
+    server = NewPolicies()
+    with s3_endpoint(server) as endpoint:
+        bucket = new_bucket(endpoint)
+        aws = Aws(bucket.storage_options, pauses_s=(0.0, 0.0))
+        facts = aws.look(place_of(f"s3://{bucket.name}/landing", None))
+        for step in aws.creation(facts):
+            aws.do(step)
+        assert aws.look(facts.place).problems == []
+        for step in aws.removal(aws.look(facts.place)):
+            aws.do(step)
+        server.refused = 0
+        impatient = Aws(bucket.storage_options, pauses_s=(0.0,))
+        *steps, events = impatient.creation(impatient.look(place_of(f"s3://{bucket.name}/landing", None)))
+        for step in steps:
+            impatient.do(step)
+        with pytest.raises(OptionError, match="Unable to validate") as refused:
+            impatient.do(events)
+        assert "key of KMS" in str(refused.value)
 
 
 def checked(flip27: CommandLine, bucket: S3Bucket, state: Path, queue: str) -> list[dict[str, Any]]:

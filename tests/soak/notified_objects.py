@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote_plus
 
 from flip27_source.errors import Flip27Error
 from flip27_source.testing import Crashed
+from flip27_source.testing.spark_side import as_value
 from tests.deadline import until
-from tests.file_queues import FileQueue, message, new_queue
+from tests.file_queues import FileQueue, connect, new_queue
 from tests.s3_server import S3Bucket
 
 from .objects import Landing, Query
 
 LOST, DOUBLED, LATE = 0.3, 0.2, 0.1
 ROUND_OBJECTS = 200
+MOST_ROUNDS = 25
 QUEUES = 2
 
 
@@ -24,8 +29,9 @@ class NotifiedOutcome:
     """What came of it.
 
     Attributes:
-        lost, doubled: objects. events_lost: objects without an event.
+        lost, doubled: objects. events_lost, events_doubled: events of objects.
         by_listing: what ``filesFoundByListing`` says.
+        kills: by the process and the step.
         left: messages that are still in the queues.
     """
 
@@ -33,8 +39,10 @@ class NotifiedOutcome:
     lost: int
     doubled: int
     events_lost: int
+    events_doubled: int
     by_listing: int
-    kills: int
+    batches: int
+    kills: Counter[str]
     errors: int
     left: int
 
@@ -42,13 +50,32 @@ class NotifiedOutcome:
     def is_exact(self) -> bool:
         return not (self.lost or self.doubled or self.left)
 
+    def __str__(self) -> str:
+        kills = ", ".join(f"{where} {count}" for where, count in sorted(self.kills.items()))
+        return (
+            f"objects {self.objects}  lost {self.lost}  doubled {self.doubled}  events lost "
+            f"{self.events_lost}  events doubled {self.events_doubled}  found by listing {self.by_listing}  "
+            f"batches {self.batches}  errors {self.errors}  messages left {self.left}  "
+            f"kills {self.kills.total()}: {kills}"
+        )
+
 
 def notified(
-    bucket: S3Bucket, *, objects: int, seed: int, round_objects: int = ROUND_OBJECTS
+    bucket: S3Bucket,
+    *,
+    objects: int,
+    seed: int,
+    round_objects: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> NotifiedOutcome:
-    """Every object is read once, whatever happens to its events, to the queues and to the driver."""
+    """Every object is read once, whatever happens to its events, to the queues and to the driver.
+
+    The events are those of the bucket. They come to the queues of the query as the soak passes them on.
+    """
     chance = random.Random(seed)
-    landing = Landing(bucket, "landing")
+    round_objects = round_objects or max(ROUND_OBJECTS, objects // MOST_ROUNDS)
+    landing, sent = Landing(bucket, "landing"), new_queue(bucket)
+    connect(bucket, sent, "landing/")
     queues = [new_queue(bucket) for _ in range(QUEUES)]
     query = Query.on(
         landing, bucket, chance, discovery="notifications", maxFilesPerTrigger=str(round_objects),
@@ -57,25 +84,28 @@ def notified(
     )  # fmt: skip
     names = [f"{number:06d}" for number in range(objects)]
     chance.shuffle(names)
-    late: list[str] = []
-    events_lost = 0
+    late: list[_Event] = []
+    events_lost = events_doubled = 0
     rounds = [names[first : first + round_objects] for first in range(0, objects, round_objects)]
     landing.put(names[:1])
     query.batch()
     for number, part in enumerate(rounds):
         landing.put(name for name in part if name not in landing.versions)
-        events = [name for name in part if chance.random() >= LOST]
-        events_lost += len(part) - len(events)
-        events += [name for name in events if chance.random() < DOUBLED] + late
-        chance.shuffle(events)
-        late = [events.pop() for _ in range(int(len(events) * LATE))]
-        for name in events:
-            chance.choice(queues).send(message(bucket.name, f"landing/{name}"))
+        arriving = [event for event in _events(part, sent) if chance.random() >= LOST]
+        events_lost += len(part) - len(arriving)
+        again = [event for event in arriving if chance.random() < DOUBLED]
+        events_doubled += len(again)
+        arriving += again + late
+        chance.shuffle(arriving)
+        late = [arriving.pop() for _ in range(int(len(arriving) * LATE))]
+        for event in arriving:
+            chance.choice(queues).send(event.body)
         if number == len(rounds) // 2:
             _without_queue(query, queues)
-        _read_what_is_named(query, set(events))
-    for name in late:
-        queues[0].send(message(bucket.name, f"landing/{name}"))
+        _read_what_is_named(query, {event.name for event in arriving})
+        say(f"{len(query.files_read)} objects were read, {query.kills.total()} kills")
+    for event in late:
+        queues[0].send(event.body)
     _drained(query, queues)
     expected = Counter(f"{name} version 0 row 0" for name in names)
     gauges = query.engine.holder.coordinator_at(_last(query)).gauges
@@ -84,11 +114,30 @@ def notified(
         lost=(expected - query.read).total(),
         doubled=(query.read - expected).total(),
         events_lost=events_lost,
+        events_doubled=events_doubled,
         by_listing=int(gauges["filesFoundByListing"]),
+        batches=len(query.engine.batches),
         kills=query.kills,
         errors=len(query.errors),
         left=sum(queue.left for queue in queues),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """What the bucket has sent about an object."""
+
+    name: str
+    body: str
+
+
+def _events(names: Sequence[str], sent: FileQueue) -> list[_Event]:
+    """The events of these objects."""
+    bodies = {}
+    for body in sent.taken():
+        for record in json.loads(body).get("Records", ()):
+            bodies[unquote_plus(record["s3"]["object"]["key"]).rpartition("/")[2]] = body
+    return [_Event(name, bodies[name]) for name in names]
 
 
 def _read_what_is_named(query: Query, names: set[str]) -> None:
@@ -104,7 +153,7 @@ def _read_what_is_named(query: Query, names: set[str]) -> None:
 def _without_queue(query: Query, queues: list[FileQueue]) -> None:
     """A queue is gone until the query has failed for it, and comes back without its messages."""
     queues[0].remove()
-    query.engine.itinerary.crash_points.clear()
+    query.plan_no_crashes()
 
     def has_failed() -> bool:
         try:
@@ -127,7 +176,7 @@ def _drained(query: Query, queues: list[FileQueue]) -> None:
     def is_empty() -> bool:
         for queue in queues:
             queue.show_hidden()
-        query.engine.itinerary.crash_points.clear()
+        query.plan_no_crashes()
         query.engine.restart(available_now=True)
         query.engine.process_all_available()
         return all(queue.left == 0 for queue in queues)
@@ -136,6 +185,4 @@ def _drained(query: Query, queues: list[FileQueue]) -> None:
 
 
 def _last(query: Query) -> dict[str, object]:
-    from flip27_source.testing.spark_side import as_value
-
     return as_value(query.engine.logs.offsets[-1])

@@ -139,13 +139,14 @@ def _outcome(
     ignored: tuple[list[str], list[str]] = ([], []),
     differing: Sequence[str] = (),
 ) -> Outcome:
+    query.plan_no_crashes()
     return Outcome(
         rows=query.read.total(),
         lost=(expected - query.read).total(),
         duplicated=(query.read - expected).total(),
         ignored=ignored,
         differing=list(differing),
-        kills=query.kills,
+        kills=query.kills.total(),
         errors=len(query.errors),
         refused=dict(proxy.refused),
     )

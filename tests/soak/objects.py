@@ -13,6 +13,7 @@ from flip27_source.errors import Flip27Error
 from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.testing import Crashed, MicroBatchEngine, Step, Victim
+from flip27_source.testing.steps import CrashPoint
 from tests.s3_server import S3Bucket
 
 MIB = 1 << 20
@@ -73,12 +74,19 @@ def _lines(rows: list[str]) -> bytes:
 
 @dataclass(kw_only=True)
 class Query:
-    """A query that is killed at random steps and started again after each error, until nothing is new."""
+    """A query that is killed at random steps and started again after each error, until nothing is new.
+
+    Attributes:
+        kills: how many, by the process and the step.
+    """
 
     engine: MicroBatchEngine
     chance: random.Random
-    kills: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
     errors: list[Flip27Error] = field(default_factory=list)
+    _planned_kills: list[CrashPoint] = field(default_factory=list)
+    _names: set[str] = field(default_factory=set)
+    _counted: int = 0
 
     @classmethod
     def on(cls, landing: Landing, bucket: S3Bucket, chance: random.Random, **options: str) -> Query:
@@ -97,7 +105,12 @@ class Query:
 
     @property
     def files_read(self) -> set[str]:
-        return {row.partition(" ")[0] for row in self.read}
+        batches = self.engine.batches
+        for batch in batches[self._counted :]:
+            self._names.update(row[0].partition(" ")[0] for row in batch.rows)
+        # The last one may be written again.
+        self._counted = max(len(batches) - 1, 0)
+        return self._names
 
     def batch(self, meanwhile: Callable[[list[str]], None] | None = None) -> bool:
         """One batch, whatever happens; False when nothing is new.
@@ -116,7 +129,7 @@ class Query:
                     meanwhile = None
                 return self.engine.run_batch() is not None
             except Crashed:
-                self.kills += 1
+                pass
             except Flip27Error as error:
                 self.errors.append(error)
             self.engine.restart(parallelism=self.chance.randint(1, 4))
@@ -126,12 +139,21 @@ class Query:
         while self.batch():
             pass
 
+    def plan_no_crashes(self) -> None:
+        """Those that did not happen are off."""
+        points = self.engine.itinerary.crash_points
+        happened = [point for point in self._planned_kills if point not in points]
+        self.kills.update(f"{point.victim.value} {point.step.name}" for point in happened)
+        self._planned_kills.clear()
+        points.clear()
+
     def _plan_crashes(self) -> None:
-        """Two of the batch that comes; those of the last one that did not happen are off."""
-        self.engine.itinerary.crash_points.clear()
+        """Two of the batch that comes."""
+        self.plan_no_crashes()
         for step in self.chance.sample(list(Step), 2):
             alone = step.is_of_a_task and self.chance.random() < 0.5
             self.engine.crash_at(step, victim=Victim.EXECUTOR if alone else Victim.DRIVER)
+        self._planned_kills += self.engine.itinerary.crash_points
 
     def _planned(self) -> list[str]:
         codec = SnapshotCodec(self.engine.source.enumerator_type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +18,7 @@ LONGEST_HIDDEN_S = 12 * 3600
 """SQS's own limits. A message that was hidden for so long in total comes again."""
 
 _GONE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
-_NOT_ALLOWED = frozenset({"AccessDenied", "AccessDeniedException", "KMS.AccessDeniedException"})
+NOT_ALLOWED = frozenset({"403", "AccessDenied", "AccessDeniedException", "KMS.AccessDeniedException"})
 _PASSED_ON = {
     "key": "aws_access_key_id",
     "secret": "aws_secret_access_key",
@@ -49,7 +49,10 @@ class SqsQueue(NotificationQueue):
         timeout = min(round(hidden_s), LONGEST_HIDDEN_S)
         for entries in _entries(receipts):
             changes = [{**entry, "VisibilityTimeout": timeout} for entry in entries]
-            self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=changes)
+            try:
+                self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=changes)
+            except Exception as error:
+                raise cannot("keep messages hidden", self.url, error) from error
         return {}
 
     def delete(self, receipts: Sequence[str]) -> None:
@@ -101,6 +104,7 @@ def client(
         endpoint, region = f"{server.scheme}://{server.netloc}", region_of(server.netloc) or region
     try:
         session = botocore.session.Session(profile=storage.get("profile"))
+        session.register_component("data_loader", _descriptions(session.get_config_variable("data_path")))
         region = region or session.get_config_variable("region") or DEFAULT_REGION
         retries = {"mode": "standard", "max_attempts": 5}
         config = botocore.config.Config(retries=retries, connect_timeout=10, max_pool_connections=20)
@@ -110,6 +114,14 @@ def client(
             f"a client of {service} cannot be made: {type(error).__name__}: {error}",
             remedy="check notificationQueues, storage.profile and storage.client_kwargs",
         ) from None
+
+
+@cache
+def _descriptions(more: str | None) -> Any:
+    """The descriptions of AWS's services, which take most of the time in which a client is made."""
+    from botocore.loaders import create_loader
+
+    return create_loader(more)
 
 
 def region_of(host: str) -> str | None:
@@ -129,10 +141,10 @@ def cannot(do: str, url: str, error: BaseException) -> DiscoveryError:
     remedy = "check the network and the queue; flip27 notifications show tells what is there"
     if code_of(error) in _GONE:
         remedy = "correct notificationQueues, or create the queue: flip27 notifications create"
-    elif code_of(error) in _NOT_ALLOWED:
+    elif code_of(error) in NOT_ALLOWED:
         remedy = (
-            "allow sqs:ReceiveMessage, sqs:ChangeMessageVisibility, sqs:DeleteMessage and "
-            "sqs:GetQueueAttributes on the queue, or give other credentials (storage.* options)"
+            "allow sqs:ReceiveMessage, sqs:ChangeMessageVisibility and sqs:DeleteMessage on the queue, or "
+            "give other credentials (storage.* options)"
         )
     return DiscoveryError(f"the queue {url} cannot {do}: {type(error).__name__}: {error}", remedy=remedy)
 

@@ -7,162 +7,39 @@ each step can be repeated.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from flip27_source.enumerators.files.globs import has_glob
-from flip27_source.enumerators.files.notifications.sqs import DEFAULT_REGION, client, code_of
-from flip27_source.errors import OptionError
-from flip27_source.segment import content_digest
+from flip27_source.enumerators.files.notifications.sqs import DEFAULT_REGION, NOT_ALLOWED, client, code_of
+from flip27_source.enumerators.files.notifications.sqs_facts import (
+    EVENTS,
+    OUR_TAG,
+    TAG,
+    Facts,
+    Place,
+    keys_text,
+)
+from flip27_source.errors import DiscoveryError, Flip27Error, OptionError
 
-EVENTS = ("s3:ObjectCreated:*", "s3:ObjectRemoved:*")
-CREATED = "s3:ObjectCreated:"
-RULE_START = "flip27-"
-TAG = "created-by"
-OUR_TAG = "flip27"
-KINDS = ("QueueConfigurations", "TopicConfigurations", "LambdaFunctionConfigurations")
 QUEUE_ATTRIBUTES = {
     # Two weeks, SQS's maximum: a query may be stopped for so long and loses no message.
     "MessageRetentionPeriod": "1209600",
     "ReceiveMessageWaitTimeSeconds": "20",
     "VisibilityTimeout": "300",
 }
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""AWS may need a minute until a new queue and its policy are known everywhere."""
+
 _NO_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
+_DELETED_RECENTLY = frozenset({"AWS.SimpleQueueService.QueueDeletedRecently", "QueueDeletedRecently"})
+_INVALID_QUEUE = "InvalidArgument"
 _RIGHTS = (
     "use credentials that allow s3:GetBucketLocation, s3:GetBucketNotification, s3:PutBucketNotification, "
     "sqs:GetQueueUrl, sqs:GetQueueAttributes, sqs:SetQueueAttributes, sqs:CreateQueue, sqs:ListQueueTags, "
     "sqs:TagQueue and sqs:DeleteQueue"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What is to send events, and where to.
-
-    Attributes:
-        prefix: of the keys whose events are sent; empty for all.
-        queue: the name of the queue.
-    """
-
-    bucket: str
-    prefix: str
-    queue: str
-
-    @property
-    def rule(self) -> str:
-        """The id of the bucket's rule: a queue may get the events of several prefixes."""
-        return f"{RULE_START}{self.queue}-{content_digest(self.prefix.encode())[:8]}"
-
-
-def place_of(path: str, queue: str | None) -> Place:
-    """The bucket and the prefix of a path, which may have globs.
-
-    Raises:
-        OptionError: the path is not one of S3.
-    """
-    scheme, _, rest = path.partition("://")
-    bucket, _, key = rest.partition("/")
-    if scheme not in ("s3", "s3a") or not bucket or has_glob(bucket):
-        raise OptionError(
-            f"path {path} is not in a bucket of S3", remedy="give the path of the source: s3://bucket/landing"
-        )
-    first_glob = next((i for i, char in enumerate(key) if char in "*?[{"), None)
-    prefix = key.rstrip("/") + "/" if key.rstrip("/") else ""
-    if first_glob is not None:
-        prefix = key[:first_glob]
-    return Place(bucket=bucket, prefix=prefix, queue=queue or f"flip27-{bucket.replace('.', '-')}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What there is on AWS.
-
-    Attributes:
-        url, attributes, tags: of the queue; None and empty if there is none.
-        rules: the bucket's notification configuration, as S3 gives it.
-    """
-
-    place: Place
-    region: str
-    rules: Mapping[str, Any]
-    url: str | None = None
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def bucket_arn(self) -> str:
-        """The name of the bucket in policies."""
-        partition = {"cn": "aws-cn", "us-gov": "aws-us-gov"}
-        found = (name for start, name in partition.items() if self.region.startswith(start))
-        return f"arn:{next(found, 'aws')}:s3:::{self.place.bucket}"
-
-    @property
-    def queue_arn(self) -> str | None:
-        """The name of the queue in policies; None if there is no queue."""
-        return self.attributes.get("QueueArn")
-
-    @property
-    def policy(self) -> dict[str, Any]:
-        """The policy of the queue."""
-        text = self.attributes.get("Policy")
-        found: dict[str, Any] = json.loads(text) if text else {"Version": "2012-10-17", "Statement": []}
-        return found
-
-    @property
-    def is_allowed(self) -> bool:
-        """Whether the policy lets the bucket send messages."""
-        return any(_allows(statement, self.bucket_arn) for statement in _listed(self.policy.get("Statement")))
-
-    @property
-    def own_rules(self) -> list[Mapping[str, Any]]:
-        """The rules of the bucket that send to the queue."""
-        rules = self.rules.get("QueueConfigurations") or ()
-        return [rule for rule in rules if self.queue_arn is not None and rule["QueueArn"] == self.queue_arn]
-
-    @property
-    def is_sending(self) -> bool:
-        """Whether events of all keys of the path come to the queue."""
-        sending = [
-            rule for rule in self.own_rules if any(event.startswith(CREATED) for event in rule["Events"])
-        ]
-        return any(self.place.prefix.startswith(prefix_of(rule)) and not suffix_of(rule) for rule in sending)
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the queue was made by ``create``."""
-        return self.tags.get(TAG) == OUR_TAG
-
-    @property
-    def messages(self) -> dict[str, int]:
-        """How many messages wait, and how many somebody has, as SQS estimates."""
-        names = {"waiting": "ApproximateNumberOfMessages", "hidden": "ApproximateNumberOfMessagesNotVisible"}
-        return {word: int(self.attributes.get(name, 0)) for word, name in names.items()}
-
-    @property
-    def problems(self) -> list[str]:
-        """Why messages do not come; empty if all is as it should be."""
-        if self.url is None:
-            return [f"there is no queue {self.place.queue} in {self.region}"]
-        found = []
-        if not self.is_allowed:
-            found.append(f"the policy of the queue does not let bucket {self.place.bucket} send messages")
-        if not self.is_sending:
-            keys = f"keys that begin with {self.place.prefix}" if self.place.prefix else "all keys"
-            found.append(f"bucket {self.place.bucket} does not send the events of {keys} to the queue")
-        return found
-
-    @property
-    def overlapping(self) -> list[str]:
-        """Rules of the bucket because of which S3 refuses another one for the same keys."""
-        found = []
-        for kind in KINDS:
-            for rule in self.rules.get(kind) or ():
-                ours, theirs = self.place.prefix, prefix_of(rule)
-                overlaps = ours.startswith(theirs) or theirs.startswith(ours)
-                if overlaps and any(_same_kind(event) for event in rule["Events"]):
-                    found.append(f"{rule.get('Id', '(without an id)')} for {theirs or 'all keys'}")
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,10 +58,16 @@ class Step:
 
 
 class Aws:
-    """Asks and changes S3 and SQS, with the credentials of the file system."""
+    """Asks and changes S3 and SQS, with the credentials of the file system.
 
-    def __init__(self, storage: Mapping[str, Any]) -> None:
+    Args:
+        pauses_s: before a request is repeated that fails because AWS does not yet know what was just made.
+    """
+
+    def __init__(self, storage: Mapping[str, Any], *, pauses_s: Sequence[float] = PAUSES_S) -> None:
         self._storage = storage
+        self._pauses_s = pauses_s
+        self._sqs: dict[str, Any] = {}
         self.s3 = client("s3", storage)
 
     def look(self, place: Place) -> Facts:
@@ -215,7 +98,9 @@ class Aws:
 
     def sqs(self, region: str) -> Any:
         """A client of SQS in the bucket's region, which S3 demands."""
-        return client("sqs", self._storage, region=region)
+        if region not in self._sqs:
+            self._sqs[region] = client("sqs", self._storage, region=region)
+        return self._sqs[region]
 
     def creation(self, facts: Facts) -> list[Step]:
         """What is missing, in the order in which it is made.
@@ -223,14 +108,20 @@ class Aws:
         Raises:
             OptionError: S3 would refuse the rule.
         """
+        place = facts.place
+        if place.queue.endswith(".fifo"):
+            raise OptionError(
+                f"queue {place.queue} is a FIFO queue, and S3 sends no events to those",
+                remedy="give another name: --queue",
+            )
         if facts.overlapping and not facts.is_sending:
             raise OptionError(
-                f"bucket {facts.place.bucket} has rules for the same events of the same keys, and S3 allows "
+                f"bucket {place.bucket} has rules for the same events of the same keys, and S3 allows "
                 f"no second one: {', '.join(facts.overlapping)}",
                 remedy="let the bucket send its events to a topic of SNS or to EventBridge, and have them "
                 "handed on to both; or choose another path",
             )
-        place, steps = facts.place, []
+        steps = []
         if facts.url is None:
             days = int(QUEUE_ATTRIBUTES["MessageRetentionPeriod"]) // 86_400
             details = f"in {facts.region}; keeps messages for {days} days"
@@ -238,38 +129,38 @@ class Aws:
         if not facts.is_allowed:
             details = f"s3.amazonaws.com may send messages for bucket {place.bucket}"
             steps.append(
-                Step(
-                    what="policy", name=place.queue, details=details, do=lambda: self._allow(self.look(place))
-                )
+                Step(what="policy", name=place.queue, details=details, do=lambda: self._allow(place))
             )
         if not facts.is_sending:
-            details = f"{', '.join(EVENTS)} of {place.prefix or 'all keys'} to {place.queue}"
+            details = f"{', '.join(EVENTS)} of {keys_text(place.rule_prefix)} to {place.queue}"
+            if facts.rules_of_path:
+                details += f", in place of {facts.keys_of_path}"
             steps.append(
-                Step(
-                    what="events",
-                    name=place.bucket,
-                    details=details,
-                    do=lambda: self._connect(self.look(place)),
-                )
+                Step(what="events", name=place.bucket, details=details, do=lambda: self._connect(place))
             )
         return steps
 
     def removal(self, facts: Facts) -> list[Step]:
-        """What ``create`` has made and is still there."""
-        steps = []
-        if any(map(_is_ours, facts.own_rules)):
+        """What ``create`` has made for the path and is still there; a queue that others need stays."""
+        place, steps = facts.place, []
+        if facts.rules_of_path:
             steps.append(
                 Step(
                     what="events",
-                    name=facts.place.bucket,
-                    details=f"no more events to {facts.place.queue}",
-                    do=lambda: self._disconnect(facts),
+                    name=place.bucket,
+                    details=f"no more events of {facts.keys_of_path} to {place.queue}",
+                    do=lambda: self._disconnect(place),
                 )
             )
-        if facts.url is not None and facts.is_ours:
+        if facts.is_ours and not facts.others:
             details = f"with {sum(facts.messages.values()):,} messages"
             steps.append(
-                Step(what="queue", name=facts.place.queue, details=details, do=lambda: self._delete(facts))
+                Step(what="queue", name=place.queue, details=details, do=lambda: self._delete(facts))
+            )
+        elif facts.has_statement and not facts.rules_of_other_paths:
+            details = f"s3.amazonaws.com may no longer send messages for bucket {place.bucket}"
+            steps.append(
+                Step(what="policy", name=place.queue, details=details, do=lambda: self._disallow(place))
             )
         return steps
 
@@ -281,6 +172,8 @@ class Aws:
         """
         try:
             step.do()
+        except Flip27Error:
+            raise
         except Exception as error:
             raise _refused(f"{step.what} {step.name}", error) from error
 
@@ -295,10 +188,11 @@ class Aws:
             QueueName=facts.place.queue, Attributes=QUEUE_ATTRIBUTES, tags={TAG: OUR_TAG}
         )
 
-    def _allow(self, facts: Facts) -> None:
+    def _allow(self, place: Place) -> None:
+        facts = self._with_queue(place)
         assert facts.queue_arn is not None
         statement = {
-            "Sid": f"flip27-{facts.place.bucket}",
+            "Sid": place.sid,
             "Effect": "Allow",
             "Principal": {"Service": "s3.amazonaws.com"},
             "Action": "sqs:SendMessage",
@@ -308,23 +202,37 @@ class Aws:
                 "StringEquals": {"aws:SourceAccount": facts.queue_arn.split(":")[4]},
             },
         }
-        policy = facts.policy
-        policy["Statement"] = [*_listed(policy.get("Statement")), statement]
-        self.sqs(facts.region).set_queue_attributes(
-            QueueUrl=facts.url, Attributes={"Policy": json.dumps(policy)}
-        )
+        self._put_policy(facts, [*facts.statements_without_bucket, statement])
 
-    def _connect(self, facts: Facts) -> None:
-        rule: dict[str, Any] = {"Id": facts.place.rule, "QueueArn": facts.queue_arn, "Events": list(EVENTS)}
-        if facts.place.prefix:
-            rules = [{"Name": "prefix", "Value": facts.place.prefix}]
+    def _disallow(self, place: Place) -> None:
+        facts = self.look(place)
+        self._put_policy(facts, facts.statements_without_bucket)
+
+    def _put_policy(self, facts: Facts, statements: Sequence[Mapping[str, Any]]) -> None:
+        policy = json.dumps({**facts.policy, "Statement": list(statements)}) if statements else ""
+        self.sqs(facts.region).set_queue_attributes(QueueUrl=facts.url, Attributes={"Policy": policy})
+
+    def _connect(self, place: Place) -> None:
+        """Add the rule; it takes the place of those for paths below."""
+        facts = self._with_queue(place)
+        rule: dict[str, Any] = {"Id": place.rule, "QueueArn": facts.queue_arn, "Events": list(EVENTS)}
+        if place.rule_prefix:
+            rules = [{"Name": "prefix", "Value": place.rule_prefix}]
             rule["Filter"] = {"Key": {"FilterRules": rules}}
-        self._put_rules(facts, [*(facts.rules.get("QueueConfigurations") or ()), rule])
+        for pause_s in (*self._pauses_s, None):
+            try:
+                self._put_rules(facts, [*facts.rules_without_path, rule])
+            except Exception as error:
+                # S3 tries to send a message, and is refused until the new policy is known everywhere.
+                if code_of(error) != _INVALID_QUEUE or pause_s is None:
+                    raise
+                time.sleep(pause_s)
+            else:
+                return
 
-    def _disconnect(self, facts: Facts) -> None:
-        rules = facts.rules.get("QueueConfigurations") or ()
-        ours = [rule for rule in facts.own_rules if _is_ours(rule)]
-        self._put_rules(facts, [rule for rule in rules if rule not in ours])
+    def _disconnect(self, place: Place) -> None:
+        facts = self.look(place)
+        self._put_rules(facts, facts.rules_without_path)
 
     def _put_rules(self, facts: Facts, of_queues: Sequence[Mapping[str, Any]]) -> None:
         """Replace the rules for queues; S3 takes the whole configuration, so the others are sent back."""
@@ -333,59 +241,37 @@ class Aws:
             Bucket=facts.place.bucket, NotificationConfiguration=rules
         )
 
+    def _with_queue(self, place: Place) -> Facts:
+        """What there is, once SQS knows the queue that was just made."""
+        for pause_s in self._pauses_s:
+            facts = self.look(place)
+            if facts.url is not None:
+                return facts
+            time.sleep(pause_s)
+        raise DiscoveryError(
+            f"SQS does not yet know queue {place.queue}, which was just made",
+            remedy="run the command again: it makes what is missing",
+        )
+
     def _delete(self, facts: Facts) -> None:
         self.sqs(facts.region).delete_queue(QueueUrl=facts.url)
 
 
-def prefix_of(rule: Mapping[str, Any]) -> str:
-    """The prefix of the keys of a rule; empty for all."""
-    return _filter_of(rule, "prefix")
-
-
-def suffix_of(rule: Mapping[str, Any]) -> str:
-    """The suffix of the keys of a rule; empty for all."""
-    return _filter_of(rule, "suffix")
-
-
-def _filter_of(rule: Mapping[str, Any], name: str) -> str:
-    rules = ((rule.get("Filter") or {}).get("Key") or {}).get("FilterRules") or ()
-    return next((str(one["Value"]) for one in rules if one["Name"].lower() == name), "")
-
-
-def _same_kind(event: str) -> bool:
-    return event.startswith(tuple(one.rstrip("*") for one in EVENTS))
-
-
-def _is_ours(rule: Mapping[str, Any]) -> bool:
-    return str(rule.get("Id", "")).startswith(RULE_START)
-
-
-def _allows(statement: Mapping[str, Any], bucket_arn: str) -> bool:
-    principal = statement.get("Principal")
-    services = _listed(principal.get("Service")) if isinstance(principal, dict) else ()
-    is_s3 = principal == "*" or "s3.amazonaws.com" in services
-    actions = {str(action).lower() for action in _listed(statement.get("Action"))}
-    sends = bool(actions & {"sqs:sendmessage", "sqs:*", "*"})
-    sources = list(_sources(statement.get("Condition") or {}))
-    # A pattern of several buckets ends in *.
-    from_here = not sources or any(
-        bucket_arn == one or (one.endswith("*") and bucket_arn.startswith(one[:-1])) for one in sources
-    )
-    return bool(statement.get("Effect") == "Allow" and is_s3 and sends and from_here)
-
-
-def _sources(conditions: Mapping[str, Any]) -> Iterator[str]:
-    for condition in conditions.values():
-        for name, value in condition.items():
-            if name.lower() == "aws:sourcearn":
-                yield from map(str, _listed(value))
-
-
-def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
-
-
 def _refused(what: str, error: Exception) -> OptionError:
-    return OptionError(f"{what}: {type(error).__name__}: {error}", remedy=_RIGHTS)
+    code, remedy = code_of(error), f"check the network and the options of the storage; {_RIGHTS}"
+    if code == "NoSuchBucket":
+        remedy = "correct the path, or make the bucket first"
+    elif code in NOT_ALLOWED:
+        remedy = _RIGHTS
+    elif code in _DELETED_RECENTLY:
+        remedy = "wait a minute, since a queue of this name was just deleted; or give another name: --queue"
+    elif code == _INVALID_QUEUE:
+        remedy = (
+            "let S3 send to the queue: a policy must not deny it, and where a key of KMS encrypts the queue, "
+            "the policy of the key has to allow s3.amazonaws.com kms:GenerateDataKey and kms:Decrypt"
+        )
+    elif type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError"):
+        remedy = (
+            "give credentials: --storage key=... and secret=..., --storage profile=..., or the environment"
+        )
+    return OptionError(f"{what}: {type(error).__name__}: {error}", remedy=remedy)

@@ -8,13 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from flip27_source.enumerators.files.notifications.sqs_setup import (
-    Aws,
-    Facts,
-    Step,
-    place_of,
-    prefix_of,
-)
+from flip27_source.enumerators.files.notifications.sqs_facts import Facts, keys_text, place_of, prefix_of
+from flip27_source.enumerators.files.notifications.sqs_setup import Aws, Step
 
 from ..answers import Answer, Table
 from ..commands import CHECK_FAILED, DONE, Storage, command, storage_options
@@ -54,7 +49,8 @@ def create(
     """Make a queue of SQS, let the bucket send to it, and have it send events; a dry run without --execute.
 
     What is there already stays as it is: other rules of the bucket, and statements of the queue's policy. A
-    queue that exists is used. The command can be repeated; it makes what is missing.
+    queue that exists is used, also for several paths of one query; each query needs its own (--queue). The
+    command can be repeated; it makes what is missing.
     """
     aws = Aws(storage_options(storage))
     facts = aws.look(place_of(path, queue))
@@ -63,6 +59,11 @@ def create(
     if is_done and steps:
         facts = aws.look(facts.place)
     notes = [] if steps else ["there is nothing to do: the queue gets the events of the path"]
+    if facts.others:
+        notes.append(
+            f"the queue also gets the events of {', '.join(facts.others)}: if another query reads those, "
+            "give this path a queue of its own with --queue"
+        )
     if facts.url is not None and (is_done or not steps):
         options = f'.option("discovery", "notifications").option("notificationQueues", "{facts.url}")'
         notes.append(f"options of the source: {options}")
@@ -78,10 +79,11 @@ def create(
 def drop(
     path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
 ) -> Answer:
-    """Remove the bucket's rules for the queue, and the queue; a dry run without --execute.
+    """Remove the bucket's rules for the path, and their queue; a dry run without --execute.
 
-    Only what the command create has made: rules whose id begins with flip27-, and a queue with its tag. The
-    messages in the queue are lost; the next listing of a query finds their files.
+    Only what the command create has made: rules and statements whose id begins with flip27-, and a queue with
+    its tag. A queue that gets other events as well stays. The messages of a removed queue are lost; the next
+    listing of a query finds their files.
     """
     aws = Aws(storage_options(storage))
     facts = aws.look(place_of(path, queue))
@@ -90,6 +92,8 @@ def drop(
     notes = [] if steps else ["there is nothing to drop that flip27 notifications create has made"]
     if facts.url is not None and not facts.is_ours:
         notes.append(f"queue {facts.url} stays: flip27 notifications create has not made it")
+    elif facts.others:
+        notes.append(f"queue {facts.url} stays: it also gets the events of {', '.join(facts.others)}")
     return _answer(facts, steps, notes, done=("dropped", "would be dropped"), is_done=is_done)
 
 
@@ -118,7 +122,7 @@ def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
         ("messages that wait", facts.messages["waiting"]),
         ("messages that a query has", facts.messages["hidden"]),
         ("the bucket may send", facts.is_allowed),
-        *(("events", f"{', '.join(rule['events'])} of {rule['prefix'] or 'all keys'}") for rule in rules),
+        *(("events", f"{', '.join(rule['events'])} of {keys_text(rule['prefix'])}") for rule in rules),
     ]
     return Answer(
         data={
@@ -140,8 +144,8 @@ def _done(aws: Aws, steps: Sequence[Step], *, execute: bool, yes: bool) -> bool:
     if not execute or not steps:
         return False
     if not yes:
-        said = "; ".join(f"{step.what} {step.name}: {step.details}" for step in steps)
-        typer.confirm(f"{said}?", abort=True, err=True)
+        said = "\n".join(f"{step.what} {step.name}: {step.details}" for step in steps)
+        typer.confirm(f"{said}\nMake these changes?", abort=True, err=True)
     for step in steps:
         aws.do(step)
     return True
