@@ -7,21 +7,22 @@ reads and changes moto's own objects, queues and messages, and answers as moto d
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import copy
 import itertools
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 ACCOUNT = "123456789012"
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
-Answer = tuple[str, list[tuple[str, str]], bytes]
 
 
 class Front(Protocol):
@@ -31,62 +32,89 @@ class Front(Protocol):
         """The server with these answers."""
 
 
-class QuickAnswers(Front):
-    """Answers a server's requests for objects and for pages of listings; moto answers all the others.
+class QuickAnswers:
+    """A server in front of moto that answers requests for objects and for pages of listings.
+
+    It keeps connections, and passes all other requests on.
 
     Attributes:
-        requests: how many of each kind the server has received.
+        url: its endpoint.
+        requests: how many of each kind it has received.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, moto: str) -> None:
         from moto.s3.models import s3_backends
 
+        self.url = ""
         self.requests: Counter[str] = Counter()
-        self._server = s3_backends[ACCOUNT]["aws"]
+        self._moto = urlsplit(moto)
+        self._backend = s3_backends[ACCOUNT]["aws"]
         self._listings: dict[str, list[Any]] = {}
-        self._lock = threading.Lock()
+        self._connections: set[Any] = set()
 
-    def before(self, moto: Application) -> Application:
-        """The same answers, sooner."""
-        return lambda environ, start_response: self._answered(moto, environ, start_response)
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """The requests of one connection."""
+        self._connections.add(asyncio.current_task())
+        gone = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
+        with contextlib.suppress(*gone):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                answer = self._answer(head)
+                if answer is None:
+                    await self._pass_on(head, reader, writer)
+                    break
+                writer.write(answer)
+                await writer.drain()
+        writer.close()
+        self._connections.discard(asyncio.current_task())
 
-    def _answered(self, moto: Application, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        query = parse_qs(environ["QUERY_STRING"], keep_blank_values=True)
-        bucket, _, key = environ["PATH_INFO"].encode("latin-1").decode().lstrip("/").partition("/")
-        with self._lock:
-            self.requests[_kind_of(environ, query, key)] += 1
-        answer = None
-        if environ["REQUEST_METHOD"] in ("GET", "HEAD") and bucket in self._server.buckets:
-            if query.get("list-type") == ["2"] and not key:
-                answer = self._page(bucket, query)
-            elif key and not query:
-                answer = self._object(bucket, key, environ)
-        if answer is None:
-            return moto(environ, start_response)
-        status, headers, content = answer
-        start_response(status, headers)
-        return [content]
+    async def _pass_on(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """This request and what follows goes to moto, which closes the connection after its answer."""
+        from_moto, to_moto = await asyncio.open_connection(self._moto.hostname, self._moto.port)
+        to_moto.write(head)
+        more = asyncio.create_task(_pipe(reader, to_moto))
+        try:
+            await _pipe(from_moto, writer)
+        finally:
+            more.cancel()
+            to_moto.close()
 
-    def _object(self, bucket: str, key: str, environ: dict[str, Any]) -> Answer | None:
-        """A whole object, or a range with a start; conditions and what does not exist are moto's."""
-        found = self._server.get_bucket(bucket).keys.get(key)
-        if type(found).__name__ != "FakeKey" or any(name.startswith("HTTP_IF_") for name in environ):
+    def _answer(self, head: bytes) -> bytes | None:
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, target, _ = first.split(" ")
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)
+        }
+        parts = urlsplit(target)
+        query = parse_qs(parts.query, keep_blank_values=True)
+        bucket, _, key = unquote(parts.path.lstrip("/")).partition("/")
+        self.requests[_kind_of(method, headers, query, key)] += 1
+        if method not in ("GET", "HEAD") or bucket not in self._backend.buckets:
             return None
-        headers = [*found.metadata.items(), *found.response_dict.items(), ("Accept-Ranges", "bytes")]
-        if environ["REQUEST_METHOD"] == "HEAD":
-            return "200 OK", headers, b""
+        if query.get("list-type") == ["2"] and not key:
+            return self._page(bucket, query)
+        return self._object(method, bucket, key, headers) if key and not query else None
+
+    def _object(self, method: str, bucket: str, key: str, asked: Mapping[str, str]) -> bytes | None:
+        """A whole object, or a range with a start; conditions and what does not exist are moto's."""
+        found = self._backend.get_bucket(bucket).keys.get(key)
+        if type(found).__name__ != "FakeKey" or any(name.startswith("if-") for name in asked):
+            return None
+        headers = {**found.metadata, **found.response_dict, "Accept-Ranges": "bytes"}
+        if method == "HEAD":
+            return _answer("200 OK", headers, b"")
         content, status = found.value, "200 OK"
-        if asked := environ.get("HTTP_RANGE"):
-            first, _, last = asked.removeprefix("bytes=").partition("-")
+        if wanted := asked.get("range"):
+            first, _, last = wanted.removeprefix("bytes=").partition("-")
             if not first or int(first) >= len(content):
                 return None
             end = min(int(last or len(content)), len(content) - 1)
-            headers.append(("Content-Range", f"bytes {first}-{end}/{len(content)}"))
+            headers["Content-Range"] = f"bytes {first}-{end}/{len(content)}"
             content, status = content[int(first) : end + 1], "206 Partial Content"
-        headers = [(name, value) for name, value in headers if name.lower() != "content-length"]
-        return status, [*headers, ("Content-Length", str(len(content)))], content
+        headers["content-length"] = str(len(content))
+        return _answer(status, headers, content)
 
-    def _page(self, bucket: str, query: dict[str, list[str]]) -> Answer:
+    def _page(self, bucket: str, query: dict[str, list[str]]) -> bytes:
         """A page of a listing, the state of which is that of its first page."""
         count = int(query.get("max-keys", ["1000"])[0])
         token = query.get("continuation-token", [""])[0]
@@ -96,8 +124,8 @@ class QuickAnswers(Front):
             prefix, delimiter, after = (
                 query.get(name, [None])[0] for name in ("prefix", "delimiter", "start-after")
             )
-            left, _, _ = self._server.list_objects_v2(
-                self._server.get_bucket(bucket), prefix, delimiter, None, after, 1 << 40
+            left, _, _ = self._backend.list_objects_v2(
+                self._backend.get_bucket(bucket), prefix, delimiter, None, after, 1 << 40
             )
         page, left = left[:count], left[count:]
         next_token = uuid.uuid4().hex if left else ""
@@ -116,7 +144,40 @@ class QuickAnswers(Front):
                 "</ListBucketResult>",
             ]
         ).encode()
-        return "200 OK", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))], body
+        headers = {"Content-Type": "application/xml", "Content-Length": str(len(body))}
+        return _answer("200 OK", headers, body)
+
+
+@contextlib.contextmanager
+def quick_answers(moto: str) -> Iterator[QuickAnswers]:
+    """A running one in front of moto."""
+    quick, loop = QuickAnswers(moto), asyncio.new_event_loop()
+    server = loop.run_until_complete(asyncio.start_server(quick.connected, "127.0.0.1", 0))
+    quick.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    thread = threading.Thread(target=loop.run_forever, name="quick-answers")
+    thread.start()
+    try:
+        yield quick
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        server.close()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.close()
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+        await writer.drain()
+
+
+def _answer(status: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode() + body
 
 
 def _entry(item: Any, text: Callable[[str], str]) -> str:
@@ -129,48 +190,70 @@ def _entry(item: Any, text: Callable[[str], str]) -> str:
     )
 
 
-def _kind_of(environ: dict[str, Any], query: dict[str, list[str]], key: str) -> str:
-    if target := environ.get("HTTP_X_AMZ_TARGET"):
-        return str(target).rpartition(".")[2]
-    method = environ["REQUEST_METHOD"]
-    return "LIST" if method == "GET" and not key and "list-type" in query else str(method)
+def _kind_of(method: str, headers: Mapping[str, str], query: Mapping[str, Any], key: str) -> str:
+    if target := headers.get("x-amz-target"):
+        return target.rpartition(".")[2]
+    return "LIST" if method == "GET" and not key and "list-type" in query else method
 
 
 def make_quick_queues() -> None:
-    """Plain messages of standard queues are sent, received and deleted without a look at the others."""
+    """No request for a plain message of a standard queue looks at the other messages."""
+    from moto.sqs.models import Queue, SQSBackend
+
+    SQSBackend.send_message = _send
+    SQSBackend.receive_message = _receive
+    SQSBackend.change_message_visibility = _hide
+    Queue.delete_message = _delete
+
+
+def _send(server: Any, queue_name: str, message_body: str, *_: Any, **__: Any) -> Any:
+    from moto.sqs.models import Message
+
+    message = Message(str(uuid.uuid4()), message_body)
+    message.mark_sent()
+    server.get_queue(queue_name).add_message(message)
+    return message
+
+
+def _receive(server: Any, queue_name: str, count: int, wait_s: int, hidden_s: int, *_: Any) -> list[Any]:
+    end_s = time.monotonic() + wait_s
+    while True:
+        queue = server.get_queue(queue_name)
+        with queue._messages_lock:
+            now_ms = time.time() * 1000
+            visible = (message for message in queue._messages if message.visible_at < now_ms)
+            found = list(itertools.islice(visible, count))
+            for message in found:
+                message.mark_received(visibility_timeout=hidden_s)
+                _receipts_of(queue)[message.receipt_handle] = message
+            if found or time.monotonic() >= end_s:
+                return [copy.copy(message) for message in found]
+            queue._messages_lock.wait(0.1)
+
+
+def _hide(server: Any, queue_name: str, receipt_handle: str, visibility_timeout: int) -> None:
+    queue = server.get_queue(queue_name)
+    with queue._messages_lock:
+        message = _message_of(queue, receipt_handle)
+        message.visible_at = (time.time() + visibility_timeout) * 1000
+
+
+def _delete(queue: Any, receipt: str) -> None:
+    with queue._messages_lock:
+        message = _message_of(queue, receipt)
+        if message in queue._messages:
+            queue._messages.remove(message)
+
+
+def _message_of(queue: Any, receipt: str) -> Any:
     from moto.sqs.exceptions import ReceiptHandleIsInvalid
-    from moto.sqs.models import Message, Queue, SQSBackend
 
-    def send(self: Any, queue_name: str, message_body: str, *_: Any, **__: Any) -> Any:
-        message = Message(str(uuid.uuid4()), message_body)
-        message.mark_sent()
-        self.get_queue(queue_name).add_message(message)
-        return message
+    if receipt not in _receipts_of(queue):
+        raise ReceiptHandleIsInvalid
+    return _receipts_of(queue)[receipt]
 
-    def receive(self: Any, queue_name: str, count: int, wait_s: int, hidden_s: int, *_: Any) -> list[Any]:
-        end_s = time.monotonic() + wait_s
-        while True:
-            queue = self.get_queue(queue_name)
-            with queue._messages_lock:
-                now_ms = time.time() * 1000
-                visible = (message for message in queue._messages if message.visible_at < now_ms)
-                found = list(itertools.islice(visible, count))
-                for message in found:
-                    message.mark_received(visibility_timeout=hidden_s)
-                if found or time.monotonic() >= end_s:
-                    return [copy.copy(message) for message in found]
-                queue._messages_lock.wait(0.1)
 
-    def delete(self: Any, receipt: str) -> None:
-        with self._messages_lock:
-            for number, message in enumerate(self._messages):
-                if message.had_receipt_handle(receipt):
-                    self.deleted_messages.update(message.all_receipt_handles)
-                    del self._messages[number]
-                    return
-        if receipt not in self.deleted_messages:
-            raise ReceiptHandleIsInvalid
-
-    SQSBackend.send_message = send
-    SQSBackend.receive_message = receive
-    Queue.delete_message = delete
+def _receipts_of(queue: Any) -> dict[str, Any]:
+    """The messages by all of their receipts."""
+    found: dict[str, Any] = queue.__dict__.setdefault("receipts", {})
+    return found

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.postgres_server import WHEELS
-from tests.quick_moto import QuickAnswers
+from tests.quick_moto import quick_answers
 from tests.s3_server import new_bucket, s3_endpoint
 from tests.slow_down import slow_down
 
@@ -155,10 +155,10 @@ def _objects(objects: int, seed: int) -> bool:
 
 
 def _notified(objects: int, seed: int) -> bool:
-    began, quick = time.monotonic(), QuickAnswers()
-    with s3_endpoint(quick) as endpoint:
+    began = time.monotonic()
+    with s3_endpoint() as endpoint, quick_answers(endpoint) as quick:
         outcome = notified(
-            new_bucket(endpoint), objects=objects, seed=seed, say=functools.partial(print, flush=True)
+            new_bucket(quick.url), objects=objects, seed=seed, say=functools.partial(print, flush=True)
         )
     each = ", ".join(f"{kind} {count / objects:.2f}" for kind, count in quick.requests.most_common())
     print(f"{outcome}  {time.monotonic() - began:.0f} s", flush=True)

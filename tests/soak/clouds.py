@@ -18,6 +18,7 @@ from typing import Any
 
 from flip27_source.cli.demo.processes import ChildProcess
 from tests.azurite_server import azurite_server
+from tests.gcs_server import gcs_endpoint, new_gcs_bucket
 from tests.s3_server import new_bucket, s3_endpoint
 from tests.slow_down import slow_down
 
@@ -63,7 +64,17 @@ def on_azure(seed: int) -> Iterator[Cloud]:
         )  # fmt: skip
 
 
-CLOUDS = {"s3": on_s3, "azure": on_azure}
+@contextmanager
+def on_gcs(seed: int) -> Iterator[Cloud]:
+    with gcs_endpoint() as endpoint:
+        bucket = new_gcs_bucket(endpoint)
+        yield Cloud(
+            name="GCS", url=f"gs://{bucket.name}", root=bucket.name, file_system=bucket.file_system,
+            options=bucket.options,
+        )  # fmt: skip
+
+
+CLOUDS = {"s3": on_s3, "azure": on_azure, "gcs": on_gcs}
 
 
 @dataclass(slots=True, kw_only=True)

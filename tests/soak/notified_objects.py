@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 from urllib.parse import unquote_plus
 
+from flip27_source.enumerators.files.notifications.sqs import SqsQueue
 from flip27_source.errors import Flip27Error
+from flip27_source.notifications import Message
+from flip27_source.options import Options
 from flip27_source.testing import Crashed
 from flip27_source.testing.spark_side import as_value
 from tests.deadline import until
@@ -21,7 +26,46 @@ from .objects import Landing, Query
 LOST, DOUBLED, LATE = 0.3, 0.2, 0.1
 ROUND_OBJECTS = 200
 MOST_ROUNDS = 25
+ALWAYS_KILLED = 50_000
+"""With more objects, only a share of the batches is killed."""
+
 QUEUES = 2
+SHOWN_AGAIN_S = 1.0
+"""So long after a kill the messages of the dead driver come again, whatever their visibility timeout is."""
+
+
+class MortalQueue(SqsQueue):
+    """A queue that is used no more once its driver was killed: threads of this process would go on."""
+
+    lives: ClassVar[int] = 0
+
+    def __init__(self, url: str, options: Options) -> None:
+        super().__init__(url, options)
+        self._life = self.lives
+
+    @classmethod
+    def die(cls) -> None:
+        """The driver was killed."""
+        cls.lives += 1
+
+    def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
+        """Messages that arrive at a dead driver are hidden all the same."""
+        self._check_alive()
+        found = super().receive(count=count, wait_s=wait_s, hidden_s=hidden_s)
+        self._check_alive()
+        return found
+
+    def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
+        self._check_alive()
+        return super().extend(receipts, hidden_s)
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        self._check_alive()
+        super().delete(receipts)
+
+    def _check_alive(self) -> None:
+        if self._life != self.lives:
+            raise ConnectionError("the driver was killed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +123,12 @@ def notified(
     queues = [new_queue(bucket) for _ in range(QUEUES)]
     query = Query.on(
         landing, bucket, chance, discovery="notifications", maxFilesPerTrigger=str(round_objects),
-        notificationQueues=",".join(queue.url for queue in queues), notificationVisibilityTimeout="1s",
-        discoveryRetries="0",
+        notificationQueues=",".join(queue.url for queue in queues), notificationVisibilityTimeout="20s",
+        notificationService=f"{__name__}:{MortalQueue.__name__}", discoveryRetries="0",
     )  # fmt: skip
+    query.on_death = MortalQueue.die
+    # Each restart lists all objects.
+    query.kill_share = min(1.0, ALWAYS_KILLED / objects)
     names = [f"{number:06d}" for number in range(objects)]
     chance.shuffle(names)
     late: list[_Event] = []
@@ -102,7 +149,7 @@ def notified(
             chance.choice(queues).send(event.body)
         if number == len(rounds) // 2:
             _without_queue(query, queues)
-        _read_what_is_named(query, {event.name for event in arriving})
+        _read_what_is_named(query, queues, {event.name for event in arriving})
         say(f"{len(query.files_read)} objects were read, {query.kills.total()} kills")
     for event in late:
         queues[0].send(event.body)
@@ -140,11 +187,17 @@ def _events(names: Sequence[str], sent: FileQueue) -> list[_Event]:
     return [_Event(name, bodies[name]) for name in names]
 
 
-def _read_what_is_named(query: Query, names: set[str]) -> None:
+def _read_what_is_named(query: Query, queues: list[FileQueue], names: set[str]) -> None:
     """Batches until the objects of the messages were read; after a kill, messages come again later."""
 
+    shown_s = time.monotonic()
+
     def is_read() -> bool:
-        query.batch()
+        nonlocal shown_s
+        if not query.batch() and time.monotonic() - shown_s > SHOWN_AGAIN_S:
+            for queue in queues:
+                queue.show_hidden()
+            shown_s = time.monotonic()
         return names <= query.files_read
 
     until(is_read, lambda: len(names - query.files_read), 600)
@@ -162,11 +215,13 @@ def _without_queue(query: Query, queues: list[FileQueue]) -> None:
             if isinstance(error, Flip27Error) and queues[0].url in str(error):
                 query.errors.append(error)
                 return True
+            query.on_death()
             query.engine.restart()
         return False
 
     until(has_failed, lambda: query.errors[-1:])
     queues[0].restore()
+    query.on_death()
     query.engine.restart()
 
 
@@ -177,6 +232,7 @@ def _drained(query: Query, queues: list[FileQueue]) -> None:
         for queue in queues:
             queue.show_hidden()
         query.plan_no_crashes()
+        query.on_death()
         query.engine.restart(available_now=True)
         query.engine.process_all_available()
         return all(queue.left == 0 for queue in queues)

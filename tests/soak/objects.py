@@ -77,11 +77,15 @@ class Query:
     """A query that is killed at random steps and started again after each error, until nothing is new.
 
     Attributes:
+        kill_share: of the batches, how many are killed.
+        on_death: called when a driver has died, or has failed.
         kills: how many, by the process and the step.
     """
 
     engine: MicroBatchEngine
     chance: random.Random
+    kill_share: float = 1.0
+    on_death: Callable[[], None] = lambda: None
     kills: Counter[str] = field(default_factory=Counter)
     errors: list[Flip27Error] = field(default_factory=list)
     _planned_kills: list[CrashPoint] = field(default_factory=list)
@@ -132,6 +136,7 @@ class Query:
                 pass
             except Flip27Error as error:
                 self.errors.append(error)
+            self.on_death()
             self.engine.restart(parallelism=self.chance.randint(1, 4))
         raise AssertionError(f"no end after {MOST_LIVES} lives; the last error: {self.errors[-1:]}")
 
@@ -150,6 +155,8 @@ class Query:
     def _plan_crashes(self) -> None:
         """Two of the batch that comes."""
         self.plan_no_crashes()
+        if self.chance.random() >= self.kill_share:
+            return
         for step in self.chance.sample(list(Step), 2):
             alone = step.is_of_a_task and self.chance.random() < 0.5
             self.engine.crash_at(step, victim=Victim.EXECUTOR if alone else Victim.DRIVER)

@@ -172,17 +172,18 @@ class NotificationRounds:
             forgotten = tuple(dict.fromkeys((*_restored(position), *self._to_forget)))
         position = without_files(position, forgotten, name_only=self._name_only)
         named = self._named(messages)
+        found_by_listing = 0
+        if not is_listed and self._is_listing_due(now_s):
+            # Before single files are asked about: what the listing finds needs no request of its own.
+            listed, position = searches.everywhere(position)
+            found_by_listing = len({split.path for split in listed} - named.written.keys())
+            files = files + listed
+            is_listed = True
         unknown = searches.unknown(list(named.written), position)
         notified, position = searches.among(
             NotifiedFiles(_asked({path: named.written[path] for path in unknown})), position
         )
         gone = self._gone(named.removed)
-        found_by_listing = 0
-        if not is_listed and self._is_listing_due(now_s):
-            listed, position = searches.everywhere(position)
-            found_by_listing = len(listed)
-            notified += listed
-            is_listed = True
         if is_listed:
             self._listed_s = now_s
         files = files + notified

@@ -28,7 +28,8 @@ from tests.file_queues import (
     through_event_bridge,
     through_sns,
 )
-from tests.s3_server import S3Bucket
+from tests.quick_moto import quick_answers
+from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 
 @pytest.fixture(autouse=True)
@@ -129,15 +130,32 @@ def test_events_of_every_way_name_files_and_those_of_other_files_are_deleted(
     until(lambda: queue.left == 0)
 
 
+def test_a_run_that_lists_asks_about_no_object_that_the_listing_has_found(tmp_path: Path) -> None:
+    with s3_endpoint() as endpoint, quick_answers(endpoint) as server:
+        bucket = new_bucket(server.url)
+        queue = new_queue(bucket)
+        connect(bucket, queue, "landing/")
+        engine = started(bucket, queue, tmp_path)
+        put(bucket, *(f"landing/{number}" for number in range(30)))
+        server.requests.clear()
+        once_more(engine)
+        assert len(read(engine)) == 31
+        assert gauges(engine) == {}
+        assert server.requests["LIST"] > 0
+        assert server.requests["HEAD"] < 5
+        engine.stop()
+
+
 def test_the_split_of_a_notified_file_is_that_of_a_listing(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
 ) -> None:
     more = {"cleanSource": "delete", "maxPartitionBytes": "1m"}
-    engine = started(s3_bucket, queue, tmp_path / "notified", **more)
+    put(s3_bucket, "landing/first")
+    engine = MicroBatchEngine(options(s3_bucket, queue, tmp_path / "notified", **more))
+    engine.run_batch()  # has listed
     put(s3_bucket, "landing/a", "landing/b=1/c")
     queue.send(message(s3_bucket.name, "landing/a", "landing/b=1/c"))
-    engine.restart()
-    engine.trigger()
+    until(engine.trigger)
     found = {split.path: split for split in planned(engine)}
     listed = MicroBatchEngine(
         options(s3_bucket, queue, tmp_path / "listed", discovery="listing", **more), available_now=True
