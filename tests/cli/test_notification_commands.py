@@ -139,6 +139,15 @@ def test_a_path_that_is_in_no_bucket_is_refused(flip27: CommandLine, path: str) 
     assert "is not in a bucket of S3" in said.err
 
 
+@pytest.mark.parametrize("name", ["landing.fifo", "new orders", "x" * 81])
+def test_a_name_that_no_queue_can_have_is_refused(
+    flip27: CommandLine, s3_bucket: S3Bucket, name: str
+) -> None:
+    said = flip27(*words(s3_bucket, "create"), "--queue", name)
+    assert said.code == 1
+    assert f"{name!r} cannot be the name of a queue" in " ".join(said.err.split())
+
+
 def test_a_bucket_that_does_not_exist_is_named(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
     said = flip27("notifications", "show", "s3://no-such-bucket/a", *storage(s3_bucket))
     assert said.code == 1

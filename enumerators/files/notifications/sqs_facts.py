@@ -21,6 +21,7 @@ TAG = "created-by"
 OUR_TAG = "flip27"
 KINDS = ("QueueConfigurations", "TopicConfigurations", "LambdaFunctionConfigurations")
 
+_QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _NOT_SPECIAL = re.compile(r"[A-Za-z0-9/!_.'()-]*")
 
 
@@ -49,7 +50,8 @@ class Place:
     @property
     def rule(self) -> str:
         """The id of the bucket's rule: a queue may get the events of several prefixes."""
-        return f"{RULE_START}{self.queue}-{content_digest(self.rule_prefix.encode())[:8]}"
+        name = self.queue.removeprefix(RULE_START)
+        return f"{RULE_START}{name}-{content_digest(self.rule_prefix.encode())[:8]}"
 
     @property
     def sid(self) -> str:
@@ -61,7 +63,7 @@ def place_of(path: str, queue: str | None) -> Place:
     """The bucket and the prefix of a path, which may have globs.
 
     Raises:
-        OptionError: the path is not one of S3.
+        OptionError: the path is not one of S3, or the name not one of a queue.
     """
     scheme, _, rest = path.partition("://")
     bucket, _, key = rest.partition("/")
@@ -75,7 +77,14 @@ def place_of(path: str, queue: str | None) -> Place:
     prefix = key.rstrip("/") + "/" if key.rstrip("/") else ""
     if first_glob is not None:
         prefix = key[:first_glob]
-    return Place(bucket=bucket, prefix=prefix, queue=queue or f"flip27-{bucket.replace('.', '-')}")
+    name = queue or f"flip27-{bucket.replace('.', '-')}"
+    if not _QUEUE_NAME.fullmatch(name):
+        raise OptionError(
+            f"{name!r} cannot be the name of a queue: SQS takes 1 to 80 letters, digits, hyphens and "
+            "underscores, and S3 sends no events to FIFO queues",
+            remedy="give another name: --queue NAME",
+        )
+    return Place(bucket=bucket, prefix=prefix, queue=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

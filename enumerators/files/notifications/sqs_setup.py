@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flip27_source.enumerators.files.notifications.sqs import DEFAULT_REGION, NOT_ALLOWED, client, code_of
+from flip27_source.enumerators.files.notifications.sqs import DEFAULT_REGION, client, code_of
 from flip27_source.enumerators.files.notifications.sqs_facts import (
     EVENTS,
     OUR_TAG,
@@ -109,11 +109,6 @@ class Aws:
             OptionError: S3 would refuse the rule.
         """
         place = facts.place
-        if place.queue.endswith(".fifo"):
-            raise OptionError(
-                f"queue {place.queue} is a FIFO queue, and S3 sends no events to those",
-                remedy="give another name: --queue",
-            )
         if facts.overlapping and not facts.is_sending:
             raise OptionError(
                 f"bucket {place.bucket} has rules for the same events of the same keys, and S3 allows "
@@ -258,11 +253,9 @@ class Aws:
 
 
 def _refused(what: str, error: Exception) -> OptionError:
-    code, remedy = code_of(error), f"check the network and the options of the storage; {_RIGHTS}"
+    code, remedy = code_of(error), _RIGHTS
     if code == "NoSuchBucket":
         remedy = "correct the path, or make the bucket first"
-    elif code in NOT_ALLOWED:
-        remedy = _RIGHTS
     elif code in _DELETED_RECENTLY:
         remedy = "wait a minute, since a queue of this name was just deleted; or give another name: --queue"
     elif code == _INVALID_QUEUE:
@@ -274,4 +267,6 @@ def _refused(what: str, error: Exception) -> OptionError:
         remedy = (
             "give credentials: --storage key=... and secret=..., --storage profile=..., or the environment"
         )
+    elif not code:
+        remedy = "check the network and the endpoint (--storage endpoint_url=...)"
     return OptionError(f"{what}: {type(error).__name__}: {error}", remedy=remedy)

@@ -119,9 +119,7 @@ def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
     problems = facts.problems
     rows: list[tuple[str, Any]] = [
         ("queue", facts.url),
-        ("messages that wait", facts.messages["waiting"]),
-        ("messages that a query has", facts.messages["hidden"]),
-        ("the bucket may send", facts.is_allowed),
+        *(() if facts.url is None else _shown_messages(facts)),
         *(("events", f"{', '.join(rule['events'])} of {keys_text(rule['prefix'])}") for rule in rules),
     ]
     return Answer(
@@ -137,6 +135,14 @@ def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
         notes=[*problems, *(["flip27 notifications create makes what is missing"] if problems else [])],
         exit_code=CHECK_FAILED if problems else DONE,
     )
+
+
+def _shown_messages(facts: Facts) -> list[tuple[str, Any]]:
+    return [
+        ("messages that wait", facts.messages["waiting"]),
+        ("messages that a query has", facts.messages["hidden"]),
+        ("the bucket may send", facts.is_allowed),
+    ]
 
 
 def _done(aws: Aws, steps: Sequence[Step], *, execute: bool, yes: bool) -> bool:
