@@ -74,7 +74,8 @@ class Assigner:
             self._held.extend(state.held)
         self._ends: dict[str, int] = {}
         self._starts: dict[str, int] = {}
-        self._stops: dict[str, int] = {}
+        # The splits that a batch read ends before their end; it may also end before its start.
+        self._stopped: set[str] = set()
         self._resolved: dict[tuple[str, Position], int] = {}
         self._wanted: dict[str, Position] = {}
         self._changed: set[str] = set()
@@ -121,6 +122,8 @@ class Assigner:
         for (name, number), end in look.ends.items():
             split_id = split_id_of(name, number)
             self._ends[split_id] = min(end, look.stops.get((name, number), end))
+            if self._ends[split_id] < end:
+                self._stopped.add(split_id)
         for (name, number), start in look.starts.items():
             self._starts[split_id_of(name, number)] = start
         for (name, number), offset in look.resolved.items():
@@ -213,7 +216,7 @@ class Assigner:
                 f"{topic_id}); what the old one had from offset {split.next} on is gone"
             )
             return None if start is None else Loss(split_id=split.split_id, what=what, begins=start)
-        if end < split.next and split.split_id not in self._stops:
+        if end < split.next and split.split_id not in self._stopped:
             what = (
                 f"the partition ends at offset {end}, and offset {split.next} was to be read next: the topic "
                 "was made anew, or lost its last records"

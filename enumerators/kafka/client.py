@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _LOGGER = "flip27_source.kafka"
 
-
 _OF_CONSUMERS = {
     # A consumer whose queue is full looks again after this time. librdkafka waits for a second by default, in
     # which a task has emptied the queue.
@@ -99,7 +98,7 @@ def failed(properties: ClientProperties, doing: str, error: Any) -> KafkaError:
 def _made(kind: Any, properties: ClientProperties, values: Any) -> Any:
     kafka = imported()
     try:
-        return kind(dict(values), logger=_logger(properties))
+        return kind(dict(values), logger=_MaskedLogger(properties))
     except (kafka.KafkaException, ValueError, TypeError) as error:
         said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
         raise OptionError(
@@ -121,10 +120,6 @@ class _MaskedLogger(logging.Logger):
         record.msg = self._properties.hidden.in_text(record.getMessage())
         record.args = ()
         super().handle(record)
-
-
-def _logger(properties: ClientProperties) -> logging.Logger:
-    return _MaskedLogger(properties)
 
 
 _DEFAULT_REMEDY = "check kafka.bootstrap.servers and that this machine reaches the brokers"

@@ -62,11 +62,6 @@ class ClientProperties:
         """The brokers, for messages."""
         return f"Kafka at {self.values['bootstrap.servers']}"
 
-    @property
-    def reads_committed(self) -> bool:
-        """Whether records of open and aborted transactions are hidden."""
-        return self.values["isolation.level"] == "read_committed"
-
 
 def client_properties(options: Options, *, environment: Mapping[str, str] = os.environ) -> ClientProperties:
     """The properties that the options set, and those that this source needs.

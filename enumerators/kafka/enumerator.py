@@ -35,7 +35,7 @@ from flip27_source.enumerators.kafka.division import divided
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
 from flip27_source.enumerators.kafka.looks import ClusterLooks, Look, Wanted
 from flip27_source.enumerators.kafka.named_positions import fields_at, offsets_between
-from flip27_source.enumerators.kafka.remedies import remedy_for, remedy_of
+from flip27_source.enumerators.kafka.remedies import remedy_of, remedy_of_range
 from flip27_source.enumerators.kafka.split import KafkaSplit, set_apart
 from flip27_source.enumerators.kafka.start_and_end import ending, group_of, implied, starting
 from flip27_source.enumerators.kafka.state import KafkaState
@@ -237,7 +237,7 @@ class KafkaEnumerator(
                 f"topic {split.topic} was deleted and made anew; its offsets {split.next} to "
                 f"{split.next + rows - 1} are gone",
                 split_id=split.split_id,
-                remedy=remedy_for(split.split_id, self.options_given, is_gone=True),
+                remedy=remedy_of_range(split.split_id, self.options_given),
             )
             return BoundedRange(read=replace(split, end=split.next), rest=None)
         return BoundedRange(read=split, rest=None)
@@ -283,9 +283,9 @@ class KafkaEnumerator(
 
     def _looked(self, look: Look | None, error: BaseException | None) -> None:
         self._looks_again = False
-        if error is not None or look is None:
-            assert error is not None
+        if error is not None:
             raise error
+        assert look is not None
         if look.problem is not None:
             raise look.problem
         self._assigner.take(look)

@@ -27,11 +27,11 @@ from flip27_source.options import Options
 PAUSE_PER_DESCRIPTION = 20.0
 """Pause between two questions for the partitions of the topics, as a multiple of what the first took."""
 
-CONFIRMATION_PAUSE_S = 0.5
-"""Pause between two descriptions of a run with one look, which confirm that a topic is gone."""
-
 LOOKS_PER_DESCRIPTION = 5
 """The shortest such pause, as a multiple of discoveryInterval."""
+
+CONFIRMATION_PAUSE_S = 0.5
+"""Pause between two descriptions of a run with one look, which confirm that a topic is gone."""
 
 LOOKS_PER_LISTING = 50
 """Pause between two listings of all topics, for a pattern, as a multiple of discoveryInterval."""

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from flip27_source.enumerators.kafka.assigner import Loss
 from flip27_source.enumerators.kafka.options import FAIL_ON_DATA_LOSS
-from flip27_source.enumerators.kafka.split import is_apart
 from flip27_source.options import Options
 from flip27_source.source_options import STATE_LOCATION
 
 
 def remedy_of(loss: Loss, options: Options) -> str:
-    """What the user can do about records that are gone."""
-    return remedy_for(loss.split_id, options, is_gone=loss.begins is None)
-
-
-def remedy_for(split_id: str, options: Options, *, is_gone: bool) -> str:
     """The command that goes on with what is left of a partition."""
-    state = options[STATE_LOCATION] or "STATE_LOCATION"
-    if is_apart(split_id):
-        return f"give them up: flip27 edit skip --state {state} --split {split_id} --why expired --execute"
-    if is_gone:
+    state = _state(options)
+    if loss.begins is None:
         return (
-            f"go on without the partition: flip27 edit skip --state {state} --split {split_id} "
+            f"go on without the partition: flip27 edit skip --state {state} --split {loss.split_id} "
             "--why 'topic deleted' --execute"
         )
     return (
-        f"go on at its first record: flip27 edit set-position --state {state} --split {split_id} "
+        f"go on at its first record: flip27 edit set-position --state {state} --split {loss.split_id} "
         "--to earliest --why 'records expired' --execute"
     )
+
+
+def remedy_of_range(split_id: str, options: Options) -> str:
+    """The command that gives up a range that was set aside."""
+    state = _state(options)
+    return f"give them up: flip27 edit skip --state {state} --split {split_id} --why expired --execute"
 
 
 def remedy_in_batch(options: Options) -> str:
@@ -39,3 +37,7 @@ def remedy_in_batch(options: Options) -> str:
         f"restart the query with {option}, at least until this batch is complete: it then has the records "
         "that are left, and the loss is recorded. An edit takes effect after the batch"
     )
+
+
+def _state(options: Options) -> str:
+    return options[STATE_LOCATION] or "STATE_LOCATION"

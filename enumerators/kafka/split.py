@@ -47,7 +47,7 @@ class KafkaSplit:
     @property
     def is_apart(self) -> bool:
         """Whether it is a range or a record that was set aside."""
-        return is_apart(self.split_id)
+        return "@" in self.split_id
 
     @property
     def size(self) -> SplitSize:
@@ -59,11 +59,6 @@ class KafkaSplit:
 def split_id_of(topic: str, partition: int) -> str:
     """The id of a partition's split."""
     return f"{topic}/{partition}"
-
-
-def is_apart(split_id: str) -> bool:
-    """Whether it is the id of a range or a record that was set aside."""
-    return "@" in split_id
 
 
 def record_id_of(topic: str, partition: int, offset: int) -> str:

@@ -184,6 +184,18 @@ def test_a_batch_read_ends_before_a_time(kafka: KafkaBroker) -> None:
     }  # fmt: skip
 
 
+def test_a_batch_read_that_ends_before_its_start_is_empty(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 4, 2)
+    found = batch_read(
+        kafka,
+        topic,
+        startingOffsets=json.dumps({topic: {"0": 3, "1": 1}}),
+        endingOffsets=json.dumps({topic: {"0": 1, "1": 2}}),
+    )
+    assert found == {f"{topic}/1": [1]}
+
+
 def test_a_batch_read_in_parts_has_every_record_once(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     fill(kafka, topic, 20, 3)
