@@ -1,8 +1,7 @@
-"""What a user sees when something is wrong: what, which value, where, and what to do."""
+"""What a user of Spark sees when something is wrong. Damaged state: ``driver/test_damaged_state.py``."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -72,71 +71,6 @@ def test_a_state_location_that_cannot_be_written_stops_the_query_before_any_row(
     assert "check that the location exists" in message
     run_to_end(to_lake(file_stream(spark, folders), folders))
     assert lake_lines(spark, folders) == ["1"]
-
-
-def started(spark: SparkSession, folders: Folders) -> tuple[Path, Path]:
-    """A query that has read three batches; its last document and one of its segments."""
-    for i in range(300):
-        folders.land(f"{i:03d}.txt", [f"{i:03d}"])
-    run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger=100), folders))
-    offset = (folders.checkpoint / "offsets" / "2").read_text().splitlines()[-1]
-    document = folders.state / json.loads(offset)["state"]["file"]
-    segment = next(document.parents[1].glob("segments/*.seen.bin"))
-    folders.land("new.txt", ["new"])
-    return document, segment
-
-
-def test_damaged_state_is_refused_and_nothing_is_lost_once_it_is_repaired(
-    spark: SparkSession, folders: Folders
-) -> None:
-    document, segment = started(spark, folders)
-    whole, packed = document.read_bytes(), segment.read_bytes()
-
-    document.write_bytes(whole[:-20])
-    assert "does not match its digest" in failure(spark, folders)
-    document.write_bytes(whole.replace(b'"kind":"checkpoint"', b'"kind":"checkpoinT"'))
-    assert "does not match its digest" in failure(spark, folders)
-    document.unlink()
-    assert "is missing from the state location" in failure(spark, folders)
-    document.write_bytes(whole)
-
-    segment.write_bytes(packed[: len(packed) // 2])
-    assert f"segment {segment.name} cannot be unpacked" in failure(spark, folders)
-    segment.unlink()
-    assert f"{segment.name} is missing from the state location" in failure(spark, folders)
-    segment.write_bytes(packed)
-
-    run_to_end(to_lake(file_stream(spark, folders), folders))
-    assert lake_lines(spark, folders) == [f"{i:03d}" for i in range(300)] + ["new"]
-
-
-def test_a_document_of_a_newer_format_is_refused(spark: SparkSession, folders: Folders) -> None:
-    folders.land("a.txt", ["1"])
-    run_to_end(to_lake(file_stream(spark, folders, stateLocation=None), folders))
-    log = folders.checkpoint / "offsets" / "0"
-    log.write_text(log.read_text().replace('"format": 1, "id"', '"format": 3, "id"'))
-    (log.parent / ".0.crc").unlink()
-    message = failure(spark, folders, stateLocation=None)
-    assert "has format 3; this library reads 1 and 2" in message
-    assert "install the version of flip27-source that wrote the " in message
-
-
-def test_another_enumerator_on_the_same_checkpoint_is_refused(spark: SparkSession, folders: Folders) -> None:
-    folders.land("a.txt", ["1"])
-    run_to_end(to_lake(file_stream(spark, folders), folders))
-    message = failure(spark, folders, enumerator="tests.spark.authors:CrashingFiles")
-    assert "enumerator: was 'files', is 'tests.spark.authors:CrashingFiles'" in message
-
-
-def test_state_that_outgrows_the_offset_log_names_the_option_to_set(
-    spark: SparkSession, folders: Folders
-) -> None:
-    for i in range(20):
-        folders.land(f"{i}.txt", ["1"])
-    message = failure(spark, folders, stateLocation=None, inlineStateLimit="1k")
-    assert 'set .option("stateLocation"' in message
-    run_to_end(to_lake(file_stream(spark, folders), folders))
-    assert len(lake_lines(spark, folders)) == 20
 
 
 def test_a_file_that_vanished_before_it_was_read_fails_the_batch_by_name(

@@ -18,7 +18,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*.txt"))
 
 
-@pytest.mark.parametrize("clean", ["archive", "delete"])
+@pytest.mark.parametrize("clean", ["archive", pytest.param("delete", marks=pytest.mark.long)])
 def test_files_are_cleaned_once_their_batch_is_committed_and_a_batch_that_is_repeated_finds_them(
     spark: SparkSession, tmp_path: Path, clean: str
 ) -> None:
@@ -75,7 +75,12 @@ def put(path: Path, modified_s: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"latestFirst": "true", "maxFilesPerTrigger": "2"}, {"maxFileAge": "1h"}], ids=str
+    "options",
+    [
+        pytest.param({"latestFirst": "true", "maxFilesPerTrigger": "2"}, marks=pytest.mark.long),
+        {"maxFileAge": "1h"},
+    ],
+    ids=str,
 )
 def test_the_batches_are_those_of_sparks_own_source_for_a_glob_and_its_options(
     spark: SparkSession, tmp_path: Path, options: dict[str, Any]

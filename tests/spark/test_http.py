@@ -50,7 +50,9 @@ def lake_ids(spark: SparkSession, folders: Folders) -> list[int]:
     return sorted(row.id for row in rows)
 
 
-@pytest.mark.parametrize("kind", ["cursor", "page", "since"])
+@pytest.mark.parametrize(
+    "kind", ["page", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("cursor", "since"))]
+)
 def test_two_endpoints_arrive_once_each_over_runs_and_a_server_that_misbehaves(
     spark: SparkSession, folders: Folders, api: HttpApi, kind: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from .streams import Folders, committed_batches, file_stream, lake_lines, to_lake, wait_for
@@ -11,6 +12,7 @@ from .streams import Folders, committed_batches, file_stream, lake_lines, to_lak
 INTERVAL = "61 seconds"
 
 
+@pytest.mark.long
 def test_a_query_that_sleeps_for_a_minute_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     folders = Folders(tmp_path)
     folders.land("a.txt", ["1"])

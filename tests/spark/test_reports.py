@@ -36,6 +36,7 @@ def assert_exact(root: Path) -> None:
     assert outcome.audit.count("notes=") == 1
 
 
+@pytest.mark.long
 def test_reports_on_an_object_store_keep_events_and_pages_exact(
     spark: SparkSession, tmp_path: Path, s3_bucket: S3Bucket
 ) -> None:
