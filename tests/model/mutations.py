@@ -324,7 +324,7 @@ def a_restore_forgets_waiting_splits(patch: pytest.MonkeyPatch) -> None:
 def an_attempt_that_read_on_counts_all_the_same(patch: pytest.MonkeyPatch) -> None:
     # The rows are compared after the ranges, and an attempt that read on has more of them.
     patch.setattr(SubtaskReport, "same_ranges", lambda *_: True)
-    patch.setattr(SubtaskAttempt, "_check_same_rows", lambda *_: None)
+    patch.setattr(SubtaskAttempt, "_follow", lambda *_: None)
 
 
 @mutation("I13", "T F0 A0 L", 4, kind="paged")
