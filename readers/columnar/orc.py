@@ -19,7 +19,7 @@ from flip27_source.errors import SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.columnar.named_columns import middle_of_part, rows_without_columns
-from flip27_source.readers.columnar.orc_columns import ORC_CONVERSIONS
+from flip27_source.readers.columnar.orc_columns import orc_conversions
 from flip27_source.readers.columnar.parquet_columns import MismatchError
 from flip27_source.readers.columnar.rescued_columns import columns_of
 from flip27_source.readers.files.input import Fetched, opened_by_arrow, reading
@@ -64,7 +64,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
 
     def prepare(self) -> None:
         """Prepare the schema evolution and the zone of timestamps, which are stored without one."""
-        self._zone = self.context.options[TIME_ZONE] or self.context.time_zone
+        self._conversions = orc_conversions(self.context.options[TIME_ZONE] or self.context.time_zone)
         self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
@@ -84,7 +84,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
             refuse_new_columns(self._evolution, split.path, of_spark)
             named = self._named(of_spark)
             names = named.names
-            columns = columns_of(split.path, self.context.schema, self._evolution, named, ORC_CONVERSIONS)
+            columns = columns_of(split.path, self.context.schema, self._evolution, named, self._conversions)
             positions = [names.index(name) for name in columns.wanted]
             if not positions:
                 if split.start == 0:
@@ -100,7 +100,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
                 ]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
                 for start in range(0, batch.num_rows, _BATCH_ROWS):
-                    yield columns.batch(batch.slice(start, _BATCH_ROWS), self._prepared)
+                    yield columns.batch(batch.slice(start, _BATCH_ROWS), _refusing_old_calendar)
 
     def _named(self, stored: pa.Schema) -> pa.Schema:
         """The columns of a file, renamed as in the schema if they are matched by position."""
@@ -108,28 +108,6 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
         by_position = stored.names and all(name.startswith("_col") for name in stored.names)
         names = [*own, *stored.names[len(own) :]] if by_position else stored.names
         return pa.schema([field.with_name(name) for field, name in zip(stored, names, strict=True)])
-
-    def _prepared(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        _refuse_old_calendar(column)
-        return self._with_zone(column, field.type)
-
-    def _with_zone(self, column: pa.Array, wanted: pa.DataType) -> pa.Array:
-        """Convert stored timestamps without a zone, which are local times in the reader's zone."""
-        if types.is_timestamp(column.type) and types.is_timestamp(wanted) and wanted.tz is not None:
-            if column.type.tz is None and self._zone != "UTC":
-                return pc.assume_timezone(column, self._zone, ambiguous="earliest", nonexistent="latest")
-            return column
-        if (
-            wanted.num_fields
-            and self._zone != "UTC"
-            and _has_timestamp(column.type, zoned=False)
-            and _has_timestamp(wanted, zoned=True)
-        ):
-            raise MismatchError(
-                f"timestamps inside {wanted} are stored without a time zone and can only be read with "
-                "timeZone=UTC or as timestamp_ntz"
-            )
-        return column
 
 
 def _schema_of_spark(stored: pa.Schema) -> pa.Schema:
@@ -171,10 +149,9 @@ def _of_spark(column: pa.Array, is_micros: bool) -> pa.Array:
     return column.view(pa.timestamp("us")) if is_micros and types.is_int64(column.type) else column
 
 
-def _has_timestamp(kind: pa.DataType, *, zoned: bool) -> bool:
-    if types.is_timestamp(kind):
-        return (kind.tz is not None) == zoned
-    return any(_has_timestamp(kind.field(at).type, zoned=zoned) for at in range(kind.num_fields))
+def _refusing_old_calendar(column: pa.Array, _field: pa.Field) -> pa.Array:
+    _refuse_old_calendar(column)
+    return column
 
 
 def _refuse_old_calendar(column: pa.Array) -> None:

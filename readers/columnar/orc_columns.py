@@ -1,69 +1,283 @@
-"""The type conversions for ORC files: those that Spark's ORC reader does without losing data.
+"""The type conversions for ORC files: those that Spark's ORC reader does, as far as no value is lost.
 
-Spark also rounds, truncates, and replaces values that do not fit by null. Such conversions are not
-supported, and a value that does not fit is an error. No I/O.
+Spark also rounds and truncates, and replaces values that do not fit by null. Here such a value is an error.
+Conversions to which Spark gives another meaning, such as a number that becomes clock time, are not
+supported. No I/O.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.readers.columnar.parquet_columns import WIDENING, Conversion, Conversions, checked_cast
+from flip27_source.readers.datetimes.formats import DateTimeFormats
+from flip27_source.readers.scalars.decimals import exact_decimal
+from flip27_source.readers.scalars.texts import converter
 
 _MOST_DIGITS = 38
 _LONG_DIGITS = 19
+_DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
+_TIMESTAMP = (
+    r"\A(?:19|[2-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{0,9})?)?\z"
+)
+"""From 1900 on: Spark shifts earlier ones by the offset of the zone's local mean time."""
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_SECONDS = pa.decimal128(28, 9)
+
+_Is: TypeAlias = Callable[[pa.DataType], bool]
+_Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
-def _is_number(_: pa.DataType, wanted: pa.DataType) -> bool:
-    return bool(types.is_signed_integer(wanted) or types.is_floating(wanted))
+def orc_conversions(zone: str) -> Conversions:
+    """The conversions of ORC.
+
+    Args:
+        zone: the zone of stored timestamps, which have none, and of dates and texts that become timestamps.
+    """
+
+    def instants(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+        cut = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us"))
+        if zone == "UTC":
+            return cut.cast(wanted)
+        return pc.assume_timezone(cut, zone, ambiguous="earliest", nonexistent="latest").cast(wanted)
+
+    def seconds(column: pa.Array, _: pa.DataType) -> pa.Array:
+        zoned = column if column.type.tz is not None else pc.assume_timezone(
+            column, zone, ambiguous="earliest", nonexistent="latest"
+        )  # fmt: skip
+        numbers = zoned.cast(pa.int64()).to_pylist()
+        return pa.array([None if ns is None else Decimal(ns).scaleb(-9) for ns in numbers], _SECONDS)
+
+    def numbers_of(numbers: _Cast, stored: _Is) -> Conversions:
+        """Conversions to numbers; ``numbers`` first makes decimals."""
+        return (
+            _to(_is_integer, stored, lambda column, wanted: numbers(column, wanted).cast(wanted)),
+            _to(types.is_floating, stored, lambda column, wanted: _as_float(numbers(column, wanted), wanted)),
+            _to(
+                types.is_decimal, stored, lambda column, wanted: _as_decimal(numbers(column, wanted), wanted)
+            ),
+        )
+
+    return (
+        _to(_is_zoned, _is_clock_time, instants),
+        *_CONVERSIONS,
+        *WIDENING,
+        *numbers_of(lambda column, _: column, types.is_decimal),
+        *numbers_of(seconds, _is_stored_timestamp),
+        _to(
+            _is_zoned, types.is_date, lambda column, wanted: instants(column.cast(pa.timestamp("us")), wanted)
+        ),
+        _to(_is_zoned, types.is_string, lambda column, wanted: _as_instant(column, wanted, zone)),
+    )
 
 
-def _is_decimal(_: pa.DataType, wanted: pa.DataType) -> bool:
-    return bool(types.is_decimal(wanted))
+def _to(becomes: _Is, stored: _Is, cast: _Cast = checked_cast) -> Conversion:
+    return Conversion(stored=stored, becomes=lambda _, wanted: becomes(wanted), cast=cast)
 
 
-def _is_string(_: pa.DataType, wanted: pa.DataType) -> bool:
-    return bool(types.is_string(wanted))
+def _is_integer(kind: pa.DataType) -> bool:
+    return bool(types.is_signed_integer(kind))
 
 
-def _as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    # Arrow casts a number only to a decimal that can hold every value of the number's type.
-    digits = min(_LONG_DIGITS + wanted.scale, _MOST_DIGITS)
-    return column.cast(pa.int64()).cast(pa.decimal128(digits, wanted.scale)).cast(wanted)
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(_is_integer(kind) or types.is_floating(kind))
+
+
+def _is_zoned(kind: pa.DataType) -> bool:
+    return bool(types.is_timestamp(kind)) and kind.tz is not None
+
+
+def _is_clock_time(kind: pa.DataType) -> bool:
+    return bool(types.is_timestamp(kind)) and kind.tz is None
+
+
+def _is_stored_timestamp(kind: pa.DataType) -> bool:
+    """True for timestamps of ORC, which Arrow reads as nanoseconds; Spark stores timestamp_ntz as numbers."""
+    return bool(types.is_timestamp(kind)) and kind.unit == "ns"
+
+
+def _is_stored_clock_time(kind: pa.DataType) -> bool:
+    return _is_stored_timestamp(kind) and _is_clock_time(kind)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
+
+
+def _each(convert: Callable[[Any], Any]) -> _Cast:
+    """The cast that converts value by value."""
+
+    def cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+        return pa.array([None if value is None else convert(value) for value in column.to_pylist()], wanted)
+
+    return cast
+
+
+def _as_boolean(column: pa.Array, _: pa.DataType) -> pa.Array:
+    whole = column.cast(pa.int64())
+    for number in pc.unique(whole.drop_null()).to_pylist():
+        if number not in (0, 1):
+            raise pa.ArrowInvalid(f"{number} is neither 0 nor 1")
+    return whole.cast(pa.bool_())
 
 
 def _as_word(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pc.if_else(column, pa.scalar("TRUE", wanted), pa.scalar("FALSE", wanted))
 
 
-def _as_hexadecimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    values = column.to_pylist()
-    return pa.array([None if value is None else value.hex(" ") for value in values], wanted)
-
-
-def _is_binary(stored: pa.DataType) -> bool:
-    return bool(
-        types.is_binary(stored) or types.is_large_binary(stored) or types.is_fixed_size_binary(stored)
+def _as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Numbers as decimals of the same values."""
+    if types.is_integer(column.type) and _LONG_DIGITS + wanted.scale <= _MOST_DIGITS:
+        # Arrow casts a number only to a decimal that can hold every value of the number's type.
+        return (
+            column.cast(pa.int64())
+            .cast(pa.decimal128(_LONG_DIGITS + wanted.scale, wanted.scale))
+            .cast(wanted)
+        )
+    # Arrow's cast to a larger scale overflows silently.
+    return pa.array(
+        [None if value is None else _fitting(Decimal(value), wanted) for value in column.to_pylist()], wanted
     )
 
 
-ORC_CONVERSIONS: Conversions = (
-    Conversion(
-        stored=types.is_boolean,
-        becomes=_is_number,
-        cast=lambda column, wanted: checked_cast(column.cast(pa.int8()), wanted),
+def _fitting(number: Decimal, wanted: pa.DataType) -> Decimal:
+    if number and number.adjusted() >= wanted.precision - wanted.scale:
+        raise pa.ArrowInvalid(f"{number} has too many digits")
+    return number
+
+
+def _as_float32(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    narrow = column.cast(wanted)
+    same = pc.or_(pc.equal(narrow.cast(column.type), column), pc.is_nan(column))
+    if pc.all(same).as_py() is False:
+        raise pa.ArrowInvalid(f"{column[same.index(False).as_py()]} has too many digits")
+    return narrow
+
+
+def _as_float(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Decimals as floating-point numbers whose shortest text, or exact value, is that of the decimal."""
+    decimals = column.to_pylist()
+    # Arrow's cast of a decimal does not always give the nearest number.
+    found = pa.array([None if value is None else format(value, "f") for value in decimals], pa.string()).cast(
+        wanted
+    )
+    kind = wanted.to_pandas_dtype()
+    for value, number in zip(decimals, found.to_pylist(), strict=True):
+        if value is not None and value not in (Decimal(str(kind(number))), Decimal(number)):
+            raise pa.ArrowInvalid(f"{value} has too many digits")
+    return found
+
+
+def _float_as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """As in Spark, a float is first a double, whose shortest text is the number."""
+    doubles = column.cast(pa.float64()).to_pylist()
+    for value in doubles:
+        if value is not None and not math.isfinite(value):
+            raise pa.ArrowInvalid(f"{value} is no decimal")
+    numbers = [None if value is None else _fitting(Decimal(repr(value)), wanted) for value in doubles]
+    return pa.array(numbers, wanted)
+
+
+def _java_text(number: float) -> str:
+    """What Java's Double.toString gives."""
+    if math.isnan(number):
+        raise pa.ArrowInvalid("NaN, which Spark would read as null")
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return repr(number)
+    _, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
+    first, rest = str(digits[0]), "".join(map(str, digits[1:])) or "0"
+    sign = "-" if number < 0 else ""
+    return f"{sign}{first}.{rest}E{int(exponent) + len(digits) - 1}"
+
+
+def _plain_text(number: Decimal) -> str:
+    """Without zeros at the end."""
+    return format(number.normalize(), "f") if number else "0"
+
+
+def _clock_text(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return (
+        pc.replace_substring_regex(column.cast(wanted), r"\.?0*\z", "")
+        if len(column)
+        else column.cast(wanted)
+    )
+
+
+def _midnight(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    days = column.cast(wanted)
+    same = pc.equal(days.cast(column.type), column)
+    if pc.all(same).as_py() is False:
+        raise pa.ArrowInvalid(f"{column[same.index(False).as_py()]} is not midnight")
+    return days
+
+
+def _parsed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Texts as numbers, as Java parses them."""
+    return _valid(*converter(pa.field("", wanted), "UTC", {})(column), column)
+
+
+def _decimal_of_text(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    numbers = [
+        None if text is None else exact_decimal(text.strip(_JAVA_BLANKS)) for text in column.to_pylist()
+    ]
+    bad = pc.and_not(pc.is_valid(column), pa.array([number is not None for number in numbers], pa.bool_()))
+    _valid(column, bad, column)
+    return pa.array([None if number is None else _fitting(number, wanted) for number in numbers], wanted)
+
+
+def _as_date(column: pa.Array, _: pa.DataType) -> pa.Array:
+    _valid(column, pc.invert(pc.match_substring_regex(column, _DATE)), column)
+    return _valid(*DateTimeFormats().dates(column), column)
+
+
+def _as_instant(column: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
+    _valid(column, pc.invert(pc.match_substring_regex(column, _TIMESTAMP)), column)
+    return _valid(*DateTimeFormats().timestamps(column, zone), column).cast(wanted)
+
+
+def _valid(values: pa.Array, bad: pa.Array | None, texts: pa.Array) -> pa.Array:
+    """``values``; raises ArrowInvalid for the first text that is bad."""
+    if bad is not None and pc.any(bad).as_py():
+        raise pa.ArrowInvalid(repr(texts[bad.index(True).as_py()].as_py()))
+    return values
+
+
+_CONVERSIONS: Conversions = (
+    _to(_is_number, types.is_boolean, lambda column, wanted: checked_cast(column.cast(pa.int8()), wanted)),
+    _to(
+        types.is_decimal, types.is_boolean, lambda column, wanted: _as_decimal(column.cast(pa.int8()), wanted)
     ),
-    Conversion(
-        stored=types.is_boolean,
-        becomes=_is_decimal,
-        cast=lambda column, wanted: _as_decimal(column.cast(pa.int8()), wanted),
+    _to(types.is_string, types.is_boolean, _as_word),
+    _to(_is_number, types.is_signed_integer),
+    _to(types.is_decimal, types.is_signed_integer, _as_decimal),
+    _to(types.is_boolean, types.is_signed_integer, _as_boolean),
+    _to(types.is_string, types.is_signed_integer),
+    _to(_is_integer, types.is_floating),
+    _to(types.is_float32, types.is_float64, _as_float32),
+    _to(types.is_decimal, types.is_floating, _float_as_decimal),
+    _to(types.is_boolean, types.is_floating, _as_boolean),
+    _to(types.is_string, types.is_floating, _each(_java_text)),
+    _to(types.is_boolean, types.is_decimal, _as_boolean),
+    _to(types.is_string, types.is_decimal, _each(_plain_text)),
+    _to(types.is_string, _is_binary, _each(lambda value: value.hex(" "))),
+    _to(_is_number, types.is_string, _parsed),
+    _to(types.is_decimal, types.is_string, _decimal_of_text),
+    _to(
+        types.is_boolean,
+        types.is_string,
+        lambda column, wanted: _as_boolean(_parsed(column, pa.int64()), wanted),
     ),
-    Conversion(stored=types.is_boolean, becomes=_is_string, cast=_as_word),
-    Conversion(stored=types.is_signed_integer, becomes=_is_number),
-    Conversion(stored=types.is_signed_integer, becomes=_is_decimal, cast=_as_decimal),
-    Conversion(stored=types.is_signed_integer, becomes=_is_string),
-    Conversion(stored=_is_binary, becomes=_is_string, cast=_as_hexadecimal),
-    *WIDENING,
+    _to(types.is_date, types.is_string, _as_date),
+    _to(types.is_string, types.is_date),
+    _to(types.is_string, _is_stored_clock_time, _clock_text),
+    _to(types.is_date, _is_stored_clock_time, _midnight),
 )

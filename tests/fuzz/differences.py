@@ -459,6 +459,19 @@ DIFFERENCES: Sequence[Difference] = (
         ),
     ),
     Difference(
+        name="unescaped quotes in a header",
+        readers=("csv",),
+        spark="with `unescapedQuoteHandling=RAISE_ERROR`, fails for an unescaped quote in a header line, even if "
+        "its names are not used",
+        here="skips the line if a schema is given and `enforceSchema` is true",
+        why="no value is in the line",
+        shows=lambda case, mismatch: (
+            case.options.get("unescapedQuoteHandling") == "RAISE_ERROR"
+            and case.options.get("header") == "true"
+            and _is_error_of_spark("Unescaped quote character")(case, mismatch)
+        ),
+    ),
+    Difference(
         name="blanks at the start of a line",
         readers=("csv",),
         spark="with `ignoreTrailingWhiteSpace` alone, fails for a blank field at the start of a file or "

@@ -47,7 +47,7 @@ def test_every_type_that_spark_writes_is_read_as_spark_reads_it(spark: SparkSess
     assert_df_equality(ours, spark.read.schema(schema).orc(str(path)))
 
 
-WIDENED: list[tuple[pa.Array, str]] = [
+CONVERTED: list[tuple[pa.Array, str]] = [
     (pa.array([1, None, -(2**31)], pa.int32()), "long"),
     (pa.array([1, None, -128], pa.int8()), "int"),
     (pa.array([1, None, 7], pa.int32()), "short"),
@@ -58,28 +58,76 @@ WIDENED: list[tuple[pa.Array, str]] = [
     (pa.array([1, None, -(2**31)], pa.int64()), "int"),
     (pa.array([1, None, 999], pa.int64()), "decimal(5, 2)"),
     (pa.array([1, None, -(2**63)], pa.int64()), "decimal(38, 18)"),
+    (pa.array([1, None, -99], pa.int64()), "decimal(38, 30)"),
     (pa.array([1, None, -128], pa.int8()), "string"),
     (pa.array([2**63 - 1, None, -(2**63)], pa.int64()), "string"),
+    (pa.array([1, None, 0], pa.int32()), "boolean"),
     *((pa.array([True, False, None]), kind) for kind in ("byte", "short", "int", "long", "float", "double")),
     *((pa.array([True, False, None]), kind) for kind in ("decimal(5, 2)", "decimal(1, 0)", "string")),
-    (pa.array([[{"b": True}, None], None]), "array<struct<b: string>>"),
-    (pa.array([[("k", True), ("l", None)], None], pa.map_(pa.string(), pa.bool_())), "map<string, int>"),
-    (pa.array([b"abc", b"", None, b"\x00\xff"], pa.binary()), "string"),
+    (pa.array([[{"b": True}, None], None, []]), "array<struct<b: string>>"),
+    (pa.array([[("k", True), ("l", None)], None, []], pa.map_(pa.string(), pa.bool_())), "map<string, int>"),
+    (pa.array([b"abc", None, b"\x00\xff"], pa.binary()), "string"),
     (pa.array([1.5, None, 0.25], pa.float32()), "double"),
-    (pa.array([Decimal("1.23"), None], pa.decimal128(5, 2)), "decimal(10, 4)"),
-    (pa.array(["abc", None]), "binary"),
-    (pa.array([[1, None], None, []], pa.list_(pa.int32())), "array<long>"),
+    (pa.array([-3.0, None, 127.0]), "byte"),
+    (pa.array([-3.0, None, 2.0**62], pa.float32()), "long"),
+    (pa.array([1.0, None, 0.0]), "boolean"),
+    (pa.array([1.5, None, -(2.0**-20)]), "float"),
+    (pa.array([0.1, None, 1e10]), "decimal(20, 4)"),
+    (pa.array([0.1, None, 2.5e-7]), "decimal(38, 18)"),
+    (pa.array([0.1, None, -2.5], pa.float32()), "decimal(38, 18)"),
+    (pa.array([0.1, None, 1234567.891]), "string"),
+    (pa.array([1e7, None, -1.5e-7]), "string"),
+    (pa.array([-0.0, None, 1e300]), "string"),
+    (pa.array([0.1, None, float("-inf")], pa.float32()), "string"),
+    (pa.array([Decimal("1.23"), None, Decimal("-0.05")], pa.decimal128(5, 2)), "decimal(10, 4)"),
+    (pa.array([Decimal("1.20"), None, Decimal("-999.90")], pa.decimal128(5, 2)), "decimal(4, 1)"),
+    (pa.array([Decimal("127.00"), None, Decimal("-128.00")], pa.decimal128(5, 2)), "byte"),
+    (pa.array([Decimal(2**63 - 1), None, Decimal(-7)], pa.decimal128(38, 10)), "long"),
+    (pa.array([Decimal("1.00"), None, Decimal("0.00")], pa.decimal128(5, 2)), "boolean"),
+    (pa.array([Decimal("0.05"), None, Decimal("-1.25")], pa.decimal128(10, 2)), "float"),
+    (pa.array([Decimal("99999999.99"), None, Decimal("0.05")], pa.decimal128(10, 2)), "double"),
+    (pa.array([Decimal(2**63), None, Decimal("0.1234567891")], pa.decimal128(38, 10)), "double"),
+    (pa.array([Decimal("1.50"), None, Decimal("300.00")], pa.decimal128(10, 2)), "string"),
+    (pa.array([Decimal("0.0000000001"), None, Decimal(0)], pa.decimal128(38, 10)), "string"),
+    (pa.array(["abc", None, ""]), "binary"),
+    (pa.array(["127", None, "-01"]), "byte"),
+    (pa.array(["+1", None, "9223372036854775807"]), "long"),
+    (pa.array(["1", None, "0"]), "boolean"),
+    (pa.array([" 1.5 ", None, "1e3"]), "float"),
+    (pa.array(["0x1p3", None, "-Infinity"]), "double"),
+    (pa.array([" 1.5 ", None, "1e3"]), "decimal(10, 2)"),
+    (pa.array(["2024-02-29", None, "1500-01-01"]), "date"),
+    (pa.array(["2024-02-29 12:30:00", None, "1969-12-31 23:59:59.123456789"]), "timestamp"),
+    (pa.array([dt.date(2024, 2, 29), None, dt.date(1969, 12, 31)]), "timestamp"),
+    (pa.array([dt.date(2024, 2, 29), None, dt.date(1600, 1, 1)]), "string"),
+    (pa.array([dt.datetime(2024, 2, 29), None, dt.datetime(1950, 1, 1)], pa.timestamp("us")), "date"),
+    (pa.array([dt.datetime(2024, 2, 29, 12, 30, 0, 120_000), None, dt.datetime(1950, 1, 1)]), "string"),
+    (pa.array([dt.datetime(2024, 2, 29, 12, 30), None, dt.datetime(1950, 1, 1)]), "int"),
+    (pa.array([dt.datetime(2024, 2, 29, 12, 30, 0, 123_456), None, dt.datetime(1950, 1, 1)]), "double"),
     (
-        pa.array([{"A": 1, "b": 2}, None], pa.struct([("A", pa.int32()), ("b", pa.int64())])),
-        "struct<b: long, a: int>",
+        pa.array([dt.datetime(2024, 2, 29, 12, 30, 0, 123_400), None, dt.datetime(1950, 1, 1)]),
+        "decimal(20, 4)",
+    ),
+    (pa.array([[1, None], None, []], pa.list_(pa.int32())), "array<long>"),
+    (pa.array([["1"], None, []]), "array<int>"),
+    (
+        pa.array([{"A": 1, "b": 2}, None, {}], pa.struct([("A", pa.int32()), ("b", pa.int64())])),
+        "struct<b: long, a: string>",
     ),
 ]
 
 
-@pytest.mark.parametrize(("stored", "wanted"), WIDENED, ids=[f"{row[0].type} to {row[1]}" for row in WIDENED])
-def test_types_widen_as_in_spark(spark: SparkSession, tmp_path: Path, stored: pa.Array, wanted: str) -> None:
-    orc.write_table(pa.table({"v": stored}), tmp_path / "a.orc")
-    assert_same_as_spark(spark, tmp_path / "a.orc", f"v {wanted}")
+def test_types_are_converted_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    columns = {f"c{number}": stored for number, (stored, _) in enumerate(CONVERTED)}
+    ddl = ", ".join(f"c{number} {wanted}" for number, (_, wanted) in enumerate(CONVERTED))
+    orc.write_table(pa.table(columns), tmp_path / "a.orc")
+    ours = as_dataframe(spark, read_table(OrcReader(), [tmp_path / "a.orc"], ddl), ddl).collect()
+    theirs = spark.read.schema(ddl).orc(str(tmp_path / "a.orc")).collect()
+    assert len(ours) == len(theirs) == 3
+    for number, (stored, wanted) in enumerate(CONVERTED):
+        found = [row[number] for row in ours]
+        assert found == [row[number] for row in theirs], f"{stored.type} to {wanted}"
+        assert sum(value is None for value in found) == stored.null_count
 
 
 @pytest.mark.parametrize("wanted", ["int", "boolean", "float", "array<long>"])
@@ -97,17 +145,45 @@ NOT_CONVERTED: list[tuple[pa.Array, str]] = [
     (pa.array([True]), "binary"),
     (pa.array([2], pa.int32()), "boolean"),
     (pa.array([2], pa.int64()), "timestamp"),
-    (pa.array([1.5]), "int"),
-    (pa.array([1.5]), "string"),
-    (pa.array([1.5]), "decimal(5, 2)"),
-    (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), "decimal(5, 1)"),
-    (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), "string"),
-    (pa.array(["1"]), "int"),
-    (pa.array(["2024-02-29"]), "date"),
-    (pa.array([dt.date(2024, 2, 29)]), "string"),
-    (pa.array([dt.datetime(2024, 2, 29)], pa.timestamp("us")), "date"),
+    (pa.array([2], pa.int64()), "timestamp_ntz"),
+    (pa.array([2], pa.int64()), "date"),
     (pa.array([2**53 + 1], pa.int64()), "double"),
     (pa.array([1000], pa.int64()), "decimal(5, 2)"),
+    (pa.array([10**9], pa.int64()), "decimal(38, 30)"),
+    (pa.array([1.5]), "int"),
+    (pa.array([2.0]), "boolean"),
+    (pa.array([float("nan")]), "long"),
+    (pa.array([float("nan")]), "string"),
+    (pa.array([float("inf")]), "decimal(5, 2)"),
+    (pa.array([0.1]), "float"),
+    (pa.array([1e300]), "float"),
+    (pa.array([1.555]), "decimal(5, 2)"),
+    (pa.array([1000.0]), "decimal(5, 2)"),
+    (pa.array([1.5]), "timestamp"),
+    (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), "decimal(5, 1)"),
+    (pa.array([Decimal(10**37)], pa.decimal128(38, 0)), "decimal(38, 10)"),
+    (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), "int"),
+    (pa.array([Decimal(300)], pa.decimal128(5, 2)), "byte"),
+    (pa.array([Decimal("99999999.99")], pa.decimal128(10, 2)), "float"),
+    (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), "timestamp"),
+    *((pa.array(["x"]), kind) for kind in ("int", "double", "decimal(5, 2)", "boolean", "date", "timestamp")),
+    (pa.array([" 1"]), "int"),
+    (pa.array(["128"]), "byte"),
+    (pa.array(["true"]), "boolean"),
+    (pa.array(["1.555"]), "decimal(5, 2)"),
+    (pa.array(["1000"]), "decimal(5, 2)"),
+    (pa.array(["2024-02-30"]), "date"),
+    (pa.array(["2024-2-9"]), "date"),
+    (pa.array(["2024-02-30 12:30:00"]), "timestamp"),
+    (pa.array(["2024-02-29T12:30:00"]), "timestamp"),
+    (pa.array(["1800-01-01 00:00:00"]), "timestamp"),
+    (pa.array(["1"]), "timestamp_ntz"),
+    (pa.array([dt.date(2024, 2, 29)]), "int"),
+    (pa.array([dt.datetime(2024, 2, 29, 1)], pa.timestamp("us")), "date"),
+    (pa.array([dt.datetime(2024, 2, 29, 1, 0, 0, 500_000)], pa.timestamp("us")), "long"),
+    (pa.array([dt.datetime(2024, 2, 29, 1)], pa.timestamp("us")), "boolean"),
+    (pa.array([dt.datetime(2024, 2, 29, tzinfo=dt.UTC)], pa.timestamp("us", "UTC")), "string"),
+    (pa.array([b"1"], pa.binary()), "int"),
 ]
 
 
@@ -151,12 +227,36 @@ def test_timestamps_without_a_zone_are_local_time(tmp_path: Path) -> None:
     options = {"timeZone": "UTC"}
     found = read_table(OrcReader(), [tmp_path / "a.orc"], schema, options, time_zone="Europe/Berlin")
     assert found["t"].to_pylist() == [noon.replace(tzinfo=dt.UTC), None]
-    with pytest.raises(SchemaError, match=r"column s: timestamps inside .* only be read with timeZone=UTC"):
-        read_table(OrcReader(), [tmp_path / "a.orc"], "s struct<t: timestamp>", time_zone="Europe/Berlin")
+    [row, _] = read_table(
+        OrcReader(), [tmp_path / "a.orc"], "s struct<t: timestamp>", time_zone="Europe/Berlin"
+    ).to_pylist()
+    assert row == {"s": {"t": dt.datetime(2024, 7, 1, 10, tzinfo=dt.UTC)}}
     [row, _] = read_table(
         OrcReader(), [tmp_path / "a.orc"], "s struct<t: timestamp_ntz>", time_zone="Asia/Tokyo"
     ).to_pylist()
     assert row == {"s": {"t": noon}}
+
+
+IN_BERLIN: list[tuple[pa.Array, str, object]] = [
+    (pa.array([dt.date(2024, 7, 1)]), "timestamp", dt.datetime(2024, 6, 30, 22, tzinfo=dt.UTC)),
+    (pa.array(["2024-07-01 12:30"]), "timestamp", dt.datetime(2024, 7, 1, 10, 30, tzinfo=dt.UTC)),
+    (pa.array(["2024-03-31 02:30:00."]), "timestamp", dt.datetime(2024, 3, 31, 1, 30, tzinfo=dt.UTC)),
+    (pa.array([dt.datetime(2024, 7, 1)]), "long", 1719784800),
+    (pa.array([dt.datetime(1970, 1, 1)]), "decimal(20, 4)", Decimal(-3600)),
+    (pa.array([dt.datetime(2024, 7, 1)]), "date", dt.date(2024, 7, 1)),
+    (pa.array([dt.datetime(2024, 7, 1, 12, 30)]), "string", "2024-07-01 12:30:00"),
+    (pa.array([dt.datetime(2024, 7, 1, 10, 30, tzinfo=dt.UTC)]), "decimal(20, 4)", Decimal(1719829800)),
+]
+
+
+@pytest.mark.parametrize(("stored", "wanted", "expected"), IN_BERLIN)
+def test_clock_time_that_is_converted_is_that_of_the_zone(
+    tmp_path: Path, stored: pa.Array, wanted: str, expected: object
+) -> None:
+    """Spark reads the same where its JVM is in Berlin."""
+    orc.write_table(pa.table({"v": stored}), tmp_path / "a.orc")
+    found = read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}", time_zone="Europe/Berlin")
+    assert found["v"].to_pylist() == [expected]
 
 
 @pytest.mark.parametrize("column", ["date'1500-01-01' as v", "array(date'1500-01-01') as v"])
