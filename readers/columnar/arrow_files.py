@@ -20,7 +20,7 @@ from flip27_source.readers.files.input import Fetched, damaged, opened_by_arrow,
 from flip27_source.readers.files.read_ahead import fetched_ahead
 from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.schemas.evolution import SchemaEvolution
-from flip27_source.readers.schemas.inference import InfersFromFooters, refuse_new_columns
+from flip27_source.readers.schemas.inference import InfersFromFooters
 from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 
 _BATCH_ROWS = 1 << 18
@@ -67,8 +67,7 @@ class ArrowReader(FileReader, InfersFromFooters, ReadsRanges):
             columns: NamedColumns | None = None
             for stored in batches:
                 if columns is None:
-                    refuse_new_columns(self._evolution, split.path, stored.schema)
-                    columns = columns_of(split.path, self.context.schema, self._evolution, stored.schema)
+                    columns = self._columns(split.path, stored.schema)
                 stored.validate(full=True)
                 if not columns.wanted:
                     for empty in rows_without_columns(stored.num_rows):
@@ -77,6 +76,9 @@ class ArrowReader(FileReader, InfersFromFooters, ReadsRanges):
                 stored = stored.select(list(dict.fromkeys(columns.wanted)))
                 for at in range(0, stored.num_rows, _BATCH_ROWS):
                     yield columns.batch(stored.slice(at, _BATCH_ROWS))
+
+    def _columns(self, path: str, stored: pa.Schema) -> NamedColumns:
+        return columns_of(path, self.context.schema, self._evolution, stored.names, lambda: stored)
 
 
 def _is_file(source: Any, split: FileSplit) -> bool:

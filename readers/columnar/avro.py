@@ -18,15 +18,15 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.columnar.avro_blocks import AvroBlock, blocks_of, read_header
 from flip27_source.readers.columnar.avro_types import AvroTypes
+from flip27_source.readers.columnar.conversions import MismatchError
 from flip27_source.readers.columnar.named_columns import NamedColumns, rows_without_columns
-from flip27_source.readers.columnar.parquet_columns import MismatchError
 from flip27_source.readers.columnar.rescued_columns import columns_of
 from flip27_source.readers.files.input import Fetched, check_length, damaged, open_raw, reading
 from flip27_source.readers.files.read_ahead import fetched_ahead
 from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.spark_options import SPARK_AVRO
 from flip27_source.readers.schemas.evolution import SchemaEvolution
-from flip27_source.readers.schemas.inference import InfersFromFooters, refuse_new_columns
+from flip27_source.readers.schemas.inference import InfersFromFooters
 from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 
 _BATCH_ROWS = 1 << 16
@@ -90,11 +90,10 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
                 yield columns.batch(_columns(rows, kinds, path))
 
     def _columns(self, avro_types: AvroTypes, schema: Any, path: str) -> NamedColumns:
-        if not self._evolution.is_strict:
-            return NamedColumns(path, self.context.schema, [field["name"] for field in schema["fields"]])
-        stored = _schema_of(avro_types, schema, path)
-        refuse_new_columns(self._evolution, path, stored)
-        return columns_of(path, self.context.schema, self._evolution, stored)
+        names = [field["name"] for field in schema["fields"]]
+        return columns_of(
+            path, self.context.schema, self._evolution, names, lambda: _schema_of(avro_types, schema, path)
+        )
 
     def _decoder(self, schema: Any, path: str) -> Decode:
         parsed = self._fastavro.parse_schema(schema)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.readers.columnar.parquet_columns import MismatchError
+from flip27_source.readers.columnar.conversions import MismatchError
 
 _PRIMITIVES = {
     "null": pa.null(),

@@ -1,7 +1,7 @@
 """Maps the named columns of a file to the columns of the schema; all columnar formats use it.
 
 Names are compared without regard to case. Missing columns are null; extra columns are not read.
-``parquet_columns`` converts a column. No I/O.
+``conversions`` converts a column. No I/O.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from flip27_source.errors import SchemaError
-from flip27_source.readers.columnar.parquet_columns import (
+from flip27_source.readers.columnar.conversions import (
     WIDENING,
     Conversions,
     MismatchError,

@@ -6,12 +6,10 @@ converts the columns of a file to those of the schema.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.enumerators.files.split import FileSplit
@@ -19,22 +17,20 @@ from flip27_source.errors import SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.columnar.named_columns import middle_of_part, rows_without_columns
+from flip27_source.readers.columnar.old_calendars import refuse_dates_of_hive
 from flip27_source.readers.columnar.orc_columns import orc_conversions
-from flip27_source.readers.columnar.parquet_columns import MismatchError
 from flip27_source.readers.columnar.rescued_columns import columns_of
 from flip27_source.readers.files.input import Fetched, opened_by_arrow, reading
 from flip27_source.readers.files.read_ahead import fetched_ahead
 from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.spark_options import SPARK_ORC
 from flip27_source.readers.schemas.evolution import SchemaEvolution
-from flip27_source.readers.schemas.inference import InfersFromFooters, refuse_new_columns
+from flip27_source.readers.schemas.inference import InfersFromFooters
 from flip27_source.readers.schemas.merging import spark_type
 from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.source_options import TIME_ZONE
 
 _BATCH_ROWS = 1 << 18
-_GREGORIAN_SINCE = dt.date(1582, 10, 15)
-_ZONES_SINCE = dt.datetime(1900, 1, 1)
 _SPARK_TYPE = b"spark.sql.catalyst.type"
 
 
@@ -80,11 +76,16 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
         with reading(split.path, options), opened_by_arrow(split, options, fetched) as source:
             file = orc.ORCFile(source)
             stored = file.schema
-            of_spark = _schema_of_spark(stored)
-            refuse_new_columns(self._evolution, split.path, of_spark)
-            named = self._named(of_spark)
+            named = self._named(_schema_of_spark(stored))
             names = named.names
-            columns = columns_of(split.path, self.context.schema, self._evolution, named, self._conversions)
+            columns = columns_of(
+                split.path,
+                self.context.schema,
+                self._evolution,
+                names,
+                lambda: named,
+                conversions=self._conversions,
+            )
             positions = [names.index(name) for name in columns.wanted]
             if not positions:
                 if split.start == 0:
@@ -100,7 +101,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
                 ]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
                 for start in range(0, batch.num_rows, _BATCH_ROWS):
-                    yield columns.batch(batch.slice(start, _BATCH_ROWS), _refusing_old_calendar)
+                    yield columns.batch(batch.slice(start, _BATCH_ROWS), refuse_dates_of_hive)
 
     def _named(self, stored: pa.Schema) -> pa.Schema:
         """The columns of a file, renamed as in the schema if they are matched by position."""
@@ -147,27 +148,3 @@ def _stripes(count: int, split: FileSplit) -> Iterator[int]:
 def _of_spark(column: pa.Array, is_micros: bool) -> pa.Array:
     """The column as Spark reads it: timestamp_ntz is stored as microseconds and marked in the metadata."""
     return column.view(pa.timestamp("us")) if is_micros and types.is_int64(column.type) else column
-
-
-def _refusing_old_calendar(column: pa.Array, _field: pa.Field) -> pa.Array:
-    _refuse_old_calendar(column)
-    return column
-
-
-def _refuse_old_calendar(column: pa.Array) -> None:
-    """Refuse dates for which ORC does not tell whether they use the Julian or the Gregorian calendar."""
-    kind = column.type
-    if types.is_date(kind) or types.is_timestamp(kind):
-        limit = _GREGORIAN_SINCE if types.is_date(kind) else _ZONES_SINCE
-        if pc.less(pc.min(column), pa.scalar(limit, kind)).as_py():
-            raise MismatchError(
-                f"it contains dates before {limit.year} in the calendar of Hive, which is not supported"
-            )
-    elif types.is_struct(kind):
-        for child in column.flatten():
-            _refuse_old_calendar(child)
-    elif types.is_map(kind):
-        _refuse_old_calendar(column.keys)
-        _refuse_old_calendar(column.items)
-    elif types.is_list(kind):
-        _refuse_old_calendar(column.flatten())

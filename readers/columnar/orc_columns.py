@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.readers.columnar.parquet_columns import WIDENING, Conversion, Conversions, checked_cast
+from flip27_source.readers.columnar.conversions import WIDENING, Conversion, Conversions, checked_cast
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.scalars.decimals import exact_decimal
 from flip27_source.readers.scalars.texts import converter

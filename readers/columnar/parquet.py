@@ -1,7 +1,7 @@
 """The parquet reader: row groups of Parquet files as Arrow batches.
 
-This module selects the row groups of a split and the wanted columns. ``parquet_columns`` converts the
-columns of a file to those of the schema.
+This module selects the row groups of a split and the wanted columns. ``named_columns`` converts the columns
+of a file to those of the schema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from flip27_source.file_systems.paths import local_path
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.columnar.named_columns import NamedColumns, rows_without_columns
-from flip27_source.readers.columnar.parquet_columns import PARQUET_CONVERSIONS, refuse_old_calendar
+from flip27_source.readers.columnar.old_calendars import refuse_dates_of_spark_2
+from flip27_source.readers.columnar.parquet_columns import PARQUET_CONVERSIONS
 from flip27_source.readers.columnar.parquet_footer import with_plain_lists
 from flip27_source.readers.columnar.rescued_columns import columns_of
 from flip27_source.readers.files.input import Fetched, check_length, open_raw, opened_by_arrow, reading
@@ -27,7 +28,7 @@ from flip27_source.readers.files.read_ahead import fetched_ahead
 from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.spark_options import SPARK_PARQUET
 from flip27_source.readers.schemas.evolution import SchemaEvolution
-from flip27_source.readers.schemas.inference import InfersFromFooters, refuse_new_columns
+from flip27_source.readers.schemas.inference import InfersFromFooters
 from flip27_source.readers.schemas.merging import spark_type
 from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 
@@ -76,16 +77,21 @@ class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
             columns = self._columns(split.path, parquet)
             metadata = parquet.metadata.metadata or {}
             has_old_calendar = any(key in metadata for key in _LEGACY_KEYS)
-            prepare = _refusing_old_calendar if has_old_calendar else None
+            prepare = refuse_dates_of_spark_2 if has_old_calendar else None
             for group in _row_groups(parquet.metadata, split):
                 for stored in _batches(parquet, columns, group):
                     yield columns.batch(stored, prepare)
 
     def _columns(self, path: str, parquet: pq.ParquetFile) -> NamedColumns:
-        schema, evolution = self.context.schema, self._evolution
-        if evolution.looks_for_columns:
-            refuse_new_columns(evolution, path, _stored(parquet), self.null_type)
-        return columns_of(path, schema, evolution, parquet.schema_arrow, PARQUET_CONVERSIONS)
+        return columns_of(
+            path,
+            self.context.schema,
+            self._evolution,
+            parquet.schema_arrow.names,
+            lambda: _stored(parquet),
+            conversions=PARQUET_CONVERSIONS,
+            null_type=self.null_type,
+        )
 
 
 def _stored(parquet: pq.ParquetFile) -> pa.Schema:
@@ -99,11 +105,6 @@ def _stored(parquet: pq.ParquetFile) -> pa.Schema:
             for field in parquet.schema_arrow
         ]
     )
-
-
-def _refusing_old_calendar(column: pa.Array, _field: pa.Field) -> pa.Array:
-    refuse_old_calendar(column)
-    return column
 
 
 @contextmanager

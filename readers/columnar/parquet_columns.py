@@ -1,250 +1,23 @@
-"""Converts a column of a Parquet file to the column of the schema.
-
-The conversions are those of Spark's own Parquet source, and a few that Spark does not support
-(nanoseconds). None loses a value silently. Columns that already fit are not changed. No I/O.
-"""
+"""The type conversions for Parquet files: those of Spark's own Parquet source. No I/O."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
-
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
-_PROLEPTIC_SINCE = dt.datetime(1900, 1, 1, tzinfo=dt.UTC)
-"""From this day on, Spark's old hybrid calendar and its current calendar agree in all time zones."""
-
-
-class MismatchError(Exception):
-    """A column cannot be converted to the type of the schema; the caller adds the place to the message."""
-
-
-def checked_cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The same values as another type; raises ArrowInvalid if a value does not fit."""
-    return column.cast(wanted)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversion:
-    """A conversion of the values of some flat types.
-
-    Attributes:
-        stored: True if the conversion supports this stored type.
-        becomes: True if a stored type (first) converts to a wanted type (second).
-        cast: does the conversion; raises ArrowInvalid if a value does not fit.
-    """
-
-    stored: Callable[[pa.DataType], bool]
-    becomes: Callable[[pa.DataType, pa.DataType], bool]
-    cast: Callable[[pa.Array, pa.DataType], pa.Array] = checked_cast
-
-
-Conversions: TypeAlias = tuple[Conversion, ...]
-"""The first conversion that supports both types is used."""
-
-
-def nulls(rows: int, field: pa.Field) -> pa.Array:
-    """The nulls for a column that the file does not have."""
-    if not field.nullable and rows:
-        raise MismatchError("it is missing in the file, but NOT NULL in the schema")
-    return pa.nulls(rows, field.type)
-
-
-def converted(column: pa.Array, field: pa.Field, conversions: Conversions) -> pa.Array:
-    """``column`` with the type of ``field``.
-
-    Args:
-        conversions: the conversions of the format, for every level.
-
-    Raises:
-        MismatchError: no conversion exists, a value does not fit, or a null is not allowed.
-    """
-    if not field.nullable and column.null_count:
-        raise MismatchError("it contains a null, but is NOT NULL in the schema")
-    if _same(column.type, field.type):
-        return column
-    try:
-        return _converted(column, field.type, conversions)
-    except pa.ArrowInvalid as error:
-        raise MismatchError(f"a value does not fit {field.type}: {error}") from None
-
-
-def refuse_old_calendar(column: pa.Array) -> None:
-    """Refuse dates before 1900 in a file written by Spark 2 or in legacy mode."""
-    if types.is_date(column.type) or types.is_timestamp(column.type):
-        earliest = pc.min(column.cast(pa.timestamp("us", "UTC"))).as_py()
-        if earliest is not None and earliest < _PROLEPTIC_SINCE:
-            raise MismatchError(
-                "it contains dates before 1900 in the calendar of Spark 2 (rebase mode LEGACY), which is "
-                "not supported"
-            )
-
-
-def _same(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    # Equality of Arrow types ignores names and nullability inside lists and maps.
-    return bool(stored.equals(wanted, check_metadata=True) if types.is_nested(wanted) else stored == wanted)
-
-
-def _converted(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    stored = column.type
-    if _same(stored, wanted):
-        return column
-    if types.is_null(stored):
-        return pa.nulls(len(column), wanted)
-    for is_wanted, convert in _NESTED:
-        if is_wanted(wanted):
-            return convert(column, wanted, conversions)
-    for conversion in conversions:
-        if conversion.stored(stored) and conversion.becomes(stored, wanted):
-            return conversion.cast(column, wanted)
-    raise _no_conversion(stored, wanted)
-
-
-def _no_conversion(stored: pa.DataType, wanted: pa.DataType) -> MismatchError:
-    return MismatchError(f"the file contains {stored}, which cannot be converted to {wanted} of the schema")
-
-
-def _bits_of_sign_and_value(stored: pa.DataType) -> int:
-    return int(stored.bit_width) + int(types.is_unsigned_integer(stored))
-
-
-def _integer_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    bits = _bits_of_sign_and_value(stored)
-    if types.is_decimal(wanted):
-        return int(wanted.precision - wanted.scale) >= {8: 3, 16: 5, 32: 10, 64: 20}[stored.bit_width]
-    if types.is_float64(wanted):
-        return bits <= 33
-    # Parquet stores no number in less than 32 bits. A narrower type only limits the values, which the
-    # cast checks.
-    return bool(types.is_signed_integer(wanted)) and (bits <= 32 or int(wanted.bit_width) >= bits)
-
-
-def _decimal_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    whole_digits = stored.precision - stored.scale
-    return (
-        bool(types.is_decimal(wanted))
-        and wanted.scale >= stored.scale
-        and int(wanted.precision - wanted.scale) >= whole_digits
-    )
-
-
-def _is_bytes(stored: pa.DataType) -> bool:
-    return any(
-        is_kind(stored)
-        for is_kind in (
-            types.is_string,
-            types.is_large_string,
-            types.is_string_view,
-            types.is_binary,
-            types.is_large_binary,
-            types.is_binary_view,
-            types.is_fixed_size_binary,
-        )
-    )
-
-
-def _cut_to_microseconds(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if column.type.unit == "ns":
-        # Round down, also before 1970, as Java does when it truncates nanoseconds.
-        column = pc.floor_temporal(column, unit="microsecond")
-    return column.cast(wanted)
-
-
-def _struct(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
-    if not types.is_struct(column.type):
-        raise _no_conversion(column.type, wanted)
-    column = _without_offset(column)
-    stored: dict[str, list[int]] = {}
-    for index in range(column.type.num_fields):
-        stored.setdefault(column.type.field(index).name.lower(), []).append(index)
-    children = []
-    for field in wanted:
-        indexes = stored.get(field.name.lower(), [])
-        if len(indexes) > 1:
-            raise MismatchError(f"field {field.name} occurs more than once, in different case")
-        child = column.field(indexes[0]) if indexes else pa.nulls(len(column))
-        children.append(_child(child, field, conversions))
-    return pa.Array.from_buffers(wanted, len(column), column.buffers()[:1], children=children)
-
-
-def _child(child: pa.Array, field: pa.Field, conversions: Conversions) -> pa.Array:
-    try:
-        # A child of a null may be null even if the schema says NOT NULL.
-        return converted(child, field.with_nullable(True), conversions)
-    except MismatchError as mismatch:
-        raise MismatchError(f"field {field.name}: {mismatch}") from None
-
-
-def _list(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
-    stored = column.type
-    if types.is_large_list(stored) or types.is_fixed_size_list(stored):
-        column = column.cast(pa.list_(stored.value_field))
-    elif not types.is_list(stored):
-        raise _no_conversion(stored, wanted)
-    column = _without_offset(column)
-    values = converted(column.values, wanted.value_field, conversions)
-    return pa.Array.from_buffers(wanted, len(column), column.buffers()[:2], children=[values])
-
-
-def _map(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
-    if not types.is_map(column.type):
-        raise _no_conversion(column.type, wanted)
-    column = _without_offset(column)
-    keys = converted(column.keys, wanted.key_field, conversions)
-    items = converted(column.items, wanted.item_field, conversions)
-    entries = pa.StructArray.from_arrays([keys, items], fields=[wanted.key_field, wanted.item_field])
-    return pa.Array.from_buffers(wanted, len(column), column.buffers()[:2], children=[entries])
-
-
-def _without_offset(column: pa.Array) -> pa.Array:
-    # A slice shares its buffers; concatenating it with an empty slice copies only its rows.
-    return pa.concat_arrays([column[:0], column]) if column.offset else column
-
-
-_Nested: TypeAlias = Callable[[pa.Array, pa.DataType, Conversions], pa.Array]
-
-_NESTED: tuple[tuple[Callable[[pa.DataType], bool], _Nested], ...] = (
-    (types.is_struct, _struct),
-    (types.is_map, _map),
-    (types.is_list, _list),
+from flip27_source.readers.columnar.conversions import (
+    WIDENING,
+    Conversion,
+    Conversions,
+    bits_of_sign_and_value,
 )
-
-WIDENING: Conversions = (
-    Conversion(stored=types.is_integer, becomes=_integer_becomes),
-    Conversion(stored=types.is_decimal, becomes=_decimal_becomes),
-    # With or without a zone, a timestamp keeps its clock time in UTC, in any session time zone.
-    Conversion(
-        stored=types.is_timestamp,
-        becomes=lambda _, wanted: bool(types.is_timestamp(wanted)),
-        cast=_cut_to_microseconds,
-    ),
-    Conversion(stored=types.is_float32, becomes=lambda _, wanted: bool(types.is_float64(wanted))),
-    Conversion(
-        stored=types.is_date32,
-        becomes=lambda _, wanted: bool(types.is_timestamp(wanted)) and wanted.tz is None,
-    ),
-    Conversion(
-        stored=_is_bytes, becomes=lambda _, wanted: bool(types.is_binary(wanted) or types.is_string(wanted))
-    ),
-)
-"""The conversions of every format."""
 
 PARQUET_CONVERSIONS: Conversions = (
     *WIDENING,
     # A date is stored as a number of days.
     Conversion(
         stored=types.is_integer,
-        becomes=lambda stored, wanted: (
-            bool(types.is_date32(wanted)) and _bits_of_sign_and_value(stored) <= 32
-        ),
+        becomes=lambda stored, wanted: bool(types.is_date32(wanted)) and bits_of_sign_and_value(stored) <= 32,
         cast=lambda column, wanted: column.cast(pa.int32()).cast(wanted),
     ),
     Conversion(
@@ -253,4 +26,3 @@ PARQUET_CONVERSIONS: Conversions = (
         cast=lambda column, wanted: column.cast(pa.int32()).cast(wanted),
     ),
 )
-"""The conversions of Spark's Parquet source."""

@@ -461,8 +461,8 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="unescaped quotes in a header",
         readers=("csv",),
-        spark="with `unescapedQuoteHandling=RAISE_ERROR`, fails for an unescaped quote in a header line, even if "
-        "its names are not used",
+        spark="with `unescapedQuoteHandling=RAISE_ERROR`, fails for an unescaped quote in a header line, "
+        "even if its names are not used",
         here="skips the line if a schema is given and `enforceSchema` is true",
         why="no value is in the line",
         shows=lambda case, mismatch: (

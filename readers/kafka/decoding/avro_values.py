@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from flip27_source.errors import RegistryError, SchemaError
 from flip27_source.readers.columnar.avro_types import AvroTypes
+from flip27_source.readers.columnar.conversions import MismatchError
 from flip27_source.readers.columnar.named_columns import NamedColumns
-from flip27_source.readers.columnar.parquet_columns import MismatchError
 from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, struct_of
 from flip27_source.readers.schemas.merging import spark_type
 

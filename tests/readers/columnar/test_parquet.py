@@ -384,6 +384,25 @@ def test_dates_of_the_old_calendar_are_refused_and_not_shifted(spark: SparkSessi
         read_table(ParquetReader(), [old], "d date")
 
 
+@pytest.mark.parametrize(
+    "kind", ["array<date>", "struct<d: date>", "map<string, date>", "array<struct<d: array<date>>>"]
+)
+def test_dates_of_the_old_calendar_are_refused_on_every_level(tmp_path: Path, kind: str) -> None:
+    old, key = dt.date(1500, 1, 1), "org.apache.spark.legacyDateTime"
+    values: dict[str, Any] = {
+        "array<date>": [old], "struct<d: date>": {"d": old}, "map<string, date>": [("k", old)],
+        "array<struct<d: array<date>>>": [{"d": [None, old]}],
+    }  # fmt: skip
+    table = pa.table({"v": pa.array([values[kind]], arrow_schema(f"v {kind}").field(0).type)})
+    pq.write_table(table.replace_schema_metadata({key: ""}), tmp_path / "old.parquet")
+    with pytest.raises(SchemaError, match=r"column v: it contains dates before 1900"):
+        read_table(ParquetReader(), [tmp_path / "old.parquet"], f"v {kind}")
+    pq.write_table(table, tmp_path / "new.parquet")
+    assert (
+        read_table(ParquetReader(), [tmp_path / "new.parquet"], f"v {kind}").to_pylist() == table.to_pylist()
+    )
+
+
 NOT_FOUND = {
     "no row": (pa.list_(pa.int32()), [[1, 2, 3]], "Arrow returns 0 of the 1 rows of row group 0"),
     "half a row": (

@@ -142,6 +142,15 @@ def test_columns_of_old_hive_that_go_by_position_are_rescued_by_the_names_that_t
     ]
 
 
+def test_columns_of_old_hive_are_new_only_after_the_last_column(tmp_path: Path) -> None:
+    orc.write_table(pa.table({"_col0": [1], "_col1": ["x"]}), tmp_path / "a")
+    options = {"schemaEvolutionMode": "failOnNewColumns"}
+    assert read(OrcReader, [tmp_path / "a"], "id bigint, name string", **options) == [{"id": 1, "name": "x"}]
+    with pytest.raises(NewColumnsError) as caught:
+        read(OrcReader, [tmp_path / "a"], "id bigint", **options)
+    assert caught.value.columns == "_col1 string"
+
+
 JSON_RESCUED: dict[str, tuple[str, str, dict[str, Any] | None]] = {
     "nothing": ("a bigint", '{"a": 1}', None),
     "a null is no loss": ("a bigint", '{"a": null}', None),
