@@ -248,12 +248,16 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """
 
     @abstractmethod
-    def perform_after_completion(self, action: Any) -> None:
+    def perform_after_completion(self, action: Any, *, delayed: bool = False) -> None:
         """Request a call of :meth:`PerformsActions.perform` once the present state is durable.
 
         If this is called in a ``notify_...`` method or in ``handle_source_event``, the action is due after
         the checkpoint that is being completed; otherwise after the next one. The action is stored in the
         state until it is done: it is performed at least once.
+
+        Args:
+            delayed: the action also waits for :meth:`PerformsActions.action_delay_s`. Millions may wait;
+                only in the methods above.
         """
 
     @abstractmethod
@@ -504,6 +508,15 @@ class PerformsActions(ABC, Generic[ActionT]):
 
         If it raises, it is retried at the next completion, up to ``maxActionAttempts`` times.
         """
+
+    @classmethod
+    def action_delay_s(cls, options: Options) -> float | None:
+        """How long delayed actions wait after their checkpoint is complete, in seconds; None: this run
+        performs none of them, and they stay in the state.
+
+        Asked once in each run, which also applies it to actions that earlier runs have delayed.
+        """
+        return 0.0
 
     @classmethod
     def concerned(cls, actions: Sequence[ActionT], split_ids: Collection[str]) -> Sequence[bool]:

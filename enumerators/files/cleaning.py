@@ -1,7 +1,7 @@
 """Cleaning: archives or deletes files that were read to their end, if they have not changed.
 
-Each due action is stored with the checkpoint and performed after it, at least once. An action is complete
-if the file is gone or is in the archive.
+Each action is stored with the checkpoint and performed after it, at least once, at once or after
+``cleanSource.retentionDuration``. An action is complete if the file is gone or is in the archive.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ import errno
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flip27_source.enumerators.files.entries import content_hash_of, etag_of, modified_us
 from flip27_source.enumerators.files.globs import expand_paths, has_glob, is_matched, split_glob
 from flip27_source.enumerators.files.listing.errors import has_a_user
 from flip27_source.enumerators.files.listing.walk import is_hidden
-from flip27_source.enumerators.files.options import CLEAN_SOURCE, SOURCE_ARCHIVE_DIR
+from flip27_source.enumerators.files.options import (
+    CLEAN_SOURCE,
+    CLEAN_SOURCE_RETENTION_DURATION,
+    SOURCE_ARCHIVE_DIR,
+)
 from flip27_source.enumerators.files.real_folders import open_below
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ActionError, OptionError
@@ -47,6 +51,7 @@ class CleanFile:
 
     Attributes:
         path, length, modified_us, etag: the file as it was found; a changed file stays.
+        has_waited: the file stays for a time first; then the options of the run that performs it decide.
     """
 
     path: str
@@ -54,6 +59,7 @@ class CleanFile:
     modified_us: int
     etag: str | None = None
     archive: str | None = None
+    has_waited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +114,11 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 class Cleaning:
-    """The actions of ``cleanSource``."""
+    """The actions of ``cleanSource``.
+
+    Attributes:
+        wanted: whether files are cleaned. waits: whether they stay for a time first.
+    """
 
     def __init__(self, options: Options, paths: Sequence[str]) -> None:
         self._storage_options = options.with_prefix("storage.")
@@ -116,27 +126,36 @@ class Cleaning:
         self._files = DurableFiles("/")
         self._roots = _local_roots(paths)
         self.wanted = options[CLEAN_SOURCE] != "off"
+        self.waits = options[CLEAN_SOURCE_RETENTION_DURATION] > 0
         if options[CLEAN_SOURCE] == "archive":
             archive = options.require(SOURCE_ARCHIVE_DIR, why="cleanSource=archive moves files there")
             self._archive = _checked_archive(archive, paths)
 
     def action_for(self, split: FileSplit) -> CleanFile:
         """The action for a file that was read to its end."""
-        archive = None if self._archive is None else f"{self._archive}/{_whole_path(split.path)}"
         return CleanFile(
             path=split.path,
             length=split.length,
             modified_us=split.modified_us,
             etag=split.etag,
-            archive=archive,
+            archive=self._archived(split.path),
+            has_waited=self.waits,
         )
 
     def perform(self, action: CleanFile) -> None:
         """Perform the action if the file has not changed. Runs on a separate thread."""
+        if action.has_waited:
+            if not self.wanted:
+                _log.warning("%s stays, because cleanSource is off now", action.path)
+                return
+            action = replace(action, archive=self._archived(action.path))
         if local_path(action.path) is None:
             _clean_remote(action, self._storage_options)
         else:
             _clean_local(action, self._roots, self._files)
+
+    def _archived(self, path: str) -> str | None:
+        return None if self._archive is None else f"{self._archive}/{_whole_path(path)}"
 
 
 def _local_roots(paths: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ from flip27_source.enumerators.files.listing.walk import FileInfo, Lister, open_
 from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.enumerators.files.options import (
     CLEAN_SOURCE,
+    CLEAN_SOURCE_RETENTION_DURATION,
     DISCOVERY,
     FILE_NAME_ONLY,
     FILE_ORDER,
@@ -273,6 +274,11 @@ class FilesEnumerator(
         return [isinstance(action, CleanFile) and action.path in paths for action in actions]
 
     @classmethod
+    def action_delay_s(cls, options: Options) -> float | None:
+        """How long files stay after they were read; None if no files are cleaned."""
+        return None if options[CLEAN_SOURCE] == "off" else options[CLEAN_SOURCE_RETENTION_DURATION]
+
+    @classmethod
     def wants_finished_splits(cls, options: Options) -> bool:
         """True if files are cleaned; otherwise a restart need not read the last plan."""
         return options[CLEAN_SOURCE] != "off"
@@ -281,7 +287,8 @@ class FilesEnumerator(
         """Schedule the cleaning of files that were read to their end."""
         for split in splits:
             if self._finished.completes(split):
-                self.context.perform_after_completion(self._cleaning.action_for(split))
+                action = self._cleaning.action_for(split)
+                self.context.perform_after_completion(action, delayed=self._cleaning.waits)
 
     def perform(self, action: CleanFile | DeleteMessages) -> None:
         """Archive or delete a file if it has not changed since it was read; or delete messages."""

@@ -214,6 +214,15 @@ CLEAN_SOURCE: Option[str] = Option(
     doc="What to do with a file after the batch that read its last part is complete: keep it, move it below "
     "sourceArchiveDir, or delete it. A file that has changed since it was found stays.",
 )
+CLEAN_SOURCE_RETENTION_DURATION: Option[float] = Option(
+    name="cleanSource.retentionDuration",
+    parse=duration_s,
+    default=0.0,
+    default_text="0: at once",
+    doc="cleanSource=archive, delete: how long a file stays after the batch that read its last part is "
+    "complete, such as 30 days. You may change the option at a restart: it then counts for all files that "
+    "wait.",
+)
 SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
     name="sourceArchiveDir",
     parse=optional(location),
@@ -283,5 +292,6 @@ FILES_OPTIONS: tuple[Option[Any], ...] = (
     ON_LATE_FILE,
     ALLOW_OVERWRITES,
     CLEAN_SOURCE,
+    CLEAN_SOURCE_RETENTION_DURATION,
     SOURCE_ARCHIVE_DIR,
 )

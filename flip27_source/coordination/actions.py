@@ -2,7 +2,8 @@
 
 An action is stored in every checkpoint document, from the one that it was added for until it has been
 performed, so it happens at least once despite crashes: actions are idempotent. An action that keeps
-failing stays in the state with its error, where it is visible.
+failing stays in the state with its error, where it is visible. Actions that wait for a time as well are in
+``delayed_actions`` until they are due.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ActionError
+from .action_pages import ActionPage
+from .delayed_actions import DelayedAction, DelayedActions, Taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +49,19 @@ class ActionPolicy:
 class PendingActions:
     """The actions of one coordinator, in the order in which they were added."""
 
-    __slots__ = ("_actions", "_given_up", "_next", "_policy", "_running")
+    __slots__ = ("_actions", "_delayed", "_given_up", "_next", "_policy", "_running", "_taken")
 
-    def __init__(self, policy: ActionPolicy, restored: Iterable[PendingAction] = ()) -> None:
+    def __init__(
+        self,
+        policy: ActionPolicy,
+        restored: Iterable[PendingAction] = (),
+        *,
+        delayed: DelayedActions | None = None,
+    ) -> None:
         self._policy = policy
         self._next = 0
+        self._delayed = DelayedActions() if delayed is None else delayed
+        self._taken: dict[int, tuple[DelayedAction, Taken]] = {}
         self._actions: dict[int, PendingAction] = {}
         self._running: set[int] = set()
         self._given_up: set[int] = set()
@@ -60,8 +71,27 @@ class PendingActions:
 
     @property
     def pending(self) -> tuple[PendingAction, ...]:
-        """All actions that are not known to be done; the next document contains them."""
+        """All actions that are due and not known to be done; the next document contains them."""
         return tuple(self._actions.values())
+
+    @property
+    def delayed_count(self) -> int:
+        """The number of actions that wait for their time."""
+        return len(self._delayed)
+
+    @property
+    def delay_ms(self) -> int | None:
+        """How long delayed actions wait; None: they are not due in this run."""
+        return self._delayed.delay_ms
+
+    @property
+    def has_unsaved_delays(self) -> bool:
+        """Whether an action waits for its time in memory only: after a crash its delay would begin anew."""
+        return self._delayed.has_fresh
+
+    def delayed(self) -> tuple[ActionPage, ...]:
+        """The pages of the actions that wait for their time; the next document names them."""
+        return self._delayed.stored()
 
     @property
     def given_up(self) -> int:
@@ -71,6 +101,26 @@ class PendingActions:
     def add(self, action: Any, due_checkpoint_id: int) -> None:
         """Add an action that is due once ``due_checkpoint_id`` is complete."""
         self._add(PendingAction(action=action, due_checkpoint_id=due_checkpoint_id))
+
+    def add_delayed(self, action: Any, due_checkpoint_id: int) -> None:
+        """Add an action that waits for ``delay_ms`` from the next :meth:`take_delayed`."""
+        if self._delayed.delay_ms == 0:
+            self.add(action, due_checkpoint_id)
+        else:
+            self._delayed.add(action, due_checkpoint_id)
+
+    def take_delayed(self, now_ms: int) -> list[tuple[int, Any]]:
+        """Actions that have waited long enough, with numbers; some thousands at most."""
+        due = []
+        for item, taken in self._delayed.take_due(now_ms):
+            number = self._next
+            self._next += 1
+            self._running.add(number)
+            self._taken[number] = (item, taken)
+            if not taken.is_stored:
+                self._keep(number)
+            due.append((number, item.action))
+        return due
 
     def take_due(self, checkpoint_id: int) -> list[tuple[int, Any]]:
         """The actions that are due at the completion of ``checkpoint_id`` and not running, with numbers."""
@@ -91,8 +141,12 @@ class PendingActions:
             ActionError: the action failed too often, and the policy is to fail.
         """
         self._running.discard(number)
+        if error is not None:
+            self._keep(number)
+        if number in self._taken:
+            self._delayed.ended(self._taken.pop(number)[1])
         if error is None:
-            del self._actions[number]
+            self._actions.pop(number, None)
             return
         item = replace(self._actions[number], attempts=self._actions[number].attempts + 1, error=error)
         self._actions[number] = item
@@ -105,6 +159,14 @@ class PendingActions:
                 f"{item.attempts} times: {error}",
                 remedy="fix the cause and restart the query: the action is in the state and is tried "
                 "again; with onActionError=keep the query continues and the action stays listed",
+            )
+
+    def _keep(self, number: int) -> None:
+        """Put an action among those that are stored in the document, if it is in a page."""
+        if number not in self._actions:
+            item = self._taken[number][0]
+            self._actions[number] = PendingAction(
+                action=item.action, due_checkpoint_id=item.due_checkpoint_id
             )
 
     def _add(self, action: PendingAction) -> None:

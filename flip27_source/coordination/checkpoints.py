@@ -12,6 +12,7 @@ from typing import Any, Generic
 from ..enumerator import UNKNOWN_BACKLOG, Backlog
 from ..events import SourceEvent
 from ..split import SplitT
+from .action_pages import ActionPage
 from .actions import PendingAction
 from .data_losses import DataLoss
 from .edit_values import AppliedEdit
@@ -133,13 +134,20 @@ class LedgerState(Generic[SplitT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot(Generic[SplitT]):
-    """The complete state of a coordinator at one checkpoint: everything needed to continue (R1)."""
+    """The complete state of a coordinator at one checkpoint: everything needed to continue (R1).
+
+    Attributes:
+        actions: side effects that are due and not known to be done.
+        delayed: side effects that wait for a time. action_delay_ms: how long, in the run that stored them.
+    """
 
     metadata: CheckpointMetadata
     enumerator_state: Any
     ledger: LedgerState[SplitT]
     plan: Plan[SplitT]
     actions: tuple[PendingAction, ...] = ()
+    delayed: tuple[ActionPage, ...] = ()
+    action_delay_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

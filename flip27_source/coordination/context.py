@@ -79,7 +79,7 @@ class Coordinator(Protocol[SentT_contra]):
 
     def send_event(self, subtask_id: int, event: SourceEvent) -> None: ...
 
-    def add_action(self, action: Any) -> None: ...
+    def add_action(self, action: Any, *, delayed: bool) -> None: ...
 
     def report_data_loss(self, what: str, split_id: str | None) -> None: ...
 
@@ -161,11 +161,11 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
         stored.check(event)
         self._coordinator.send_event(subtask_id, event)
 
-    def perform_after_completion(self, action: Any) -> None:
+    def perform_after_completion(self, action: Any, *, delayed: bool = False) -> None:
         if self._actions is None:
             self._actions = stored_actions(self._enumerator_type)
         self._actions.check(action)
-        self._coordinator.add_action(action)
+        self._coordinator.add_action(action, delayed=delayed)
 
     def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
         if self._coordinator.settings.options.get(ON_DATA_LOSS.name, "fail") == "fail":

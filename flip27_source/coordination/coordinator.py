@@ -8,14 +8,16 @@ instance from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator
 from typing import Any, Generic
 
-from ..enumerator import Backlog, Boundedness, BoundedRange, Budget, SplitEnumerator
+from ..enumerator import Backlog, Boundedness, BoundedRange, Budget, PerformsActions, SplitEnumerator
 from ..errors import ContractError, ProtocolError
 from ..events import SourceEvent
 from ..split import SplitT, size_of
+from ..values.stored_values import stored_actions
 from .actions import PendingActions
 from .backlog_numbers import backlog_numbers
 from .batch import Batch
@@ -32,6 +34,7 @@ from .checkpoints import (
     WaitingSplit,
 )
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
+from .delayed_actions import DelayedActions
 from .gateway import SubtaskGateway
 from .ledger import Ledger
 from .outbox import Outbox
@@ -71,7 +74,7 @@ class SourceCoordinator(Generic[SplitT]):
         # split request need not check all outboxes.
         self._ready: dict[int | None, None] = {}
         self._ledger = Ledger(None if restored is None else restored.ledger)
-        self._actions = PendingActions(settings.action_policy, () if restored is None else restored.actions)
+        self._actions = _pending_actions(enumerator_type, settings, restored)
         # When splits are read again whose reader had caught up; None: not in this run.
         self._resting: dict[str, int | None] = {}
         self._context = CoordinatorContext(self, runner, enumerator_type)
@@ -86,6 +89,7 @@ class SourceCoordinator(Generic[SplitT]):
         # Restoring N implies that its batch is complete (R7): it stays pending until the caller completes it.
         self._pending: PendingCheckpoint[SplitT] | None = None
         self._restored = restored is not None
+        self._delay_is_unsaved = False
         state = None
         if restored is not None:
             state = restored.enumerator_state
@@ -114,6 +118,7 @@ class SourceCoordinator(Generic[SplitT]):
             "ignoredSplits": self._ledger.ignored_count,
             "dataLosses": self._ledger.losses.count,
             "actionsGivenUp": self._actions.given_up,
+            "delayedActions": self._actions.delayed_count,
         }
         known = {name: value for name, value in own.items() if value}
         if self._backlog is None:
@@ -151,7 +156,8 @@ class SourceCoordinator(Generic[SplitT]):
         self._drain(batch)
         self._request_splits(batch)
         self._read_on(batch, metadata.timestamp_ms)
-        wanted = metadata.edits or metadata.is_savepoint or self.enumerator.wants_checkpoint()
+        wanted = metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
+        wanted = wanted or self.enumerator.wants_checkpoint()
         if not batch and not wanted:
             return None
         for gateway in self._gateways.values():
@@ -166,6 +172,7 @@ class SourceCoordinator(Generic[SplitT]):
         )
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
         snapshot = self._snapshot(metadata, plan)
+        self._delay_is_unsaved = False
         for gateway in self._gateways.values():
             gateway.try_close(metadata.checkpoint_id)
         self._last_id = metadata.checkpoint_id
@@ -231,6 +238,8 @@ class SourceCoordinator(Generic[SplitT]):
             self._open(subtask_id, checkpoint_id)
         folding.tell(quietly=quietly)
         self._completing = None
+        # Otherwise the delay would begin anew with every restart that finds nothing to read.
+        self._delay_is_unsaved = self._restored and self._actions.has_unsaved_delays
         self._restored = False
         return CompletedCheckpoint(
             checkpoint_id=checkpoint_id,
@@ -241,6 +250,14 @@ class SourceCoordinator(Generic[SplitT]):
     def action_ended(self, number: int, error: str | None) -> None:
         """An action of a completed checkpoint has succeeded (error None) or failed."""
         self._actions.ended(number, error)
+
+    def delayed_actions(self, now_ms: int) -> list[tuple[int, Any]]:
+        """Delayed actions that are due now, each with its number for :meth:`action_ended`.
+
+        Call it after every completion: actions that were delayed since the last call wait from ``now_ms`` on.
+        """
+        self._check_started()
+        return self._actions.take_delayed(now_ms)
 
     def close(self) -> None:
         """End the run."""
@@ -262,9 +279,23 @@ class SourceCoordinator(Generic[SplitT]):
         self._gateways[subtask_id].send_event(event)
         self._sent_to(subtask_id)
 
-    def add_action(self, action: Any) -> None:
-        """Add an action that is due once the present state is durable and complete."""
-        self._actions.add(action, self._last_id + 1 if self._completing is None else self._completing)
+    def add_action(self, action: Any, *, delayed: bool) -> None:
+        """Add an action that is due once the present state is durable and complete.
+
+        Raises:
+            ContractError: the action is delayed, and no checkpoint is being completed.
+        """
+        if not delayed:
+            self._actions.add(action, self._last_id + 1 if self._completing is None else self._completing)
+        elif self._completing is not None:
+            self._actions.add_delayed(action, self._completing)
+        else:
+            raise ContractError(
+                f"{type(self.enumerator).__qualname__} has asked for a delayed action, and no checkpoint is "
+                "being completed",
+                remedy="call perform_after_completion(action, delayed=True) only in notify_splits_finished, "
+                "notify_checkpoint_complete or handle_source_event",
+            )
 
     def report_data_loss(self, what: str, split_id: str | None) -> None:
         """Data was gone before it was read. May be called from any thread."""
@@ -472,6 +503,8 @@ class SourceCoordinator(Generic[SplitT]):
             ledger=ledger,
             plan=plan,
             actions=self._actions.pending,
+            delayed=self._actions.delayed(),
+            action_delay_ms=self._actions.delay_ms,
         )
 
     def _waiting_backlog(self) -> Backlog:
@@ -502,3 +535,18 @@ class SourceCoordinator(Generic[SplitT]):
             backlog=self._backlog,
             gauges=dict(self._context.metrics.gauges),
         )
+
+
+def _pending_actions(
+    enumerator_type: type[SplitEnumerator[Any]],
+    settings: CoordinatorSettings,
+    restored: Snapshot[Any] | None,
+) -> PendingActions:
+    due, pages = ((), ()) if restored is None else (restored.actions, restored.delayed)
+    delay_ms, stored = None, None
+    if issubclass(enumerator_type, PerformsActions):
+        kind: Any = enumerator_type
+        delay_s: float | None = kind.action_delay_s(settings.options)
+        delay_ms = None if delay_s is None else round(delay_s * 1000)
+        stored = functools.partial(stored_actions, enumerator_type)
+    return PendingActions(settings.action_policy, due, delayed=DelayedActions(delay_ms, stored, pages))

@@ -21,6 +21,9 @@ from ..enumerator import (
 from ..errors import EditError
 from ..options import Options
 from ..split import SplitT
+from ..values.stored_values import stored_actions
+from .action_pages import ActionPage, actions_of, kept_where
+from .actions import PendingAction
 from .checkpoints import LedgerState, QuarantinedSplit, Snapshot, WaitingSplit
 
 _NOT_BY_RANGES = (
@@ -231,16 +234,29 @@ class Editing(Generic[SplitT]):
         left_alone: Mapping[str, str],
     ) -> Edited[SplitT]:
         """Drop side effects on the data of these splits, because the data is read again."""
-        actions = snapshot.actions
-        if split_ids and actions and issubclass(self.enumerator_type, PerformsActions):
-            concerned = self.enumerator_type.concerned([item.action for item in actions], split_ids)
-            actions = tuple(item for item, drop in zip(actions, concerned, strict=True) if not drop)
+        actions, delayed = snapshot.actions, snapshot.delayed
+        if split_ids and issubclass(self.enumerator_type, PerformsActions):
+            kept = self._not_concerned([item.action for item in actions], split_ids)
+            actions = tuple(item for item, is_kept in zip(actions, kept, strict=True) if is_kept)
+            if delayed:
+                stored = stored_actions(self.enumerator_type)
+                delayed = kept_where(
+                    delayed, lambda group: self._not_concerned(actions_of(group, stored), split_ids)
+                )
         return Edited(
-            snapshot=replace(snapshot, ledger=ledger, actions=actions),
+            snapshot=replace(snapshot, ledger=ledger, actions=actions, delayed=delayed),
             changed=split_ids,
             left_alone=left_alone,
-            dropped_actions=len(snapshot.actions) - len(actions),
+            dropped_actions=_action_count(snapshot.actions, snapshot.delayed)
+            - _action_count(actions, delayed),
         )
+
+    def _not_concerned(self, actions: list[Any], split_ids: tuple[str, ...]) -> list[bool]:
+        """For each action, whether it leaves the data of these splits alone."""
+        if not actions:
+            return []
+        kind: Any = self.enumerator_type
+        return [not concerned for concerned in kind.concerned(actions, split_ids)]
 
 
 def rewound(present: Snapshot[SplitT], older: Snapshot[SplitT]) -> Edited[SplitT]:
@@ -255,11 +271,25 @@ def rewound(present: Snapshot[SplitT], older: Snapshot[SplitT]) -> Edited[SplitT
             f"checkpoint {older.metadata.checkpoint_id}",
             remedy="choose an earlier checkpoint",
         )
-    kept = tuple(item for item in present.actions if item.due_checkpoint_id <= older.metadata.checkpoint_id)
-    return Edited(
-        snapshot=replace(older, metadata=present.metadata, actions=kept),
-        dropped_actions=len(present.actions) - len(kept),
+    last = older.metadata.checkpoint_id
+    kept = tuple(item for item in present.actions if item.due_checkpoint_id <= last)
+    delayed = kept_where(
+        present.delayed, lambda group: [group.due_checkpoint_id <= last] * len(group.actions)
     )
+    return Edited(
+        snapshot=replace(
+            older,
+            metadata=present.metadata,
+            actions=kept,
+            delayed=delayed,
+            action_delay_ms=present.action_delay_ms,
+        ),
+        dropped_actions=_action_count(present.actions, present.delayed) - _action_count(kept, delayed),
+    )
+
+
+def _action_count(actions: Sequence[PendingAction], delayed: Sequence[ActionPage]) -> int:
+    return len(actions) + sum(page.left for page in delayed)
 
 
 def _under_way(ledger: LedgerState[Any]) -> frozenset[str]:

@@ -195,6 +195,7 @@ class CoordinatorHolder:
         self._complete(coordinator, start)
         for number, error in self._actions.drain():
             coordinator.action_ended(number, error)
+        self._actions.submit(coordinator.delayed_actions(self._environment.now_ms()))
         bounds = UNLIMITED if limits is None else limits.tightened_by(limits_of(self._source.options))
         if limits is None:
             self._runner.wait_for_first_rounds()

@@ -56,7 +56,7 @@ class RestoredSavepoint:
         rewrite = source.options[PATH_REWRITE]
         self._moved = None if rewrite is None else MovedFiles(source, rewrite, stored)
         found = stored if self._moved is None else self._moved.snapshot()
-        self.snapshot: Snapshot[Any] = replace(found, actions=())
+        self.snapshot: Snapshot[Any] = replace(found, actions=(), delayed=())
 
     def complete(self, coordinator: SourceCoordinator[Any]) -> None:
         """Process the reports that are stored with the savepoint."""

@@ -33,9 +33,11 @@ from .action_codec import decode_actions, encode_actions
 from .documents import (
     FORMAT,
     FORMAT_WITH_BLOCKS,
+    FORMAT_WITH_DELAYED_ACTIONS,
     CheckpointDocument,
     SegmentFinder,
     SourceIdentity,
+    StoredActionPage,
     StoredAssignment,
     StoredDocument,
     StoredLedger,
@@ -133,9 +135,10 @@ class SnapshotCodec:
         actions = encode_actions(self._enumerator_type, snapshot.actions)
         if actions is not None:
             collected[actions.name] = actions
+        collected |= {page.actions.name: page.actions for page in snapshot.delayed}
         inside, beside = _placed(collected, inline_all)
         document = StoredDocument(
-            format=FORMAT_WITH_BLOCKS if quarantine.blocks else FORMAT,
+            format=_format_with(quarantine_blocks=bool(quarantine.blocks), delayed=bool(snapshot.delayed)),
             id=snapshot.metadata.checkpoint_id,
             parent=None if parent is None else str(parent),
             timestamp=snapshot.metadata.timestamp_ms,
@@ -147,6 +150,8 @@ class SnapshotCodec:
             segments=inside,
             reports=snapshot.plan.reports.value,
             actions=None if actions is None else actions.name,
+            delayed=[StoredActionPage.of(page) for page in snapshot.delayed],
+            action_delay=snapshot.action_delay_ms if snapshot.delayed else None,
             edits=list(snapshot.metadata.edits),
             answered=list(snapshot.metadata.answered),
             savepoint=None if savepoint is None else str(savepoint),
@@ -207,6 +212,8 @@ class SnapshotCodec:
             ledger=ledger,
             plan=self._decode_plan(document, load) if with_plan else Plan(),
             actions=() if raw.actions is None else decode_actions(self._enumerator_type, find(raw.actions)),
+            delayed=tuple(document.delayed_actions(load)),
+            action_delay_ms=raw.action_delay,
         )
 
     def decode_state(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Any:
@@ -334,6 +341,13 @@ class SnapshotCodec:
                 remedy=f"if the type was changed, raise {what}_version and define "
                 f"upgrade_{what}; if not, restore the state location from a backup",
             ) from error
+
+
+def _format_with(*, quarantine_blocks: bool, delayed: bool) -> int:
+    """The oldest format that has everything in a document."""
+    if delayed:
+        return FORMAT_WITH_DELAYED_ACTIONS
+    return FORMAT_WITH_BLOCKS if quarantine_blocks else FORMAT
 
 
 def _cut_by_content(splits: list[Any]) -> Iterator[list[Any]]:

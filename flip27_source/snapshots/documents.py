@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..coordination.action_pages import ActionPage
 from ..coordination.data_losses import DataLoss
 from ..coordination.edit_values import AppliedEdit
 from ..coordination.subtask_reports import ReportDemand
@@ -26,6 +27,10 @@ from .file_names import CheckpointName, checked_segment_name
 FORMAT = 1
 FORMAT_WITH_BLOCKS = 2
 """The format of documents whose quarantined splits are in segments; older libraries would not see these."""
+FORMAT_WITH_DELAYED_ACTIONS = 3
+"""The format of documents with delayed actions; older libraries would drop these."""
+
+_FORMATS = (FORMAT, FORMAT_WITH_BLOCKS, FORMAT_WITH_DELAYED_ACTIONS)
 
 MOST_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Larger documents are neither written nor read; bulk state belongs in segments."""
@@ -121,6 +126,20 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
         return len(self.quarantined) + sum(block.count for block in self.quarantine_blocks)
 
 
+class StoredActionPage(msgspec.Struct, frozen=True, omit_defaults=True):
+    actions: str
+    count: int
+    since: int
+    done: int = 0
+
+    @classmethod
+    def of(cls, page: ActionPage) -> StoredActionPage:
+        return cls(actions=page.actions.name, count=page.count, since=page.since_ms, done=page.done)
+
+    def page(self, find: SegmentFinder) -> ActionPage:
+        return ActionPage(actions=find(self.actions), count=self.count, since_ms=self.since, done=self.done)
+
+
 class StoredAssignment(msgspec.Struct, frozen=True, omit_defaults=True):
     splits: str
     subtask: int
@@ -145,6 +164,8 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     segments: dict[str, StoredSegment]
     reports: Literal["none", "wanted", "required"] = "none"
     actions: str | None = None
+    delayed: list[StoredActionPage] = []
+    action_delay: int | None = None
     edits: list[AppliedEdit] = []
     answered: list[str] = []
     savepoint: str | None = None
@@ -199,6 +220,11 @@ class CheckpointDocument:
         ]
         return [*ledger.quarantined, *beside]
 
+    def delayed_actions(self, load: Callable[[str], bytes]) -> list[ActionPage]:
+        """The pages of actions that wait for a time."""
+        find = SegmentFinder(self.raw.segments, load)
+        return [page.page(find) for page in self.raw.delayed]
+
     def plan_segments(self, load: Callable[[str], bytes]) -> list[tuple[StoredAssignment, Segment]]:
         """Each assignment of the plan with the segment of its splits."""
         find = SegmentFinder(self.raw.segments, load)
@@ -241,10 +267,10 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         )
     try:
         found = decode_json(data, _Format).format
-        if found not in (FORMAT, FORMAT_WITH_BLOCKS):
+        if found not in _FORMATS:
             raise IncompatibleStateError(
-                f"checkpoint document {where} has format {found}; this library reads {FORMAT} and "
-                f"{FORMAT_WITH_BLOCKS}",
+                f"checkpoint document {where} has format {found}; this library reads {FORMAT} to "
+                f"{FORMAT_WITH_DELAYED_ACTIONS}",
                 remedy="install the version of flip27-source that wrote the document, or a newer one",
             )
         raw = decode_json(data, StoredDocument)

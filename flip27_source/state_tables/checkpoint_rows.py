@@ -48,21 +48,36 @@ def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
-    """One row for each pending side effect of the newest checkpoint."""
+    """One row for each pending side effect of the newest checkpoint: those that are due come first."""
     line = history.line()
     document = history.document(line.names[-1]) if line.names else None
-    if document is None or document.raw.actions is None:
+    if document is None:
         return
     name = line.names[-1]
-    for item in history.values(name, document, document.raw.actions, StoredAction) or ():
+    newest = {"lineage": history.lineage.name, "checkpoint_id": name.checkpoint_id}
+    due = document.raw.actions
+    for item in (due and history.values(name, document, due, StoredAction)) or ():
         yield {
-            "lineage": history.lineage.name,
-            "checkpoint_id": name.checkpoint_id,
+            **newest,
             "due_checkpoint": item.due,
+            "waits_since": None,
+            "due_at": None,
             "action": canonical_text(item.action),
             "attempts": item.attempts,
             "error": item.error,
         }
+    delay_ms = document.raw.action_delay
+    for group in history.delayed_actions(name, document):
+        for action in group.actions:
+            yield {
+                **newest,
+                "due_checkpoint": group.due_checkpoint_id,
+                "waits_since": timestamp(group.since_ms),
+                "due_at": None if delay_ms is None else timestamp(group.since_ms + delay_ms),
+                "action": canonical_text(action),
+                "attempts": 0,
+                "error": None,
+            }
 
 
 def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
@@ -148,6 +163,7 @@ def _checkpoint_row(
         "ignored": raw.ledger.ignored_count,
         "data_losses": raw.ledger.loss_count,
         "actions": len(actions),
+        "delayed_actions": sum(page.count - page.done for page in raw.delayed),
         "report_demand": raw.reports,
         "state": canonical_text(raw.enumerator.state),
         "state_version": raw.enumerator.version,

@@ -7,13 +7,14 @@ a file that is listed and cannot be read is an error. Writes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from ..coordination.action_pages import ActionGroup
 from ..errors import CorruptStateError, Flip27Error, MissingStateError
 from ..file_systems.file_ids import FileSplitId
 from ..savepoints.format import METADATA, Savepoint, open_savepoint
@@ -154,6 +155,15 @@ class History:
             if self.is_there(name):
                 raise
             return []
+
+    def delayed_actions(self, name: CheckpointName, document: CheckpointDocument) -> Iterator[ActionGroup]:
+        """The actions that wait for a time; none if clean-up has removed their segments with the document."""
+        try:
+            for page in document.delayed_actions(self.segment_loader(document)):
+                yield from page.groups()
+        except MissingStateError:
+            if self.is_there(name):
+                raise
 
     def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
         """Reads segments of a document by their names."""

@@ -102,7 +102,8 @@ _CHECKPOINTS = View(
         _key(
             "data_losses", _LONG, "how often data was lost before it was read, since the source's first start"
         ),
-        _key("actions", _LONG, "side effects still to be performed"),
+        _key("actions", _LONG, "side effects that are due and still to be performed"),
+        _key("delayed_actions", _LONG, "side effects that wait for a time, such as files that stay"),
         _key("report_demand", _STRING, "whether its tasks report: `none`, `wanted` or `required`"),
         _key("state", _STRING, "the enumerator's state, JSON; bulk state as names of segments"),
         _key("state_version", _LONG, "the version of that state"),
@@ -227,6 +228,8 @@ _ACTIONS = View(
         _LINEAGE,
         _key("checkpoint_id", _LONG, "the newest checkpoint"),
         _key("due_checkpoint", _LONG, "the checkpoint after whose completion it is due"),
+        _column("waits_since", _TIME, "from when it waits for a time; null if it is due"),
+        _column("due_at", _TIME, "when it is due, by the options of the run that wrote the checkpoint"),
         _key("action", _STRING, "what to do, JSON"),
         _key("attempts", _LONG, "failures so far"),
         _column("error", _STRING, "the last error"),

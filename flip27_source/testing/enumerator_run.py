@@ -109,7 +109,7 @@ class RecordingContext(SplitEnumeratorContext[Any]):
         if type(event) in self._events:
             self._events[type(event)].check(event)
 
-    def perform_after_completion(self, action: Any) -> None:
+    def perform_after_completion(self, action: Any, *, delayed: bool = False) -> None:
         self._used("perform_after_completion", 0)
         stored_actions(self._enumerator_type).check(action)
 

@@ -21,6 +21,7 @@ from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.source import Source
+from flip27_source.testing.inline_environment import inline_environment
 from tests.toy_sources import FEEDS, INITIAL, Item
 
 SCHEMA = pa.schema([("id", pa.string())])
@@ -133,3 +134,26 @@ class Batches:
         rows = [row for task in self.tasks() for row in self.attempt(task)]
         self.commit()
         return rows
+
+
+class InlineBatches(Batches):
+    """Batches without threads: discovery and actions are done when their time has come, on the clock."""
+
+    def new_holder(self) -> CoordinatorHolder:
+        environment = inline_environment(now_ms=lambda: self.now_ms)
+        return CoordinatorHolder(self.source, self.boundedness, store=self.store, environment=environment)
+
+    def idle(self, passed_ms: int = 0) -> None:
+        """This time passes, and nothing comes that is to be read."""
+        self.now_ms += passed_ms
+        while (rows := self.batch()) is not None:
+            assert rows == []
+
+    def restart_with(self, options: Mapping[str, str | None]) -> None:
+        """As :meth:`restart`, with other options; None removes one."""
+        given = {**self.options, **options}
+        self.options = {name: text for name, text in given.items() if text is not None}
+        self.source = Source.resolve(
+            self.options, enumerator=self.source.enumerator_type, reader=self.source.reader_type
+        )
+        self.restart()

@@ -224,7 +224,7 @@ _HISTORY_COLUMNS = (
 )  # fmt: skip
 _OVERVIEW_NUMBERS = (
     "batch_id", "created_at", "splits", "files", "live", "waiting", "finished", "quarantined", "ignored",
-    "actions", "document_bytes", "segment_bytes", "restored_from",
+    "actions", "delayed_actions", "document_bytes", "segment_bytes", "restored_from",
 )  # fmt: skip
 _NO_WORK: Row = {"rows": None, "bytes": None, "longest_task_ms": None}
 

@@ -1,0 +1,145 @@
+"""Pages of delayed actions: the stored form of actions that wait for a time. Pure.
+
+Millions of actions may wait for weeks. So they are no part of the documents: a page is a segment that is
+written once, and a document has only its name, and how many of its actions are done. Small pages are merged
+as in a log-structured merge, so that there are few pages and each action is written a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..errors import CorruptStateError
+from ..segment import Segment
+from ..values.stored_json import decode_json
+from ..values.stored_values import StoredValues
+
+PAGE_ACTIONS = 1 << 16
+"""The most actions of a page to which others are added."""
+
+_KEPT_ACTIONS = 1 << 12
+"""The bytes of larger pages are not kept in memory."""
+
+
+class ActionGroup(msgspec.Struct, frozen=True, array_like=True):
+    """Actions that became delayed together.
+
+    Attributes:
+        since_ms: the time from which they wait, in milliseconds since the epoch.
+        due_checkpoint_id: the complete checkpoint that they belong to.
+        actions: their JSON, by the type of the enumerator's actions.
+    """
+
+    since_ms: int
+    due_checkpoint_id: int
+    actions: list[msgspec.Raw]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionPage:
+    """Delayed actions in one segment, in the order in which they become due.
+
+    Attributes:
+        actions: the segment with all of them.
+        count: their number.
+        since_ms: the time from which the first of them waits.
+        done: the number of actions at the front that are done.
+    """
+
+    actions: Segment
+    count: int
+    since_ms: int
+    done: int = 0
+
+    @classmethod
+    def of(cls, groups: Sequence[ActionGroup]) -> ActionPage:
+        """A page with at least one action."""
+        return cls(
+            actions=Segment._of_values("delayed", groups),
+            count=sum(len(group.actions) for group in groups),
+            since_ms=groups[0].since_ms,
+        )
+
+    @property
+    def left(self) -> int:
+        """The number of actions that are not done."""
+        return self.count - self.done
+
+    def groups(self) -> list[ActionGroup]:
+        """The actions that are not done."""
+        groups = self.actions.values(ActionGroup)
+        self.forget()
+        return _without_first(groups, self.done)
+
+    def forget(self) -> None:
+        """Drop the bytes of a large page from memory, if they are stored."""
+        if self.count > _KEPT_ACTIONS:
+            self.actions.forget()
+
+
+def merged(pages: Iterable[ActionPage]) -> list[ActionPage]:
+    """The pages, with small ones merged into their neighbours; the order of the actions stays.
+
+    A page is merged into the page before it unless that one is at least twice as large, or both together
+    are too large. So there are two pages for each ``PAGE_ACTIONS`` actions and a few small ones.
+    """
+    kept: list[ActionPage] = []
+    for page in pages:
+        kept.append(page)
+        while len(kept) > 1 and _belong_together(kept[-2], kept[-1]):
+            last, before = kept.pop(), kept.pop()
+            kept.append(ActionPage.of([*before.groups(), *last.groups()]))
+    return kept
+
+
+def kept_where(
+    pages: Iterable[ActionPage], is_kept: Callable[[ActionGroup], Sequence[bool]]
+) -> tuple[ActionPage, ...]:
+    """The pages without the actions for which ``is_kept`` is false; other pages stay as they are."""
+    found = []
+    for page in pages:
+        left = [_filtered(group, is_kept(group)) for group in page.groups()]
+        kept = sum(len(group.actions) for group in left)
+        if kept == page.left:
+            found.append(page)
+        elif kept:
+            found.append(ActionPage.of([group for group in left if group.actions]))
+    return tuple(found)
+
+
+def actions_of(group: ActionGroup, stored: StoredValues) -> list[Any]:
+    """The values of a group's actions.
+
+    Raises:
+        CorruptStateError: an action does not match the type of actions.
+    """
+    try:
+        return [decode_json(raw, stored.declared) for raw in group.actions]
+    except msgspec.MsgspecError as error:
+        raise CorruptStateError(
+            f"a delayed action does not match its type {stored.declared}: {error}",
+            remedy="deploy the code that stored the action until its actions are done, or give new fields "
+            "defaults",
+        ) from error
+
+
+def _belong_together(before: ActionPage, last: ActionPage) -> bool:
+    return before.left < 2 * last.left and before.left + last.left <= PAGE_ACTIONS
+
+
+def _filtered(group: ActionGroup, flags: Sequence[bool]) -> ActionGroup:
+    kept = [raw for raw, flag in zip(group.actions, flags, strict=True) if flag]
+    return msgspec.structs.replace(group, actions=kept)
+
+
+def _without_first(groups: list[ActionGroup], done: int) -> list[ActionGroup]:
+    left = []
+    for group in groups:
+        if done < len(group.actions):
+            left.append(msgspec.structs.replace(group, actions=group.actions[done:]))
+        done = max(0, done - len(group.actions))
+    return left

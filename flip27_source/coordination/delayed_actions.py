@@ -1,0 +1,210 @@
+"""Delayed actions: they wait for a time after their checkpoint is complete, then become due. Pure.
+
+An action is *fresh* until the next document, which stores it in a page. A page is opened when its first
+action is due: its actions are taken in order, a few thousand at a time, and end in any order. The page stays
+as it is meanwhile; only the number of actions that are done at its front goes into documents. After a crash
+the actions behind that number are taken again, which is harmless because actions are idempotent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from ..errors import ProtocolError
+from ..values.stored_values import StoredValues
+from .action_pages import ActionGroup, ActionPage, actions_of, merged
+
+MOST_TAKEN = 20_000
+"""The most actions that are taken and have not ended; each is in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayedAction:
+    """An action whose time has come.
+
+    Attributes:
+        due_checkpoint_id: the complete checkpoint that it belongs to.
+    """
+
+    action: Any
+    due_checkpoint_id: int
+
+
+@dataclass(slots=True, eq=False)
+class _Fresh:
+    """Actions that no document has yet; ``since_ms`` is None until a time is given."""
+
+    due_checkpoint_id: int
+    actions: deque[Any]
+    since_ms: int | None = None
+
+
+class _OpenPage:
+    """A page whose actions are being taken."""
+
+    __slots__ = ("_ended", "_left", "page", "taken")
+
+    def __init__(self, page: ActionPage, stored: StoredValues) -> None:
+        self.page = page
+        self.taken = page.done
+        self._left: deque[tuple[int, DelayedAction]] = deque(
+            (group.since_ms, DelayedAction(action=action, due_checkpoint_id=group.due_checkpoint_id))
+            for group in page.groups()
+            for action in actions_of(group, stored)
+        )
+        self._ended: set[int] = set()
+
+    @property
+    def since_ms(self) -> int | None:
+        """The time from which the next action waits; None if all are taken."""
+        return self._left[0][0] if self._left else None
+
+    def take(self) -> tuple[int, DelayedAction]:
+        """The next action, and its place in the page."""
+        self.taken += 1
+        return self.taken - 1, self._left.popleft()[1]
+
+    def ended(self, place: int) -> None:
+        self._ended.add(place)
+        done = self.page.done
+        while done in self._ended:
+            self._ended.discard(done)
+            done += 1
+        self.page = replace(self.page, done=done)
+
+
+class Taken:
+    """Where a taken action came from; passed to :meth:`DelayedActions.ended`."""
+
+    __slots__ = ("_page", "_place")
+
+    def __init__(self, page: _OpenPage | None, place: int) -> None:
+        self._page = page
+        self._place = place
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a page has the action until it has ended."""
+        return self._page is not None
+
+    def end(self) -> None:
+        if self._page is not None:
+            self._page.ended(self._place)
+
+
+class DelayedActions:
+    """The delayed actions of one coordinator, in the order in which they were added.
+
+    Attributes:
+        delay_ms: how long each waits; None: they are not due in this run.
+    """
+
+    __slots__ = ("_closed", "_fresh", "_open", "_stored", "_taken", "delay_ms")
+
+    def __init__(
+        self,
+        delay_ms: int | None = None,
+        stored: Callable[[], StoredValues] | None = None,
+        restored: Iterable[ActionPage] = (),
+    ) -> None:
+        """``stored`` returns the stored form of the enumerator's actions; None if it performs none."""
+        self.delay_ms = delay_ms
+        self._stored = stored
+        self._closed = deque(restored)
+        self._open: deque[_OpenPage] = deque()
+        self._fresh: deque[_Fresh] = deque()
+        self._taken = 0
+
+    def __len__(self) -> int:
+        """The number of actions that wait, or are taken from a page and have not ended."""
+        pages = (*self._closed, *(item.page for item in self._open))
+        return sum(page.left for page in pages) + sum(len(group.actions) for group in self._fresh)
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether there are actions that no document has yet."""
+        return bool(self._fresh)
+
+    def add(self, action: Any, due_checkpoint_id: int) -> None:
+        """Add an action of a checkpoint that is being completed."""
+        newest = self._fresh[-1] if self._fresh else None
+        if newest is None or newest.since_ms is not None or newest.due_checkpoint_id != due_checkpoint_id:
+            newest = _Fresh(due_checkpoint_id, deque())
+            self._fresh.append(newest)
+        newest.actions.append(action)
+
+    def take_due(self, now_ms: int) -> Iterator[tuple[DelayedAction, Taken]]:
+        """Actions whose time has come; those that were added since the last call wait from now on."""
+        for group in self._fresh:
+            if group.since_ms is None:
+                group.since_ms = now_ms
+        while self.delay_ms is not None and self._taken < MOST_TAKEN:
+            since_ms = self._next_since_ms()
+            if since_ms is None or since_ms + self.delay_ms > now_ms:
+                return
+            # A page's time is that of its first action, which may be done: look again once it is open.
+            if not self._opens_next_page():
+                self._taken += 1
+                yield self._take()
+
+    def ended(self, taken: Taken) -> None:
+        """A taken action is done, or is kept elsewhere with its error."""
+        self._taken -= 1
+        taken.end()
+        while self._open and not self._open[0].page.left:
+            self._open.popleft()
+
+    def stored(self) -> tuple[ActionPage, ...]:
+        """The pages for the next document, which contain all actions that wait.
+
+        Raises:
+            ProtocolError: an action has no time yet: :meth:`take_due` was not called since it was added.
+        """
+        if self._fresh:
+            self._closed.append(ActionPage.of([_encoded(group) for group in self._fresh]))
+            self._fresh.clear()
+            self._closed = deque(merged(self._closed))
+        for page in self._closed:
+            page.forget()
+        return (*(item.page for item in self._open if item.page.left), *self._closed)
+
+    def _next_since_ms(self) -> int | None:
+        """The time from which the next action waits."""
+        if self._open and self._open[-1].since_ms is not None:
+            return self._open[-1].since_ms
+        if self._closed:
+            return self._closed[0].since_ms
+        return self._fresh[0].since_ms if self._fresh else None
+
+    def _opens_next_page(self) -> bool:
+        """Open the next page if all actions of the last one are taken; False if no page is opened."""
+        if (self._open and self._open[-1].since_ms is not None) or not self._closed:
+            return False
+        if self._stored is None:
+            raise ProtocolError("there are delayed actions, and the enumerator performs none")
+        self._open.append(_OpenPage(self._closed.popleft(), self._stored()))
+        return True
+
+    def _take(self) -> tuple[DelayedAction, Taken]:
+        if self._open and self._open[-1].since_ms is not None:
+            page = self._open[-1]
+            place, action = page.take()
+            return action, Taken(page, place)
+        group = self._fresh[0]
+        action = DelayedAction(action=group.actions.popleft(), due_checkpoint_id=group.due_checkpoint_id)
+        if not group.actions:
+            self._fresh.popleft()
+        return action, Taken(None, 0)
+
+
+def _encoded(group: _Fresh) -> ActionGroup:
+    if group.since_ms is None:
+        raise ProtocolError("delayed actions are stored before the time from which they wait is known")
+    # The context has checked that these values can be restored.
+    encoded = [msgspec.Raw(msgspec.json.encode(action, order="sorted")) for action in group.actions]
+    return ActionGroup(group.since_ms, group.due_checkpoint_id, encoded)

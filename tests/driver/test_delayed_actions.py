@@ -1,0 +1,194 @@
+"""Delayed actions: side effects that wait for a time after their checkpoint, whatever crashes meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pytest
+
+from flip27_source.enumerator import PerformsActions
+from flip27_source.errors import ContractError
+from flip27_source.options import Option, Options, duration_s, optional
+from flip27_source.snapshots import file_names
+from tests.driver.batches import InlineBatches
+from tests.toy_sources import EchoReader, Item, Shelf
+
+STAY: Option[float | None] = Option(name="stay", parse=optional(duration_s), default=None, doc="")
+HOUR_MS = 3_600_000
+
+
+class Removes(PerformsActions[str], Shelf):
+    """Removes every split some time after it was read; ``broken`` ones cannot be removed."""
+
+    options = (STAY,)
+    removed: ClassVar[list[str]] = []
+    broken: ClassVar[set[str]] = set()
+
+    def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[Item]) -> None:
+        for split in splits:
+            self.context.perform_after_completion(split.split_id, delayed=True)
+
+    @classmethod
+    def action_delay_s(cls, options: Options) -> float | None:
+        return options[STAY]
+
+    def perform(self, action: str) -> None:
+        self.removed.append(action)
+        if action in self.broken:
+            raise OSError("it is in use")
+
+
+class Removing(InlineBatches):
+    """Reads splits that are removed later."""
+
+    def __init__(self, stay: str = "1h", **options: str) -> None:
+        super().__init__(Removes, EchoReader, {"stay": stay, **options})
+
+    def read(self, *names: str) -> None:
+        """One batch with these splits, and the notice that it is complete."""
+        self.shelve(*names)
+        assert self.batch() is not None
+        self.idle()
+
+    def removed(self, passed_ms: int = 0) -> list[str]:
+        """What is removed when this time has passed."""
+        before = len(Removes.removed)
+        self.idle(passed_ms)
+        return Removes.removed[before:]
+
+    @property
+    def waiting(self) -> int:
+        return int((self.holder.report() or {}).get("delayedActions", 0))
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Removes.removed.clear()
+    Removes.broken.clear()
+
+
+def test_an_action_is_performed_once_its_time_has_come_although_the_stream_is_idle() -> None:
+    batches = Removing()
+    batches.read("a")
+    assert batches.waiting == 1
+    assert batches.removed(HOUR_MS - 1) == []
+    assert batches.removed(1) == ["a"]
+    assert batches.removed(HOUR_MS) == []
+    assert batches.waiting == 0
+
+
+def test_the_time_counts_from_the_completion_of_the_batch_and_not_from_its_planning() -> None:
+    batches = Removing()
+    batches.shelve("a")
+    batches.trigger()
+    batches.now_ms += 5 * HOUR_MS
+    for task in batches.tasks():
+        batches.attempt(task)
+    batches.commit()
+    assert batches.removed() == []
+    assert batches.removed(HOUR_MS) == ["a"]
+
+
+def test_a_killed_driver_forgets_no_time_that_a_document_has() -> None:
+    batches = Removing()
+    batches.read("a")
+    batches.now_ms += HOUR_MS // 2
+    batches.read("b")
+    batches.restart()
+    assert batches.removed(HOUR_MS // 2) == ["a"]
+
+
+def test_the_time_of_the_last_batch_counts_from_the_first_restart_after_it() -> None:
+    """That it is complete shows only then; an empty batch keeps the time for further restarts."""
+    batches = Removing()
+    batches.shelve("a")
+    batches.batch()
+    for number in range(4):
+        batches.now_ms += HOUR_MS // 4
+        batches.restart()
+        assert batches.removed() == []
+        assert batches.snapshot().metadata.checkpoint_id == 2, number
+    batches.now_ms += HOUR_MS // 4
+    batches.restart()
+    assert batches.removed() == ["a"]
+
+
+def test_what_was_performed_is_performed_again_after_a_kill_until_a_document_says_that_it_is_done() -> None:
+    batches = Removing()
+    batches.read("a", "b")
+    batches.read("c")
+    assert batches.removed(HOUR_MS) == ["a", "b", "c"]
+    batches.restart()
+    assert batches.removed() == ["a", "b"]
+    assert batches.removed(HOUR_MS) == ["c"]
+    batches.read("d")
+    batches.restart()
+    assert batches.removed() == []
+    assert batches.removed(HOUR_MS) == ["d"]
+
+
+def test_waiting_actions_cost_a_batch_nothing_but_their_name() -> None:
+    batches = Removing()
+    batches.read(*(f"s3://bucket/landing/part-{number:05}.json" for number in range(2000)))
+    batches.read("x")
+    before = set(batches.files())
+    batches.read("y")
+    written = {name: data for name, data in batches.files().items() if name not in before}
+    (document,) = (data for name, data in written.items() if f"/{file_names.CHECKPOINTS}/" in name)
+    assert not [name for name in written if "delayed" in name]
+    assert len(document) < 2_000
+    assert [page.count for page in batches.snapshot().delayed] == [2000, 1]
+
+
+def test_many_small_batches_make_few_pages() -> None:
+    batches = Removing()
+    for number in range(40):
+        batches.read(f"{number}")
+    assert len(batches.snapshot().delayed) <= 6
+    batches.restart()
+    assert batches.removed(HOUR_MS) == [str(number) for number in range(39)]
+
+
+def test_a_shorter_time_counts_for_all_that_waits_and_so_does_a_longer_one() -> None:
+    batches = Removing("2h")
+    batches.read("a")
+    batches.restart_with({"stay": "5h"})
+    assert batches.removed() == []
+    assert batches.removed(4 * HOUR_MS) == []
+    batches.restart_with({"stay": "3h"})
+    assert batches.removed() == ["a"]
+
+
+def test_without_a_time_nothing_is_performed_and_nothing_is_forgotten() -> None:
+    batches = Removing()
+    batches.read("a")
+    batches.read("b")
+    batches.restart_with({"stay": None})
+    assert batches.removed(100 * HOUR_MS) == []
+    assert batches.waiting == 2
+    batches.restart_with({"stay": "0s"})
+    assert batches.removed() == ["a", "b"]
+
+
+def test_an_action_that_fails_stays_with_its_error_and_those_behind_it_go_on() -> None:
+    batches = Removing(maxActionAttempts="3", onActionError="keep")
+    Removes.broken.add("b")
+    batches.read("a", "b", "c")
+    batches.read("d")
+    assert batches.removed(HOUR_MS) == ["a", "b", "c", "d"]
+    batches.read("e")
+    snapshot = batches.snapshot()
+    assert [(item.action, item.attempts, item.error) for item in snapshot.actions] == [
+        ("b", 1, "OSError: it is in use")
+    ]
+    assert [page.left for page in snapshot.delayed] == []
+    Removes.broken.clear()
+    batches.restart()
+    assert batches.removed() == ["b"]
+
+
+def test_a_delayed_action_belongs_to_a_checkpoint_that_is_being_completed() -> None:
+    batches = Removing()
+    with pytest.raises(ContractError, match="Removes has asked for a delayed action, and no checkpoint"):
+        batches.enumerator().context.perform_after_completion("x", delayed=True)
