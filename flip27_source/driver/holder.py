@@ -193,9 +193,9 @@ class CoordinatorHolder:
     def _next_after(self, start: Offset, limits: Limits | None) -> Offset | None:
         coordinator = self._coordinator_at(start)
         self._complete(coordinator, start)
+        self._actions.submit(coordinator.delayed_actions(self._environment.now_ms()))
         for number, error in self._actions.drain():
             coordinator.action_ended(number, error)
-        self._actions.submit(coordinator.delayed_actions(self._environment.now_ms()))
         bounds = UNLIMITED if limits is None else limits.tightened_by(limits_of(self._source.options))
         if limits is None:
             self._runner.wait_for_first_rounds()

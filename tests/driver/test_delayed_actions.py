@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -139,6 +140,17 @@ def test_waiting_actions_cost_a_batch_nothing_but_their_name() -> None:
     assert not [name for name in written if "delayed" in name]
     assert len(document) < 2_000
     assert [page.count for page in batches.snapshot().delayed] == [2000, 1]
+
+
+def test_only_a_document_of_which_actions_wait_has_the_format_that_older_libraries_refuse() -> None:
+    batches = Removing()
+    batches.read("a")
+    batches.read("b")
+    batches.removed(HOUR_MS)
+    batches.read("c")
+    documents = [data for name, data in batches.files().items() if f"/{file_names.CHECKPOINTS}/" in name]
+    formats = {found["id"]: found["format"] for found in map(json.loads, documents)}
+    assert formats == {1: 1, 2: 3, 3: 1}
 
 
 def test_many_small_batches_make_few_pages() -> None:

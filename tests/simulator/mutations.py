@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from flip27_source.coordination.checkpoints import CheckpointMetadata
+from flip27_source.coordination.delayed_actions import DelayedActions
 from flip27_source.driver.demanded_reports import DemandedReports
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
@@ -198,3 +199,25 @@ def losses_that_a_repeated_task_finds_are_not_recorded(patch: pytest.MonkeyPatch
 @mutation
 def late_reports_are_not_collected(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DemandedReports, "_late", lambda *_: [])
+
+
+@mutation
+def a_restart_forgets_the_actions_that_wait(patch: pytest.MonkeyPatch) -> None:
+    before = DelayedActions.__init__
+
+    def init(self: DelayedActions, delay_ms: int | None = None, stored: Any = None, _: Any = ()) -> None:
+        before(self, delay_ms, stored)
+
+    patch.setattr(DelayedActions, "__init__", init)
+
+
+@mutation
+def the_delay_of_actions_begins_at_no_time(patch: pytest.MonkeyPatch) -> None:
+    before = DelayedActions.take_due
+
+    def take_due(self: DelayedActions, now_ms: int) -> Any:
+        for group in self._fresh:
+            group.since_ms = 0
+        return before(self, now_ms)
+
+    patch.setattr(DelayedActions, "take_due", take_due)

@@ -26,6 +26,7 @@ from flip27_source.state_tables.history import History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.views import VIEWS
 from tests.driver.batches import Batches
+from tests.driver.test_delayed_actions import Removes
 from tests.toy_sources import MIB, EchoReader, Item, Shelf
 
 SERVER: dict[str, list[str]] = {}
@@ -363,6 +364,17 @@ def test_actions_that_are_still_to_be_done_are_those_of_the_newest_checkpoint() 
     assert (row["checkpoint_id"], row["due_checkpoint"]) == (2, 1)
     assert json.loads(row["action"]) == "archive a"
     assert (row["attempts"], row["error"]) == (0, None)
+
+
+def test_actions_that_wait_are_listed_with_the_time_at_which_they_are_due() -> None:
+    made = shelf("a b", "c", "d", kind=Removes, stay="1h")
+    first, second, third = rows("actions", made)
+    assert [json.loads(row["action"]) for row in (first, second, third)] == ["a", "b", "c"]
+    assert (first["checkpoint_id"], first["due_checkpoint"], third["due_checkpoint"]) == (3, 1, 2)
+    assert first["waits_since"] == dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC)
+    assert third["due_at"] == dt.datetime(1970, 1, 1, 1, 0, 3, tzinfo=dt.UTC)
+    newest = rows("checkpoints", made)[-1]
+    assert (newest["actions"], newest["delayed_actions"]) == (0, 3)
 
 
 def test_the_source_says_what_the_lineage_belongs_to_and_who_drives_it() -> None:

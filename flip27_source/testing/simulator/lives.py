@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import os
+import random
 import re
 import tempfile
 import uuid
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from .simulation import Simulation
 
 STATE = "/ckpt/orders/flip27"
+_SET_BACK_MS = 600_000
+"""More than the clock is set back in one simulation."""
 SAVEPOINTS = "/savepoints"
 
 
@@ -190,6 +193,11 @@ class FilesLife(Life):
                 self.options[name] = value
         if self.options.get("cleanSource") == "archive":
             self.options["sourceArchiveDir"] = self.landing.archive
+        # Drawn apart, so that the other seeds tell the same story as before files could stay.
+        self.retention_ms = random.Random(of.outcome.seed).choice((0, 30_000, 3_600_000))
+        if "cleanSource" in self.options and self.retention_ms:
+            self.options["cleanSource.retentionDuration"] = f"{self.retention_ms} ms"
+        self.arrived_ms: dict[str, int] = {}
         self.arrived: dict[str, list[str]] = {}
         self.broken: set[str] = set()
         self.asked: set[str] = set()
@@ -215,6 +223,8 @@ class FilesLife(Life):
             self.of.tell(f"{name!r} arrives with {len(rows)} rows")
             self.landing.put(name, content, 1_600_000_000 + number)
             self.arrived[name] = rows
+            self.arrived_ms[name] = self.of.now_ms
+        self._check_that_files_stay()
 
     def ask(self) -> None:
         if self.edits is None or self.random.random() < 0.5:
@@ -287,6 +297,10 @@ class FilesLife(Life):
         quarantined = (self.of.query.driver.holder.report() or {}).get("quarantinedSplits", 0)
         if quarantined < len(self.broken) and "allowOverwrites" not in self.options:
             raise DefectFound(f"{len(self.broken)} files are broken and {quarantined} are quarantined")
+        self._check_that_files_stay()
+        if "cleanSource.retentionDuration" in self.options:
+            self.of.now_ms += self.retention_ms + _SET_BACK_MS
+            self.of.go_on_to_the_end()
         if "cleanSource" in self.options:
             left = self.landing.names() - self.broken
             if left:
@@ -297,6 +311,15 @@ class FilesLife(Life):
                 raise DefectFound(f"are not in the archive: {self.arrived.keys() - self.broken - archived}")
         self._check_savepoints()
         self.of.check_state()
+
+    def _check_that_files_stay(self) -> None:
+        """Check that no file is gone before it can have been there for the retention time."""
+        if "cleanSource.retentionDuration" not in self.options:
+            return
+        there = self.landing.names()
+        for name, arrived_ms in self.arrived_ms.items():
+            if name not in there and self.of.now_ms < arrived_ms + self.retention_ms - _SET_BACK_MS:
+                raise DefectFound(f"{name!r} was cleaned before its time")
 
     def _retry_what_trouble_set_aside(self) -> None:
         """Retry intact files that are quarantined after repeated failures."""

@@ -133,9 +133,10 @@ def test_files_that_wait_stay_while_cleaning_is_off_and_are_cleaned_once_it_is_o
     landing.restart_with({"cleanSource": "off"})
     landing.read("c")
     landing.idle(100 * DAY_MS)
+    landing.read("d")
     landing.restart_with({"cleanSource": "delete"})
     landing.idle()
-    assert landing.left == ["b", "c"]
+    assert landing.left == ["b", "c", "d"]
 
 
 def test_a_time_that_is_shortened_or_removed_counts_for_files_that_wait(tmp_path: Path) -> None:
@@ -215,5 +216,5 @@ def test_a_fork_cleans_only_files_that_it_has_read_itself(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("text", ["ten days", "-1 day", ""])
 def test_a_time_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(OptionError, match="cleanSource.retentionDuration"):
+    with pytest.raises(OptionError, match=r"cleanSource\.retentionDuration"):
         Landing(tmp_path, stay=text)
