@@ -152,7 +152,7 @@ for _ in range(900):
 WRONG = {
     "a document without a format": set_field("format", value=None),
     "the format as text": set_field("format", value="1"),
-    "a format of the future": set_field("format", value=3),
+    "a format of the future": set_field("format", value=4),
     "an id below all ids": set_field("id", value=-1),
     "an id beyond all numbers": set_field("id", value=10**40),
     "an id that is text": set_field("id", value="1; drop table"),
