@@ -20,7 +20,7 @@ def registered_sources(*, distribution: str | None = None) -> list[str]:
 
 
 def check_registered_sources(
-    examples: Mapping[str, GivenSource], *, distribution: str | None = None
+    examples: Mapping[str, GivenSource], *, distribution: str | None = None, fast: bool = False
 ) -> list[str]:
     """Check that every registered source is found by its name and delivers every row once.
 
@@ -28,6 +28,7 @@ def check_registered_sources(
         examples: for each name the source for ``check_source``; the name sets ``enumerator``. The reader
             is named by an option, or is the enumerator's default.
         distribution: only the sources of this package, by its name on PyPI.
+        fast: as for ``check_source``: every law is checked, in fewer runs.
 
     Returns:
         The checked names.
@@ -56,5 +57,5 @@ def check_registered_sources(
         )
     for name in names:
         find_enumerator(name)
-        check_source(under_test(examples[name]).with_options(enumerator=name))
+        check_source(under_test(examples[name]).with_options(enumerator=name), fast=fast)
     return names

@@ -15,8 +15,8 @@ from .run import FORMATS, Fuzz, case_of
 from .spark_side import quiet
 
 CASES = {
-    "csv": 20, "json": 20, "text": 8, "parquet": 10, "orc": 10, "avro": 20, "arrow": 20, "parsed-csv": 10,
-    "parsed-json": 10,
+    "csv": 12, "json": 12, "text": 6, "parquet": 8, "orc": 8, "avro": 10, "arrow": 10, "parsed-csv": 6,
+    "parsed-json": 6,
 }  # fmt: skip
 FILES = 3
 """Of each case; ``make fuzz`` takes more."""

@@ -77,7 +77,8 @@ def test_files_keep_the_laws(kind: str, tmp_path: Path) -> None:
     options = {"enumerator": "files", "reader": reader, "path": str(folder)}
     check_enumerator(options, grow=landing.add)
     check_reader(options, schema=schema)
-    check_source(options, schema=schema, grow=landing.add)
+    # The readers differ in how they read, and the enumerator is the same: one has all runs.
+    check_source(options, schema=schema, grow=landing.add, fast=kind != "json")
 
 
 def test_the_sequence_keeps_the_laws() -> None:
@@ -111,4 +112,4 @@ def test_http_keeps_the_laws(kind: str) -> None:
         check_enumerator(options)
         check_reader(options, schema=reading.SCHEMA)
         if kind == "cursor":
-            check_source(options, schema=reading.SCHEMA)
+            check_source(options, schema=reading.SCHEMA, fast=True)
