@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import sys
 import threading
 import urllib.parse
 import uuid
@@ -70,6 +71,11 @@ class WithPreconditions(RequestHandler):
 
 class _Server(HTTPServer):
     request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that needs no more of an answer closes its connection; nothing is printed about that."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @contextmanager

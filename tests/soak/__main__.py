@@ -60,7 +60,10 @@ def main() -> int:
         "--kafka", type=int, default=50, help="kills while topics of Kafka are copied; 0 for none"
     )
     parser.add_argument(
-        "--clouds", type=int, default=50, help="kills of drivers on S3, and as many on Azure; 0 for none"
+        "--clouds",
+        type=int,
+        default=50,
+        help="kills of drivers on S3, and as many on Azure and on GCS; 0: none",
     )
     parser.add_argument("--histories", type=int, default=2_000, help="random histories of files; 0 for none")
     arguments = parser.parse_args()
@@ -69,6 +72,7 @@ def main() -> int:
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", flush=True)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    logging.getLogger("gcp_storage_emulator").setLevel(logging.CRITICAL)
     logging.getLogger("flip27_source").setLevel(logging.ERROR)
     exact = [
         arguments.disasters == 0 or _disasters(arguments, seed),

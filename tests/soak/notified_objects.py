@@ -25,12 +25,13 @@ from .objects import Landing, Query
 
 LOST, DOUBLED, LATE = 0.3, 0.2, 0.1
 ROUND_OBJECTS = 200
+BATCHES = 2
 MOST_ROUNDS = 25
 ALWAYS_KILLED = 50_000
 """With more objects, only a share of the batches is killed."""
 
 QUEUES = 2
-SHOWN_AGAIN_S = 1.0
+HIDDEN_S = 2.0
 """So long after a kill the messages of the dead driver come again, whatever their visibility timeout is."""
 
 
@@ -42,11 +43,6 @@ class MortalQueue(SqsQueue):
     def __init__(self, url: str, options: Options) -> None:
         super().__init__(url, options)
         self._life = self.lives
-
-    @classmethod
-    def die(cls) -> None:
-        """The driver was killed."""
-        cls.lives += 1
 
     def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
         """Messages that arrive at a dead driver are hidden all the same."""
@@ -66,6 +62,32 @@ class MortalQueue(SqsQueue):
     def _check_alive(self) -> None:
         if self._life != self.lives:
             raise ConnectionError("the driver was killed")
+
+
+class Deaths:
+    """What becomes of the messages of killed drivers: they come again, at once or some time later."""
+
+    def __init__(self, queues: Sequence[FileQueue], chance: random.Random) -> None:
+        self._queues = queues
+        self._chance = chance
+        self._died_s: float | None = None
+
+    def die(self) -> None:
+        """A driver was killed."""
+        MortalQueue.lives += 1
+        self._died_s = time.monotonic()
+        if self._chance.random() < 0.5:
+            self._show()
+
+    def show_hidden(self) -> None:
+        """Nothing is new: if the messages of a dead driver are still hidden, they come again."""
+        if self._died_s is not None and time.monotonic() - self._died_s > HIDDEN_S:
+            self._died_s = None
+            self._show()
+
+    def _show(self) -> None:
+        for queue in self._queues:
+            queue.show_hidden()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +144,13 @@ def notified(
     connect(bucket, sent, "landing/")
     queues = [new_queue(bucket) for _ in range(QUEUES)]
     query = Query.on(
-        landing, bucket, chance, discovery="notifications", maxFilesPerTrigger=str(round_objects),
+        landing, bucket, chance, discovery="notifications",
+        maxFilesPerTrigger=str(-(-round_objects // BATCHES)),
         notificationQueues=",".join(queue.url for queue in queues), notificationVisibilityTimeout="20s",
         notificationService=f"{__name__}:{MortalQueue.__name__}", discoveryRetries="0",
     )  # fmt: skip
-    query.on_death = MortalQueue.die
+    deaths = Deaths(queues, chance)
+    query.on_death = deaths.die
     # Each restart lists all objects.
     query.kill_share = min(1.0, ALWAYS_KILLED / objects)
     names = [f"{number:06d}" for number in range(objects)]
@@ -149,7 +173,7 @@ def notified(
             chance.choice(queues).send(event.body)
         if number == len(rounds) // 2:
             _without_queue(query, queues)
-        _read_what_is_named(query, queues, {event.name for event in arriving})
+        _read_what_is_named(query, deaths, {event.name for event in arriving})
         say(f"{len(query.files_read)} objects were read, {query.kills.total()} kills")
     for event in late:
         queues[0].send(event.body)
@@ -187,17 +211,12 @@ def _events(names: Sequence[str], sent: FileQueue) -> list[_Event]:
     return [_Event(name, bodies[name]) for name in names]
 
 
-def _read_what_is_named(query: Query, queues: list[FileQueue], names: set[str]) -> None:
-    """Batches until the objects of the messages were read; after a kill, messages come again later."""
-
-    shown_s = time.monotonic()
+def _read_what_is_named(query: Query, deaths: Deaths, names: set[str]) -> None:
+    """Batches until the objects of the messages were read."""
 
     def is_read() -> bool:
-        nonlocal shown_s
-        if not query.batch() and time.monotonic() - shown_s > SHOWN_AGAIN_S:
-            for queue in queues:
-                queue.show_hidden()
-            shown_s = time.monotonic()
+        if not query.batch():
+            deaths.show_hidden()
         return names <= query.files_read
 
     until(is_read, lambda: len(names - query.files_read), 600)

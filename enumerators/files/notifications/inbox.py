@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from flip27_source.errors import said_of
@@ -23,6 +24,7 @@ MOST_HELD = 20_000
 """So many messages are received and not deleted at once: their receipts are part of a checkpoint."""
 
 RECEIVED_AT_ONCE = 10
+DELETED_AT_ONCE = 100
 HELPERS = 3
 """So many more threads receive while a queue gives full answers."""
 
@@ -228,14 +230,26 @@ class Inbox:
         by_queue: dict[str, list[str]] = {}
         for queue, receipt in due:
             by_queue.setdefault(queue, []).append(receipt)
-        for queue, receipts in by_queue.items():
-            try:
-                self._queues[queue].delete(self.newest_receipts(queue, receipts))
-            except Exception as error:  # noqa: BLE001 - the messages come again and are recognised
-                _log.warning(
-                    "%d messages could not be deleted and come again: %s", len(receipts), said_of(error)
-                )
-            self.deleted(queue, receipts)
+        parts = [
+            (queue, receipts[first : first + DELETED_AT_ONCE])
+            for queue, receipts in by_queue.items()
+            for first in range(0, len(receipts), DELETED_AT_ONCE)
+        ]
+        if len(parts) < 2:
+            for queue, receipts in parts:
+                self._delete_in(queue, receipts)
+            return
+        # As many threads receive: one alone would not keep up with them.
+        with ThreadPoolExecutor(1 + HELPERS, thread_name_prefix="flip27-notifications") as threads:
+            for _ in threads.map(lambda part: self._delete_in(*part), parts):
+                pass
+
+    def _delete_in(self, queue: str, receipts: Sequence[str]) -> None:
+        try:
+            self._queues[queue].delete(self.newest_receipts(queue, receipts))
+        except Exception as error:  # noqa: BLE001 - the messages come again and are recognised
+            _log.warning("%d messages could not be deleted and come again: %s", len(receipts), said_of(error))
+        self.deleted(queue, receipts)
 
     def _extend(self) -> None:
         """Hide messages for longer that others could receive soon."""

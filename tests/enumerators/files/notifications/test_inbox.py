@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flip27_source.enumerators.files.notifications.inbox import Inbox
+from flip27_source.enumerators.files.notifications.inbox import DELETED_AT_ONCE, Inbox
 from flip27_source.notifications import Message, NotificationQueue
 from flip27_source.options import Options
 from tests.deadline import until
@@ -152,6 +152,26 @@ def test_a_deletion_that_fails_is_logged_and_the_message_is_no_longer_held(
     inbox.delete_soon(taken)
     until(lambda: inbox.held == 0)
     assert "1 messages could not be deleted and come again" in caplog.text
+
+
+class DeletedInPairs(MemoryQueue):
+    """A queue whose calls of ``delete`` end two by two."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names)
+        self._pair = threading.Barrier(2, timeout=30)
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        self._pair.wait()
+        super().delete(receipts)
+
+
+def test_many_messages_are_deleted_by_several_requests_at_once(inboxes: list[Inbox]) -> None:
+    queue = DeletedInPairs(*(str(number) for number in range(2 * DELETED_AT_ONCE)))
+    inbox = inbox_of(inboxes, {"q": queue})
+    inbox.delete_soon(inbox.take(wait=True))
+    until(lambda: inbox.held == 0)
+    assert queue.hidden == {}
 
 
 def test_messages_that_nobody_took_are_given_back_when_a_run_ends(inboxes: list[Inbox]) -> None:
