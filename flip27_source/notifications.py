@@ -83,4 +83,4 @@ class NotificationQueue(ABC):
 
     @abstractmethod
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages. One that is gone already is no error."""
+        """Delete at most 100 messages. One that is gone already is no error."""
