@@ -18,10 +18,9 @@ from pyarrow import types
 
 from flip27_source.readers.columnar.conversions import WIDENING, Conversion, Conversions, checked_cast
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.scalars.decimals import exact_decimal
+from flip27_source.readers.scalars.decimals import MOST_DIGITS, exact_decimal
 from flip27_source.readers.scalars.texts import converter
 
-_MOST_DIGITS = 38
 _LONG_DIGITS = 19
 _DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _TIMESTAMP = (
@@ -134,7 +133,7 @@ def _as_word(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Numbers as decimals of the same values."""
-    if types.is_integer(column.type) and _LONG_DIGITS + wanted.scale <= _MOST_DIGITS:
+    if types.is_integer(column.type) and _LONG_DIGITS + wanted.scale <= MOST_DIGITS:
         # Arrow casts a number only to a decimal that can hold every value of the number's type.
         return (
             column.cast(pa.int64())
@@ -201,15 +200,12 @@ def _java_text(number: float) -> str:
 
 def _plain_text(number: Decimal) -> str:
     """Without zeros at the end."""
-    return format(number.normalize(), "f") if number else "0"
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _clock_text(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return (
-        pc.replace_substring_regex(column.cast(wanted), r"\.?0*\z", "")
-        if len(column)
-        else column.cast(wanted)
-    )
+    return pc.replace_substring_regex(column.cast(wanted), r"\.?0*\z", "")
 
 
 def _midnight(column: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -19,6 +19,7 @@ from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.patterns import datetime_pattern
 from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.delimited.rows import CsvRows
+from flip27_source.readers.scalars.decimals import MOST_DIGITS
 from flip27_source.readers.scalars.texts import decimal_type_of, is_double, is_whole
 from flip27_source.source_options import TIME_ZONE
 
@@ -35,7 +36,6 @@ PREFER_DATE = Option(
     doc="With inferSchema: true reads dates as dates, false as timestamps.",
 )
 
-_MOST_DIGITS = 38
 _ISO_DATE = datetime_pattern("yyyy-MM-dd")
 _DATES_OF_CASTS = frozenset(("yyyy-MM-dd", "yyyy-M-d", "yyyy-M-dd", "yyyy-MM-d", "yyyy-MM", "yyyy-M", "yyyy"))
 """Date patterns whose texts are also timestamps if timestamps have no pattern."""
@@ -199,7 +199,7 @@ def _joined(one: pa.DataType, other: pa.DataType, mixed: pa.DataType) -> pa.Data
     if not (types.is_decimal(one) or types.is_decimal(other)):
         return pa.int64()
     whole = max(digits[0], digits[1])
-    return pa.decimal128(whole, 0) if whole <= _MOST_DIGITS else pa.float64()
+    return pa.decimal128(whole, 0) if whole <= MOST_DIGITS else pa.float64()
 
 
 def _digits(kind: pa.DataType) -> int | None:

@@ -47,6 +47,7 @@ def test_every_type_that_spark_writes_is_read_as_spark_reads_it(spark: SparkSess
     assert_df_equality(ours, spark.read.schema(schema).orc(str(path)))
 
 
+MANY_DIGITS = Decimal("1234567890123456789012345678.0123456789")
 CONVERTED: list[tuple[pa.Array, str]] = [
     (pa.array([1, None, -(2**31)], pa.int32()), "long"),
     (pa.array([1, None, -128], pa.int8()), "int"),
@@ -89,6 +90,10 @@ CONVERTED: list[tuple[pa.Array, str]] = [
     (pa.array([Decimal(2**63), None, Decimal("0.1234567891")], pa.decimal128(38, 10)), "double"),
     (pa.array([Decimal("1.50"), None, Decimal("300.00")], pa.decimal128(10, 2)), "string"),
     (pa.array([Decimal("0.0000000001"), None, Decimal(0)], pa.decimal128(38, 10)), "string"),
+    (pa.array([MANY_DIGITS, None, MANY_DIGITS.copy_negate()], pa.decimal128(38, 10)), "string"),
+    (pa.array([MANY_DIGITS, None, Decimal("-0.0000")], pa.decimal128(38, 10)), "string"),
+    (pa.array([MANY_DIGITS, None, MANY_DIGITS.copy_negate()], pa.decimal128(38, 10)), "decimal(38, 10)"),
+    (pa.array([str(MANY_DIGITS), None, "1"]), "decimal(38, 10)"),
     (pa.array(["abc", None, ""]), "binary"),
     (pa.array(["127", None, "-01"]), "byte"),
     (pa.array(["+1", None, "9223372036854775807"]), "long"),
