@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.options import Option, Options, boolean, optional
+from flip27_source.options import Options
 from flip27_source.readers.datetimes.columns import local_times
 from flip27_source.readers.datetimes.fields import days_by_pattern, micros_by_pattern
-from flip27_source.readers.datetimes.patterns import DateTimePattern, datetime_pattern
+from flip27_source.readers.datetimes.options import (
+    DATE_FORMAT,
+    DATETIME_FALLBACK,
+    TIMESTAMP_FORMAT,
+    TIMESTAMP_NTZ_FORMAT,
+)
+from flip27_source.readers.datetimes.patterns import DateTimePattern
 from flip27_source.readers.datetimes.spark_texts import (
     date_days,
     java_zone,
@@ -29,38 +34,6 @@ from flip27_source.readers.datetimes.spark_texts import (
 )
 
 _DAY_US = 86_400_000_000
-
-DATE_FORMAT: Option[DateTimePattern | None] = Option(
-    name="dateFormat",
-    parse=optional(datetime_pattern),
-    default=None,
-    default_text="the formats of a cast",
-    doc="Pattern of dates, such as dd/MM/yyyy. A text that does not match is malformed.",
-)
-TIMESTAMP_FORMAT: Option[DateTimePattern | None] = Option(
-    name="timestampFormat",
-    parse=optional(datetime_pattern),
-    default=None,
-    default_text="the formats of a cast",
-    doc="Pattern of timestamps, such as dd.MM.yyyy HH:mm[:ss][XXX]. A text that does not match is malformed.",
-)
-TIMESTAMP_NTZ_FORMAT: Option[DateTimePattern | None] = Option(
-    name="timestampNTZFormat",
-    parse=optional(datetime_pattern),
-    default=None,
-    default_text="the formats of a cast",
-    doc="Pattern of timestamps without a time zone. A text that does not match is malformed.",
-)
-DATETIME_FALLBACK: Option[bool | None] = Option(
-    name="enableDateTimeParsingFallback",
-    parse=optional(boolean),
-    default=None,
-    default_text="true if no pattern is given",
-    doc="Parse dates and timestamps that do not match their pattern like a cast to date or timestamp.",
-)
-DATETIME_OPTIONS: tuple[Option[Any], ...] = (
-    DATE_FORMAT, TIMESTAMP_FORMAT, TIMESTAMP_NTZ_FORMAT, DATETIME_FALLBACK,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

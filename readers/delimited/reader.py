@@ -18,7 +18,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.datetimes.formats import DATETIME_OPTIONS
+from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.delimited.options import (
     CORRUPT_RECORD,
     DIALECT_OPTIONS,
@@ -44,12 +44,12 @@ from flip27_source.readers.delimited.schema import (
 )
 from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.line_blocks import (
-    MAX_LINE_BYTES,
     LineBlock,
     LinePart,
     first_lines,
     line_blocks,
 )
+from flip27_source.readers.files.line_options import MAX_LINE_BYTES
 from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.spark_options import SPARK_CSV

@@ -23,7 +23,6 @@ from flip27_source.file_systems.paths import given_name, listed_name, local_path
 from flip27_source.options import Option, Options, boolean, optional
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.scalars.decimals import exact_decimal
-from flip27_source.readers.scalars.texts import converter
 from flip27_source.source_options import PATH, TIME_ZONE
 
 INCLUDE_METADATA = Option(
@@ -241,6 +240,9 @@ def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scal
 
 
 def _typed(value: str, field: pa.Field, zone: str) -> pa.Scalar:
+    # Imported here: the coordinator's process reads no values, and the import is slow.
+    from flip27_source.readers.scalars.texts import converter
+
     values, _ = converter(field, zone)(pa.array([value], pa.string()))
     if types.is_decimal(field.type) and values[0].is_valid and values[0].as_py() != exact_decimal(value):
         # A decimal that the type would round is invalid, because another directory may have that value.

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
-from flip27_source.options import Option, Options, size_bytes
+from flip27_source.options import Options
 from flip27_source.readers.files.errors import CorruptFileError
 from flip27_source.readers.files.input import (
     Fetched,
@@ -34,20 +34,12 @@ from flip27_source.readers.files.input import (
     reading,
     refuse_unknown_compression,
 )
+from flip27_source.readers.files.line_options import MAX_LINE_BYTES
 from flip27_source.readers.files.read_ahead import SMALL_BYTES, fetched_ahead
 
 BLOCK_BYTES = 16 << 20
 SAMPLE_BYTES = 1 << 20
 """The size of the sample of a file for schema inference."""
-
-MAX_LINE_BYTES: Option[int] = Option(
-    name="maxLineBytes",
-    parse=size_bytes,
-    default=256 << 20,
-    default_text="256m",
-    doc="The maximal length of a line. The file of a longer line fails, or is quarantined, with the "
-    "position of the line.",
-)
 
 _BOM = b"\xef\xbb\xbf"
 _SLACK_BYTES = 1 << 16

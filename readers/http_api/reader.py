@@ -24,7 +24,7 @@ from flip27_source.readers.http_api.page_numbers import PageWalk
 from flip27_source.readers.http_api.pagination import ChainWalk, Step, Walk
 from flip27_source.readers.http_api.records import RecordConverter
 from flip27_source.readers.http_api.since import SinceWalk
-from flip27_source.readers.json_lines.reader import CORRUPT_RECORD_COLUMN, MODE
+from flip27_source.readers.json_lines.options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.source_options import PATH, TIME_ZONE
 
 _WALKS: dict[str, type[Walk]] = {

@@ -15,7 +15,7 @@ from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.files.not_null import first_forbidden_null
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
-from flip27_source.readers.json_lines.reader import CORRUPT_RECORD_COLUMN, MODE
+from flip27_source.readers.json_lines.options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
 from flip27_source.source_options import TIME_ZONE
 

@@ -1,12 +1,37 @@
-"""The options of Spark's JSON reader that allow syntax beyond the JSON standard."""
+"""The options of the json reader: malformed lines, documents, syntax beyond the JSON standard, inference.
+
+The coordinator's process imports them; what must not live here: parsers, which take time to import.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flip27_source.options import Option, Options, boolean
-from flip27_source.readers.json_lines.strings import JsonDialect
+from flip27_source.options import Option, Options, boolean, one_of, text
 
+if TYPE_CHECKING:
+    from flip27_source.readers.json_lines.strings import JsonDialect
+
+MODE = Option(
+    name="mode",
+    parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
+    default="PERMISSIVE",
+    doc="How to handle malformed lines: PERMISSIVE keeps the values that can be read, DROPMALFORMED "
+    "drops the lines, FAILFAST stops the query.",
+)
+CORRUPT_RECORD_COLUMN = Option(
+    name="columnNameOfCorruptRecord",
+    parse=text,
+    default="_corrupt_record",
+    doc="String column for malformed lines in PERMISSIVE mode; filled only if the schema has the column.",
+)
+MULTI_LINE = Option(
+    name="multiLine",
+    parse=boolean,
+    default=False,
+    doc="Read each file as one JSON document: an object is one row, an array has one row per object. The "
+    "whole document is held in memory, and reading is many times slower than reading lines.",
+)
 COMMENTS = Option(
     name="allowComments", parse=boolean, default=False, doc="Allow Java and C++ style comments."
 )
@@ -42,9 +67,31 @@ JSON_DIALECT_OPTIONS: tuple[Option[Any], ...] = (
     CONTROL_CHARACTERS,
 )  # fmt: skip
 
+PRIMITIVES_AS_STRING = Option(
+    name="primitivesAsString", parse=boolean, default=False,
+    doc="Schema inference: numbers and booleans become strings.",
+)  # fmt: skip
+PREFERS_DECIMAL = Option(
+    name="prefersDecimal", parse=boolean, default=False,
+    doc="Schema inference: numbers with a fraction become decimals if a decimal can hold them.",
+)  # fmt: skip
+INFER_TIMESTAMP = Option(
+    name="inferTimestamp", parse=boolean, default=False,
+    doc="Schema inference: strings that hold timestamps become timestamps.",
+)  # fmt: skip
+DROP_FIELD_IF_ALL_NULL = Option(
+    name="dropFieldIfAllNull", parse=boolean, default=False,
+    doc="Schema inference: fields that are always null or empty get no column.",
+)  # fmt: skip
+JSON_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (
+    PRIMITIVES_AS_STRING, PREFERS_DECIMAL, INFER_TIMESTAMP, DROP_FIELD_IF_ALL_NULL,
+)  # fmt: skip
+
 
 def json_dialect(options: Options) -> JsonDialect:
     """The dialect that the options define."""
+    from flip27_source.readers.json_lines.strings import JsonDialect
+
     return JsonDialect(
         comments=options[COMMENTS],
         unquoted_names=options[UNQUOTED_NAMES],

@@ -19,33 +19,19 @@ import pyarrow as pa
 from pyarrow import types
 
 from flip27_source.errors import SchemaError
-from flip27_source.options import Option, Options, boolean
+from flip27_source.options import Options
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.spark_texts import java_zone
-from flip27_source.readers.json_lines.options import json_dialect
+from flip27_source.readers.json_lines.options import (
+    DROP_FIELD_IF_ALL_NULL,
+    INFER_TIMESTAMP,
+    PREFERS_DECIMAL,
+    PRIMITIVES_AS_STRING,
+    json_dialect,
+)
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS, Token, Tokens
 from flip27_source.source_options import TIME_ZONE
-
-PRIMITIVES_AS_STRING = Option(
-    name="primitivesAsString", parse=boolean, default=False,
-    doc="Schema inference: numbers and booleans become strings.",
-)  # fmt: skip
-PREFERS_DECIMAL = Option(
-    name="prefersDecimal", parse=boolean, default=False,
-    doc="Schema inference: numbers with a fraction become decimals if a decimal can hold them.",
-)  # fmt: skip
-INFER_TIMESTAMP = Option(
-    name="inferTimestamp", parse=boolean, default=False,
-    doc="Schema inference: strings that hold timestamps become timestamps.",
-)  # fmt: skip
-DROP_FIELD_IF_ALL_NULL = Option(
-    name="dropFieldIfAllNull", parse=boolean, default=False,
-    doc="Schema inference: fields that are always null or empty get no column.",
-)  # fmt: skip
-JSON_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (
-    PRIMITIVES_AS_STRING, PREFERS_DECIMAL, INFER_TIMESTAMP, DROP_FIELD_IF_ALL_NULL,
-)  # fmt: skip
 
 DEEPEST = 100
 """The most levels of nested objects and arrays that are parsed; deeper values stay text."""

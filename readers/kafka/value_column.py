@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from flip27_source.options import Option, Options
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.datetimes.formats import DATETIME_OPTIONS
+from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
 from flip27_source.readers.kafka.decoding.decoder import Decoded
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS, VALUE_FORMAT

@@ -16,7 +16,6 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.files.file_columns import with_metadata
-from flip27_source.readers.files.partition_types import with_partitions
 from flip27_source.readers.schemas.evolution import SchemaEvolution, rescued_column
 from flip27_source.readers.schemas.hints import hinted
 from flip27_source.readers.schemas.merging import merged, spark_type, without_null_type
@@ -41,6 +40,9 @@ class InfersFileSchema(InfersSchema[FileSplit]):
     @classmethod
     def infer_schema(cls, sample: SplitSample[FileSplit], options: Options) -> pa.Schema | None:
         """The columns of the files and of their directories."""
+        # Imported here: a coordinator whose schema is given infers none, and the import is slow.
+        from flip27_source.readers.files.partition_types import with_partitions
+
         found = cls.schema_of_files(sample.splits, options) if sample.splits else None
         return None if found is None else with_partitions(found, sample.folders, options)
 

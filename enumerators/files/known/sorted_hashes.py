@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 HASH_BYTES = 16
 
@@ -48,6 +47,8 @@ class SortedHashes:
 
 def _arranged(hashes: bytes) -> tuple[bytes, array[int]]:
     """The sorted hashes, and the start of the hashes of each prefix, followed by the end."""
+    import pyarrow.compute as pc  # imported here because the import is slow, and most sets are small
+
     kind = pa.binary(HASH_BYTES)
     unsorted = pa.Array.from_buffers(kind, len(hashes) // HASH_BYTES, [None, pa.py_buffer(hashes)])
     order = pc.array_sort_indices(unsorted)

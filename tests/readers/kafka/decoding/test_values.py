@@ -19,7 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from flip27_source.errors import OptionError, SchemaError, SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.datetimes.formats import DATETIME_OPTIONS
+from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
 from flip27_source.readers.kafka.decoding import schema_registry as client
 from flip27_source.readers.kafka.decoding.decoder import Decoded

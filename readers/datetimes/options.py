@@ -1,0 +1,52 @@
+"""The options for dates and timestamps.
+
+The coordinator's process imports them; what must not live here: what reads texts, which takes time to import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flip27_source.options import Option, boolean, optional
+
+if TYPE_CHECKING:
+    from flip27_source.readers.datetimes.patterns import DateTimePattern
+
+
+def _pattern(value: str) -> DateTimePattern:
+    from flip27_source.readers.datetimes.patterns import datetime_pattern
+
+    return datetime_pattern(value)
+
+
+DATE_FORMAT: Option[DateTimePattern | None] = Option(
+    name="dateFormat",
+    parse=optional(_pattern),
+    default=None,
+    default_text="the formats of a cast",
+    doc="Pattern of dates, such as dd/MM/yyyy. A text that does not match is malformed.",
+)
+TIMESTAMP_FORMAT: Option[DateTimePattern | None] = Option(
+    name="timestampFormat",
+    parse=optional(_pattern),
+    default=None,
+    default_text="the formats of a cast",
+    doc="Pattern of timestamps, such as dd.MM.yyyy HH:mm[:ss][XXX]. A text that does not match is malformed.",
+)
+TIMESTAMP_NTZ_FORMAT: Option[DateTimePattern | None] = Option(
+    name="timestampNTZFormat",
+    parse=optional(_pattern),
+    default=None,
+    default_text="the formats of a cast",
+    doc="Pattern of timestamps without a time zone. A text that does not match is malformed.",
+)
+DATETIME_FALLBACK: Option[bool | None] = Option(
+    name="enableDateTimeParsingFallback",
+    parse=optional(boolean),
+    default=None,
+    default_text="true if no pattern is given",
+    doc="Parse dates and timestamps that do not match their pattern like a cast to date or timestamp.",
+)
+DATETIME_OPTIONS: tuple[Option[Any], ...] = (
+    DATE_FORMAT, TIMESTAMP_FORMAT, TIMESTAMP_NTZ_FORMAT, DATETIME_FALLBACK,
+)  # fmt: skip

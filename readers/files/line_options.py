@@ -1,0 +1,14 @@
+"""The option of all readers of lines. The coordinator's process imports it without what reads lines."""
+
+from __future__ import annotations
+
+from flip27_source.options import Option, size_bytes
+
+MAX_LINE_BYTES: Option[int] = Option(
+    name="maxLineBytes",
+    parse=size_bytes,
+    default=256 << 20,
+    default_text="256m",
+    doc="The maximal length of a line. The file of a longer line fails, or is quarantined, with the "
+    "position of the line.",
+)
