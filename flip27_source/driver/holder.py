@@ -193,7 +193,11 @@ class CoordinatorHolder:
     def _next_after(self, start: Offset, limits: Limits | None) -> Offset | None:
         coordinator = self._coordinator_at(start)
         self._complete(coordinator, start)
-        self._actions.submit(coordinator.delayed_actions(self._environment.now_ms()))
+        delayed = coordinator.delayed_actions(self._environment.now_ms())
+        if delayed:
+            # The state of a driver that has taken over may no longer have them.
+            self._check_that_it_drives()
+            self._actions.submit(delayed)
         for number, error in self._actions.drain():
             coordinator.action_ended(number, error)
         bounds = UNLIMITED if limits is None else limits.tightened_by(limits_of(self._source.options))

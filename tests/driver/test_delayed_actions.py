@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from flip27_source.enumerator import PerformsActions
-from flip27_source.errors import ContractError
+from flip27_source.errors import ContractError, StaleDriverError
 from flip27_source.options import Option, Options, duration_s, optional
 from flip27_source.snapshots import file_names
 from tests.driver.batches import InlineBatches
@@ -198,6 +198,19 @@ def test_an_action_that_fails_stays_with_its_error_and_those_behind_it_go_on() -
     Removes.broken.clear()
     batches.restart()
     assert batches.removed() == ["b"]
+
+
+def test_a_driver_performs_nothing_that_waited_once_another_one_has_taken_over() -> None:
+    batches = Removing()
+    batches.read("a")
+    older, start = batches.holder, batches.committed
+    batches.restart()
+    batches.idle()
+    batches.now_ms += HOUR_MS
+    with pytest.raises(StaleDriverError, match=r"another driver .* has taken over"):
+        older.latest_offset(start, None)
+    assert Removes.removed == []
+    assert batches.removed() == ["a"]
 
 
 def test_a_delayed_action_belongs_to_a_checkpoint_that_is_being_completed() -> None:
