@@ -15,7 +15,7 @@ from flip27_source.coordination.ledger import IGNORED_KEPT
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.errors import DataLossError, SplitReadError, StateLocationError
+from flip27_source.errors import AttemptError, DataLossError, SplitReadError, StateLocationError
 from flip27_source.events import Progress
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
@@ -132,6 +132,17 @@ def test_a_file_that_was_read_once_is_demanded_when_the_batch_is_repeated_R5(
         lines(batches)
     land(tmp_path, b="2")
     assert lines(batches) == ["1", "2"]
+
+
+def test_a_file_that_was_read_once_is_demanded_though_it_is_damaged_now_R5(tmp_path: Path) -> None:
+    (tmp_path / "b.gz").write_bytes(whole := gzip.compress(b"1\n2\n"))
+    batches = files_at(tmp_path, onSplitError="quarantine")
+    batches.trigger()
+    assert lines(batches) == ["1", "2"]
+    (tmp_path / "b.gz").write_bytes(bytes(len(whole)))
+    batches.restart()
+    with pytest.raises(AttemptError, match=r"has read split '.*b.gz', and this attempt cannot read it: "):
+        lines(batches)
 
 
 def test_a_damaged_file_is_left_out_with_all_of_its_rows_and_its_position(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PARTITIONS = 20
 MOST_RECORDS = 3_000
 """Of one call of a producer."""
-LEAD_RECORDS = 12_000
+LEAD_RECORDS = 6_000
 RECORDS_PER_BATCH = 4_000
 """Producers are so many records ahead of the query, and so many more for each batch that it has committed."""
 TRANSACTIONS = 0.4
@@ -51,7 +51,8 @@ class TopicCopy(Shape):
             "stateLocation": str(self.places.state / "copy"),
             "parallelism": "2",
             "maxOffsetsPerTrigger": "4000",
-            "maxRecordsPerPartition": "100",
+            # A batch has 27 tasks, and cuts the ranges of up to 26 partitions.
+            "maxRecordsPerPartition": "150",
             "discoveryInterval": "50ms",
             "commitOffsets": "true",
             "kafka.group.id": GROUP,

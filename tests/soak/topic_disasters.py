@@ -87,11 +87,11 @@ class TopicDisasters(ServerDisasters):
 
 @contextmanager
 def topic_disasters(
-    root: Path, *, seed: int, kills: int, say: Callable[[str], None]
+    root: Path, *, seed: int, kills: int, say: Callable[[str], None], longest_pause_s: float = 2.0
 ) -> Iterator[TopicDisasters]:
     """The disasters, on a broker of their own that ends with them."""
     with kafka_broker() as broker:
-        yield TopicDisasters(root, broker, seed=seed, kills=kills, say=say)
+        yield TopicDisasters(root, broker, seed=seed, kills=kills, longest_pause_s=longest_pause_s, say=say)
 
 
 def play(root: Path, *, seed: int, kills: int, say: Callable[[str], None]) -> Outcome:

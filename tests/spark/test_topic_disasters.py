@@ -13,7 +13,7 @@ MOVES = (BROKER, "worker", "driver", BROKER)
 
 @pytest.mark.slow  # a short form of the soak
 def test_copies_of_topics_stay_exact_while_processes_and_the_broker_are_killed(tmp_path: Path) -> None:
-    with topic_disasters(tmp_path, seed=27, kills=len(MOVES), say=print) as disasters:
+    with topic_disasters(tmp_path, seed=27, kills=len(MOVES), say=print, longest_pause_s=0.5) as disasters:
         outcome = disasters.run(MOVES)
     assert outcome.is_exact, "\n".join(outcome.lines())
     assert outcome.kills.total() == len(MOVES)
