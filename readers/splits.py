@@ -48,13 +48,14 @@ _SCHEMA = pa.schema(
         pa.field("modificationTime", pa.timestamp("us", tz="UTC")),
         pa.field("etag", pa.string()),
         pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
+        pa.field("splitId", pa.string()),
         pa.field("checkpointId", pa.int64()),
         pa.field("checkpoint", pa.string()),
     ]
 )
 _DDL = (
     "path string, start long, length long, fileLength long, modificationTime timestamp, etag string, "
-    "partitionValues map<string,string>, checkpointId long, checkpoint string"
+    "partitionValues map<string,string>, splitId string, checkpointId long, checkpoint string"
 )
 _BATCH_ROWS = 1 << 16
 
@@ -116,6 +117,7 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
             "modificationTime": [split.modified_us for split in splits],
             "etag": [split.etag for split in splits],
             "partitionValues": [list(partition_values(split.path, depth).items()) for split in splits],
+            "splitId": [split.split_id for split in splits],
             "checkpointId": [context.checkpoint_id] * count,
             "checkpoint": [context.checkpoint_name] * count,
         }

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ContractError, SchemaError
+from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.file_systems.paths import listed_name, local_path
 from flip27_source.splits_column import PATH_COLUMN
 
-COLUMNS = (PATH_COLUMN, "start", "length", "fileLength", "modificationTime", "etag", "checkpoint")
+COLUMNS = (PATH_COLUMN, "start", "length", "fileLength", "modificationTime", "etag", "splitId", "checkpoint")
 """The columns that are needed."""
 
 
@@ -54,15 +55,18 @@ class PlannedFiles:
                 modified_us=time,
                 start=start,
                 end=None if start == 0 and length == whole else start + length,
+                # Reports name a split by its id, which has a version with allowOverwrites.
+                version=FileSplitId.parse(split_id).version,
                 etag=etag,
             )
-            for path, start, length, whole, time, etag in zip(
+            for path, start, length, whole, time, etag, split_id in zip(
                 columns[PATH_COLUMN],
                 columns["start"],
                 columns["length"],
                 columns["fileLength"],
                 modified,
                 columns["etag"],
+                columns["splitId"],
                 strict=True,
             )
         )

@@ -91,6 +91,7 @@ def rows(**changed: Any) -> pa.Table:
         "fileLength": [5, 7],
         "modificationTime": pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC")),
         "etag": [None, "e"],
+        "splitId": ["/in/a", "/in/b@v2"],
         "checkpoint": ["files-1/3-d"] * 2,
     }
     return pa.table(columns | changed)
@@ -99,7 +100,9 @@ def rows(**changed: Any) -> pa.Table:
 def test_rows_are_files() -> None:
     planned = PlannedFiles.of(rows())
     assert planned.checkpoint_name == "files-1/3-d"
-    assert planned.files[1] == FileSplit(path="/in/b", length=7, modified_us=1767225600000000, etag="e")
+    assert planned.files[1] == FileSplit(
+        path="/in/b", length=7, modified_us=1767225600000000, version="v2", etag="e"
+    )
 
 
 def test_ranges_doubled_files_and_other_rows_are_refused() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.native.planned_files import PlannedFiles
 from flip27_source.options import Options
 from flip27_source.readers.files.errors import FileMissingError
 from flip27_source.readers.files.unchanged import changed_files
@@ -41,9 +42,21 @@ def test_a_row_holds_the_file_its_range_and_its_partition_values(tmp_path: Path)
         "fileLength": 6,
         "etag": "e",
         "partitionValues": [("year", "2026"), ("part", "a b"), ("empty", None)],
+        "splitId": f"{folder}/a.pdf#2-5",
         "checkpointId": 0,
         "checkpoint": None,
     }
+
+
+def test_a_row_is_enough_to_know_the_split_by_its_id(tmp_path: Path) -> None:
+    for name in ("a", "b@2", "c#0-1"):
+        (tmp_path / name).write_bytes(b"abc")
+    plain = [split_of(tmp_path / name) for name in ("a", "b@2", "c#0-1")]
+    splits = [*plain, replace(plain[0], version="v1"), replace(plain[1], version="odd / version")]
+    for split in splits:
+        (batch,) = read_batches(SplitsReader(), [split], SCHEMA)
+        (found,) = PlannedFiles.of(pa.Table.from_batches([batch])).files
+        assert found.split_id == split.split_id
 
 
 def test_files_that_are_gone_or_have_changed_are_refused(tmp_path: Path) -> None:
