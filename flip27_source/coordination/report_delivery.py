@@ -61,10 +61,12 @@ class ReportDelivery(Generic[SplitT]):
             results = {} if report is None else {r.split_id: r for r in report.results}
             known = set()
             for split in assignment.splits:
-                # The result of a range has the id of the range: a task may read several of one split.
-                range_id = type(self._enumerator).set_apart(split).split_id
-                known |= {split.split_id, range_id}
-                result = results.get(range_id) or results.get(split.split_id)
+                result = None
+                if results:
+                    # The result of a range has the id of the range: a task may read several of one split.
+                    range_id = type(self._enumerator).set_apart(split).split_id
+                    known |= {split.split_id, range_id}
+                    result = results.get(range_id) or results.get(split.split_id)
                 self._fold(split, result, assignment.subtask_id, cuts_splits)
             for result in results.values():
                 if result.split_id not in known:
