@@ -28,6 +28,9 @@ RECORD_SCHEMA = pa.schema(
 )
 """The columns of Spark's Kafka source."""
 
+_MOST_BYTES = (1 << 31) - 1
+"""Of the values of one array."""
+
 
 def record_schema(*, include_headers: bool) -> pa.Schema:
     """The columns, in Spark's order."""
@@ -52,15 +55,14 @@ class Run:
 
 def columns(names: Iterable[str], runs: Sequence[Run]) -> list[pa.Array]:
     """The columns of these names, with the messages of all runs in order."""
-    counts = [len(run.messages) for run in runs]
     messages = runs[0].messages if len(runs) == 1 else [item for run in runs for item in run.messages]
     found = []
     times: np.ndarray | None = None
     for name in names:
         if name == "topic":
-            found.append(_repeated([run.topic for run in runs], counts, pa.string()))
+            found.append(_topics(runs))
         elif name == "partition":
-            found.append(_repeated([run.partition for run in runs], counts, pa.int32()))
+            found.append(_partitions(runs))
         elif name in _OF_TIMES:
             if times is None:
                 times = _times(messages)
@@ -70,10 +72,49 @@ def columns(names: Iterable[str], runs: Sequence[Run]) -> list[pa.Array]:
     return found
 
 
-def _repeated(values: Sequence[Any], counts: Sequence[int], kind: pa.DataType) -> pa.Array:
-    if len(values) == 1:
-        return pa.repeat(pa.scalar(values[0], kind), counts[0])
-    return pa.array(values, kind).take(np.repeat(np.arange(len(values)), counts))
+def _topics(runs: Sequence[Run]) -> pa.Array:
+    names = [run.topic.encode() for run in runs]
+    counts = [len(run.messages) for run in runs]
+    lengths = np.repeat(np.fromiter(map(len, names), np.int64, len(names)), counts)
+    data = b"".join(name * count for name, count in zip(names, counts, strict=True))
+    return _of_lengths(pa.string(), lengths, data)
+
+
+def _partitions(runs: Sequence[Run]) -> pa.Array:
+    partitions = np.fromiter((run.partition for run in runs), np.int32, len(runs))
+    return _numbers(np.repeat(partitions, [len(run.messages) for run in runs]), pa.int32())
+
+
+# pa.array and pa.scalar import pandas where it is installed, which takes a third of a second in each Python
+# worker: what every record has is put together from buffers.
+def _numbers(values: np.ndarray, kind: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _bytes(values: list[bytes | None]) -> pa.Array:
+    """A binary column; None is null."""
+    given = [value for value in values if value is not None]
+    data = b"".join(given)
+    if len(data) > _MOST_BYTES:
+        return pa.array(values, pa.binary())
+    validity = None
+    if len(given) == len(values):
+        lengths = np.fromiter(map(len, given), np.int64, len(given))
+    else:
+        lengths = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
+        is_given = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        validity = pa.py_buffer(np.packbits(is_given, bitorder="little"))
+    return _of_lengths(pa.binary(), lengths, data, validity)
+
+
+def _of_lengths(
+    kind: pa.DataType, lengths: np.ndarray, data: bytes, validity: pa.Buffer | None = None
+) -> pa.Array:
+    """Bytes, cut into values of these lengths."""
+    ends = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    buffers = [validity, pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(lengths), buffers)
 
 
 # Methods of a class are mapped: a loop in Python costs as much again as the call.
@@ -82,15 +123,15 @@ def _called(name: str, messages: Sequence[Any]) -> Iterator[Any]:
 
 
 def _keys(messages: Sequence[Message]) -> pa.Array:
-    return pa.array(list(_called("key", messages)), pa.binary())
+    return _bytes(list(_called("key", messages)))
 
 
 def _values(messages: Sequence[Message]) -> pa.Array:
-    return pa.array(list(_called("value", messages)), pa.binary())
+    return _bytes(list(_called("value", messages)))
 
 
 def _offsets(messages: Sequence[Message]) -> pa.Array:
-    return pa.array(np.fromiter(_called("offset", messages), np.int64, len(messages)))
+    return _numbers(np.fromiter(_called("offset", messages), np.int64, len(messages)), pa.int64())
 
 
 def _times(messages: Sequence[Message]) -> np.ndarray:
@@ -103,12 +144,12 @@ def _times(messages: Sequence[Message]) -> np.ndarray:
 
 
 def _timestamps(times: np.ndarray) -> pa.Array:
-    return pa.array(times[:, 1] * 1000).cast(pa.timestamp("us", tz="UTC"))
+    return _numbers(times[:, 1] * 1000, pa.timestamp("us", tz="UTC"))
 
 
 def _timestamp_types(times: np.ndarray) -> pa.Array:
     # librdkafka has 0 for none, 1 for CreateTime and 2 for LogAppendTime; Spark has -1, 0 and 1.
-    return pa.array((times[:, 0] - 1).astype(np.int32))
+    return _numbers((times[:, 0] - 1).astype(np.int32), pa.int32())
 
 
 def _headers(messages: Sequence[Message]) -> pa.Array:
