@@ -173,17 +173,22 @@ class DelayedActions:
             page.forget()
         return (*(item.page for item in self._open if item.page.left), *self._closed)
 
+    @property
+    def _current(self) -> _OpenPage | None:
+        """The open page that has the next action; None if all actions of open pages are taken."""
+        return self._open[-1] if self._open and self._open[-1].since_ms is not None else None
+
     def _next_since_ms(self) -> int | None:
         """The time from which the next action waits."""
-        if self._open and self._open[-1].since_ms is not None:
-            return self._open[-1].since_ms
+        if self._current is not None:
+            return self._current.since_ms
         if self._closed:
             return self._closed[0].since_ms
         return self._fresh[0].since_ms if self._fresh else None
 
     def _opens_next_page(self) -> bool:
         """Open the next page if all actions of the last one are taken; False if no page is opened."""
-        if (self._open and self._open[-1].since_ms is not None) or not self._closed:
+        if self._current is not None or not self._closed:
             return False
         if self._stored is None:
             raise ProtocolError("there are delayed actions, and the enumerator performs none")
@@ -191,8 +196,8 @@ class DelayedActions:
         return True
 
     def _take(self) -> tuple[DelayedAction, Taken]:
-        if self._open and self._open[-1].since_ms is not None:
-            page = self._open[-1]
+        page = self._current
+        if page is not None:
             place, action = page.take()
             return action, Taken(page, place)
         group = self._fresh[0]

@@ -78,7 +78,6 @@ class SplitsOfSubtask:
             self.results.append(result)
 
     def _whole(self, split: Any) -> Reading:
-        apart = self._set_apart(split)
         expected = self._result_before(split)
         if expected is None and self._first is not None:
             expected = SplitResult(split_id=split.split_id, status=SplitStatus.FINISHED)
@@ -86,10 +85,12 @@ class SplitsOfSubtask:
         def reading() -> Reading:
             return read_whole(self._reader, split, self._context, expected)
 
-        return self._guarded(apart.split_id, expected, reading)
+        return self._guarded(self._set_apart(split).split_id, expected, reading)
 
     def _result_before(self, split: Any) -> SplitResult[Any] | None:
         """The result of a split, or of a range of a split, in the report of an earlier attempt."""
+        if not self._expected:
+            return None
         of_range = self._expected.get(self._set_apart(split).split_id)
         return self._expected.get(split.split_id) if of_range is None else of_range
 
