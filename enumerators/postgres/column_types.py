@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-MOST_DIGITS = 38
-"""The most digits of a decimal in Arrow and Spark."""
+from flip27_source.schemas.wider_types import MOST_DIGITS
 
 COLUMN_TYPE_JOIN = """
 CROSS JOIN LATERAL (

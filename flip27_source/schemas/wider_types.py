@@ -6,7 +6,9 @@ import pyarrow as pa
 from pyarrow import types
 
 MOST_DIGITS = 38
-_LONG_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+"""The most digits of a decimal of Spark and Arrow, before and after the point together."""
+INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+"""The digits that Spark gives a decimal for an integer, by the integer's bits."""
 
 
 class NoCommonTypeError(Exception):
@@ -56,7 +58,7 @@ def _decimal_for(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 def _digits(kind: pa.DataType) -> tuple[int, int]:
     """The digits before and after the point."""
     if types.is_integer(kind):
-        return _LONG_DIGITS[kind.bit_width], 0
+        return INTEGER_DIGITS[kind.bit_width], 0
     return kind.precision - kind.scale, kind.scale
 
 

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from flip27_source.schemas.wider_types import INTEGER_DIGITS
+
 
 class MismatchError(Exception):
     """A column cannot be converted to the type of the schema; the caller adds the place to the message."""
@@ -104,7 +106,7 @@ def bits_of_sign_and_value(stored: pa.DataType) -> int:
 def _integer_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
     bits = bits_of_sign_and_value(stored)
     if types.is_decimal(wanted):
-        return int(wanted.precision - wanted.scale) >= {8: 3, 16: 5, 32: 10, 64: 20}[stored.bit_width]
+        return int(wanted.precision - wanted.scale) >= INTEGER_DIGITS[stored.bit_width]
     if types.is_float64(wanted):
         return bits <= 33
     # Parquet stores no number in less than 32 bits. A narrower type only limits the values, which the

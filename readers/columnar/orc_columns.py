@@ -18,8 +18,9 @@ from pyarrow import types
 
 from flip27_source.readers.columnar.conversions import WIDENING, Conversion, Conversions, checked_cast
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.scalars.decimals import MOST_DIGITS, exact_decimal
-from flip27_source.readers.scalars.texts import converter
+from flip27_source.readers.scalars.decimals import exact_decimal
+from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter
+from flip27_source.schemas.wider_types import MOST_DIGITS
 
 _LONG_DIGITS = 19
 _DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
@@ -27,7 +28,6 @@ _TIMESTAMP = (
     r"\A(?:19|[2-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{0,9})?)?\z"
 )
 """From 1900 on: Spark shifts earlier ones by the offset of the zone's local mean time."""
-_JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _SECONDS = pa.decimal128(28, 9)
 
 _Is: TypeAlias = Callable[[pa.DataType], bool]
@@ -41,16 +41,15 @@ def orc_conversions(zone: str) -> Conversions:
         zone: the zone of stored timestamps, which have none, and of dates and texts that become timestamps.
     """
 
+    def in_zone(column: pa.Array) -> pa.Array:
+        return pc.assume_timezone(column, zone, ambiguous="earliest", nonexistent="latest")
+
     def instants(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         cut = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us"))
-        if zone == "UTC":
-            return cut.cast(wanted)
-        return pc.assume_timezone(cut, zone, ambiguous="earliest", nonexistent="latest").cast(wanted)
+        return (cut if zone == "UTC" else in_zone(cut)).cast(wanted)
 
     def seconds(column: pa.Array, _: pa.DataType) -> pa.Array:
-        zoned = column if column.type.tz is not None else pc.assume_timezone(
-            column, zone, ambiguous="earliest", nonexistent="latest"
-        )  # fmt: skip
+        zoned = in_zone(column) if _is_clock_time(column.type) else column
         numbers = zoned.cast(pa.int64()).to_pylist()
         return pa.array([None if ns is None else Decimal(ns).scaleb(-9) for ns in numbers], _SECONDS)
 
@@ -155,9 +154,7 @@ def _fitting(number: Decimal, wanted: pa.DataType) -> Decimal:
 def _as_float32(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     narrow = column.cast(wanted)
     same = pc.or_(pc.equal(narrow.cast(column.type), column), pc.is_nan(column))
-    if pc.all(same).as_py() is False:
-        raise pa.ArrowInvalid(f"{column[same.index(False).as_py()]} has too many digits")
-    return narrow
+    return _unless_lost(narrow, same, column, "has too many digits")
 
 
 def _as_float(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -210,10 +207,14 @@ def _clock_text(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _midnight(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     days = column.cast(wanted)
-    same = pc.equal(days.cast(column.type), column)
+    return _unless_lost(days, pc.equal(days.cast(column.type), column), column, "is not midnight")
+
+
+def _unless_lost(values: pa.Array, same: pa.Array, column: pa.Array, problem: str) -> pa.Array:
+    """``values``; raises ArrowInvalid for the first value of ``column`` that is not the ``same``."""
     if pc.all(same).as_py() is False:
-        raise pa.ArrowInvalid(f"{column[same.index(False).as_py()]} is not midnight")
-    return days
+        raise pa.ArrowInvalid(f"{column[same.index(False).as_py()]} {problem}")
+    return values
 
 
 def _parsed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -223,7 +224,7 @@ def _parsed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _decimal_of_text(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     numbers = [
-        None if text is None else exact_decimal(text.strip(_JAVA_BLANKS)) for text in column.to_pylist()
+        None if text is None else exact_decimal(text.strip(JAVA_BLANKS)) for text in column.to_pylist()
     ]
     bad = pc.and_not(pc.is_valid(column), pa.array([number is not None for number in numbers], pa.bool_()))
     _valid(column, bad, column)

@@ -16,8 +16,9 @@ import pyarrow.csv as pacsv
 
 from flip27_source.readers.delimited.byte_proofs import is_line_count, quotes_pair_up
 from flip27_source.readers.delimited.dialect import NONE, Dialect
-from flip27_source.readers.delimited.records import BLANKS, records_of, split_line
+from flip27_source.readers.delimited.records import records_of, split_line
 from flip27_source.readers.files.line_blocks import as_array, lines_of
+from flip27_source.readers.scalars.texts import JAVA_BLANKS
 
 _BOM = b"\xef\xbb\xbf"
 _FIRST_TEXT = re.compile(rb"[^\x00-\x20][^\n]*")
@@ -120,9 +121,9 @@ def _may_trim(dialect: Dialect) -> bool:
 
 def _trimmed(texts: pa.Array, dialect: Dialect) -> pa.Array:
     if dialect.skips_leading:
-        texts = pc.utf8_ltrim(texts, BLANKS)
+        texts = pc.utf8_ltrim(texts, JAVA_BLANKS)
     if dialect.skips_trailing:
-        texts = pc.utf8_rtrim(texts, BLANKS)
+        texts = pc.utf8_rtrim(texts, JAVA_BLANKS)
     nulls = pc.is_in(texts, pa.array(["", dialect.null_value]))
     return pc.if_else(nulls, pa.scalar(None, pa.string()), texts)
 

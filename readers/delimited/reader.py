@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import types
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
@@ -42,6 +41,7 @@ from flip27_source.readers.delimited.schema import (
     csv_types,
     float_words,
 )
+from flip27_source.readers.files.corrupt_records import index_of_corrupt
 from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.line_blocks import (
     LineBlock,
@@ -90,7 +90,7 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
         options = context.options
         self._dialect = dialect_of(options)
         self._mode = options[MODE]
-        self._corrupt_at = _corrupt_record_column(context.schema, options)
+        self._corrupt_at = index_of_corrupt(context.schema, options[CORRUPT_RECORD])
         corrupt = () if self._corrupt_at is None else (options[CORRUPT_RECORD],)
         elsewhere = (*self.constant_names, *corrupt)
         self._evolution = SchemaEvolution.of(context.schema, options, elsewhere).without(corrupt)
@@ -245,20 +245,6 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
             f"{rows.place(row)}: {what}{value}: {record[:_SHOWN]!r}",
             remedy='correct the file, or set .option("mode", "PERMISSIVE") or "DROPMALFORMED"',
         )
-
-
-def _corrupt_record_column(schema: pa.Schema, options: Options) -> int | None:
-    name = options[CORRUPT_RECORD]
-    at = int(schema.get_field_index(name))
-    if at < 0:
-        return None
-    if not types.is_string(schema.field(at).type) or not schema.field(at).nullable:
-        raise SchemaError(
-            f"the column {name} for malformed lines has the type {schema.field(at).type}"
-            f"{'' if schema.field(at).nullable else ' NOT NULL'}; it must be a nullable string",
-            remedy=f"declare {name} as a nullable string, or set columnNameOfCorruptRecord to another column",
-        )
-    return at
 
 
 def _document(split: FileSplit, options: Options, *, drop_header: bool) -> DocumentRows:

@@ -17,13 +17,12 @@ from flip27_source.readers.delimited.dialect import (
     SKIP_VALUE,
     Dialect,
 )
+from flip27_source.readers.scalars.texts import JAVA_BLANKS
 
 _END = "\n"
 """The tokenizer's representation of every line end."""
 _NOT_BLANK = re.compile(r"[^\x00-\x20]")
 _FIRST_LINE_END = re.compile("\r\n|\n|\r")
-BLANKS = "".join(map(chr, range(0x21)))
-"""The characters that Java's String.trim removes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +229,7 @@ class _Tokenizer:
             end = stop
         value = self._text[start:end]
         if self._dialect.skips_trailing:
-            value = value.rstrip(BLANKS)
+            value = value.rstrip(JAVA_BLANKS)
         self._fields.append(value or self._dialect.null_value)
         self._next_at = end
         self._next()
@@ -274,7 +273,7 @@ class _Tokenizer:
             return
         value = "".join(self._field)
         if self._trims:
-            value = value.rstrip(BLANKS)
+            value = value.rstrip(JAVA_BLANKS)
         self._fields.append(value or self._dialect.empty_value)
         self._field = []
 

@@ -19,8 +19,8 @@ from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.patterns import datetime_pattern
 from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.delimited.rows import CsvRows
-from flip27_source.readers.scalars.decimals import MOST_DIGITS
 from flip27_source.readers.scalars.texts import decimal_type_of, is_double, is_whole
+from flip27_source.schemas.wider_types import MOST_DIGITS
 from flip27_source.source_options import TIME_ZONE
 
 INFER_SCHEMA = Option(

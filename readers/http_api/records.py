@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
-from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.datetimes.spark_texts import java_zone
+from flip27_source.readers.files.corrupt_records import index_of_corrupt
 from flip27_source.readers.files.not_null import first_forbidden_null
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
@@ -31,7 +31,9 @@ class RecordConverter:
         time_zone = options[TIME_ZONE] or context.time_zone
         self._schema = context.schema
         self._mode = options[MODE]
-        self._corrupt_index = _corrupt_index(context.schema, options[CORRUPT_RECORD_COLUMN])
+        self._corrupt_index = index_of_corrupt(
+            context.schema, options[CORRUPT_RECORD_COLUMN], records="records"
+        )
         fields = [field for number, field in enumerate(context.schema) if number != self._corrupt_index]
         self._data_schema = pa.schema(fields)
         self._columns = JsonColumnsParser(self._data_schema, time_zone)
@@ -83,21 +85,6 @@ class RecordConverter:
                 remedy="declare the column without NOT NULL",
             )
         return batch
-
-
-def _corrupt_index(schema: pa.Schema, name: str) -> int | None:
-    index: int = schema.get_field_index(name)
-    if index < 0:
-        return None
-    field = schema.field(index)
-    if not pt.is_string(field.type) or not field.nullable:
-        raise SchemaError(
-            f"the column {name} for malformed records has the type "
-            f"{field.type}{'' if field.nullable else ' NOT NULL'}; it must be a nullable string",
-            remedy=f"declare {name} as a nullable string, or name another column with "
-            f"{CORRUPT_RECORD_COLUMN.name}",
-        )
-    return index
 
 
 def _shown(record: bytes) -> str:

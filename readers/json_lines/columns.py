@@ -25,7 +25,7 @@ from flip27_source.readers.json_lines.scalars import NotProvedError
 from flip27_source.readers.json_lines.strings import MAX_NAME_CHARS
 from flip27_source.readers.json_lines.tokens import MAX_DEPTH, MAX_NUMBER_DIGITS
 from flip27_source.readers.json_lines.values import JSON_FORMATS
-from flip27_source.readers.scalars.decimals import MOST_DIGITS
+from flip27_source.schemas.wider_types import MOST_DIGITS
 
 _ROW = re.compile(r" in row (\d+)")
 _INFINITY = re.compile(rb"[:\[,][ \t]*-?(?:Inf(?!inity)|NaN)")

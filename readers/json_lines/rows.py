@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.errors import SplitReadError
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.spark_texts import java_zone
+from flip27_source.readers.files.corrupt_records import index_of_corrupt
 from flip27_source.readers.files.line_blocks import LineBlock, LinePart, line_blocks
 from flip27_source.readers.files.not_null import first_forbidden_null, has_not_null
 from flip27_source.readers.files.separated_text import whole_text
@@ -68,7 +68,7 @@ class JsonRows:
         self._context = context
         time_zone = context.options[TIME_ZONE] or context.time_zone
         self._mode = context.options[MODE]
-        self._corrupt_index = _corrupt_index(context.schema, context.options[CORRUPT_RECORD_COLUMN])
+        self._corrupt_index = index_of_corrupt(context.schema, context.options[CORRUPT_RECORD_COLUMN])
         corrupt = () if self._corrupt_index is None else (context.options[CORRUPT_RECORD_COLUMN],)
         self._evolution = SchemaEvolution.of(
             context.schema, context.options, (*constant_names, *corrupt)
@@ -209,21 +209,6 @@ class JsonRows:
             f"{_shown(record)}",
             remedy="declare the column without NOT NULL; Spark's own JSON source ignores NOT NULL",
         )
-
-
-def _corrupt_index(schema: pa.Schema, name: str) -> int | None:
-    index = schema.get_field_index(name)
-    if index < 0:
-        return None
-    field = schema.field(index)
-    if not pt.is_string(field.type) or not field.nullable:
-        raise SchemaError(
-            f"the column {name} for malformed lines has the type "
-            f"{field.type}{'' if field.nullable else ' NOT NULL'}; it must be a nullable string",
-            remedy=f"declare {name} as a nullable string, or set {CORRUPT_RECORD_COLUMN.name} to another "
-            f"column",
-        )
-    return int(index)
 
 
 def _malformed(block: LineBlock, number: int, line: bytes) -> SplitReadError:

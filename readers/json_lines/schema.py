@@ -31,12 +31,12 @@ from flip27_source.readers.json_lines.options import (
 )
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS, Token, Tokens
+from flip27_source.schemas.wider_types import MOST_DIGITS
 from flip27_source.source_options import TIME_ZONE
 
 DEEPEST = 100
 """The most levels of nested objects and arrays that are parsed; deeper values stay text."""
 
-_MOST_DIGITS = 38
 _ODD = re.compile(rb"[0-9.eE+-]{%d}|\\u[dD][89a-fA-F]" % (MAX_NUMBER_DIGITS + 1))
 """Long numbers and surrogate halves, some of which only Python's parser accepts."""
 _BRACKETS = re.compile(rb"[\[\]{}]")
@@ -238,7 +238,7 @@ def _joined_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if types.is_floating(one) or types.is_floating(other):
         return pa.float64()
     whole, scale = max(mine[0], others[0]), max(mine[1], others[1])
-    return pa.decimal128(whole + scale, scale) if whole + scale <= _MOST_DIGITS else pa.float64()
+    return pa.decimal128(whole + scale, scale) if whole + scale <= MOST_DIGITS else pa.float64()
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int] | None:
@@ -272,7 +272,7 @@ def _decimal_of(number: Decimal) -> pa.DataType:
     _, digits, exponent = number.as_tuple()
     scale = -int(exponent)
     precision = max(len(digits), scale)
-    return pa.decimal128(precision, scale) if scale >= 0 and precision <= _MOST_DIGITS else pa.float64()
+    return pa.decimal128(precision, scale) if scale >= 0 and precision <= MOST_DIGITS else pa.float64()
 
 
 def parsed_json(line: bytes, dialect: JsonDialect = SPARK_DIALECT) -> Any:

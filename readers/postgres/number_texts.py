@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.enumerators.postgres.column_types import MOST_DIGITS
 from flip27_source.readers.postgres.parsers import (
     NotOrdinaryError,
     OrdinaryOrOdd,
@@ -26,6 +25,7 @@ from flip27_source.readers.postgres.parsers import (
     lie_between,
     refuse,
 )
+from flip27_source.schemas.wider_types import MOST_DIGITS
 
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid"})
 _FLOATS = {"float4": pa.float32(), "float8": pa.float64()}

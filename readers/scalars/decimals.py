@@ -10,9 +10,6 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pyarrow as pa
 
-MOST_DIGITS = 38
-"""The most digits of a decimal, before and after the point together."""
-
 _TEXT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?(\d+))?")
 _MOST_EXPONENT_DIGITS = 4
 _BEYOND_ALL_SCALES = 80

@@ -19,12 +19,14 @@ from pyarrow import types
 from flip27_source.errors import SchemaError
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.delimited.byte_proofs import lie_between
-from flip27_source.readers.scalars.decimals import MOST_DIGITS, decimal_of, exact_decimal
+from flip27_source.readers.scalars.decimals import decimal_of, exact_decimal
+from flip27_source.schemas.wider_types import MOST_DIGITS
 
 Converter: TypeAlias = Callable[[pa.Array], tuple[pa.Array, pa.Array | None]]
 """From texts to values and a mask of malformed texts, whose values are null; None if none is malformed."""
 
-_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+JAVA_BLANKS = "".join(map(chr, range(0x21)))
+"""The characters that Java's String.trim removes."""
 _INTEGER = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
@@ -208,7 +210,7 @@ def _floating(text: str, kind: pa.DataType, spark_words: Mapping[str, float]) ->
     """Java's parseDouble, which trims blanks, and Spark's own words, which must match untrimmed."""
     if text in spark_words:
         return spark_words[text]
-    text = text.strip(_JAVA_BLANKS)
+    text = text.strip(JAVA_BLANKS)
     number = _FLOAT.fullmatch(text)
     if number is None:
         return _rare_float(text)

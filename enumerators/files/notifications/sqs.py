@@ -17,8 +17,8 @@ LONGEST_WAIT_S = 20
 LONGEST_HIDDEN_S = 12 * 3600
 """SQS's own limits. A message that was hidden for so long in total comes again."""
 
-_GONE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
-NOT_ALLOWED = frozenset({"403", "AccessDenied", "AccessDeniedException", "KMS.AccessDeniedException"})
+GONE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
+_NOT_ALLOWED = frozenset({"403", "AccessDenied", "AccessDeniedException", "KMS.AccessDeniedException"})
 _PASSED_ON = {
     "key": "aws_access_key_id",
     "secret": "aws_secret_access_key",
@@ -61,7 +61,7 @@ class SqsQueue(NotificationQueue):
             try:
                 self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
             except Exception as error:
-                if code_of(error) in _GONE:
+                if code_of(error) in GONE:
                     return
                 raise cannot("delete messages", self.url, error) from error
 
@@ -139,9 +139,9 @@ def code_of(error: BaseException) -> str:
 def cannot(do: str, url: str, error: BaseException) -> DiscoveryError:
     """The error for a request to a queue that failed."""
     remedy = "check the network and the queue; flip27 notifications show tells what is there"
-    if code_of(error) in _GONE:
+    if code_of(error) in GONE:
         remedy = "correct notificationQueues, or create the queue: flip27 notifications create"
-    elif code_of(error) in NOT_ALLOWED:
+    elif code_of(error) in _NOT_ALLOWED:
         remedy = (
             "allow sqs:ReceiveMessage, sqs:ChangeMessageVisibility and sqs:DeleteMessage on the queue, or "
             "give other credentials (storage.* options)"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flip27_source.enumerators.files.notifications.sqs import DEFAULT_REGION, client, code_of
+from flip27_source.enumerators.files.notifications.sqs import DEFAULT_REGION, GONE, client, code_of
 from flip27_source.enumerators.files.notifications.sqs_facts import (
     EVENTS,
     OUR_TAG,
@@ -32,7 +32,6 @@ QUEUE_ATTRIBUTES = {
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """AWS may need a minute until a new queue and its policy are known everywhere."""
 
-_NO_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _DELETED_RECENTLY = frozenset({"AWS.SimpleQueueService.QueueDeletedRecently", "QueueDeletedRecently"})
 _INVALID_QUEUE = "InvalidArgument"
 _RIGHTS = (
@@ -84,7 +83,7 @@ class Aws:
         try:
             url = sqs.get_queue_url(QueueName=place.queue)["QueueUrl"]
         except Exception as error:
-            if code_of(error) in _NO_QUEUE:
+            if code_of(error) in GONE:
                 return Facts(place=place, region=region, rules=rules)
             raise _refused(f"queue {place.queue}", error) from error
         try:
