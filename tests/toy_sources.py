@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,11 +23,37 @@ from flip27_source.snapshots.offsets import INITIAL_OFFSET
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.source import Source
-from flip27_source.split import SplitSize
+from flip27_source.split import SplitSize, SplitT
 
 KIB = 1024
 MIB = 1024 * 1024
 INITIAL = INITIAL_OFFSET.to_json()
+
+
+class AssignsOnce(SplitEnumerator[SplitT]):
+    """Assigns its splits at the first request, and remembers only that."""
+
+    def __init__(self, context: Any, options: Options, state: bool | None = None) -> None:
+        super().__init__(context, options, state)
+        self.is_assigned = bool(state)
+
+    def splits(self) -> Iterable[SplitT]:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        pass
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if not self.is_assigned:
+            self.is_assigned = True
+            for split in self.splits():
+                self.context.assign_split(split)
+
+    def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
+        raise AssertionError("nothing comes back")
+
+    def snapshot_state(self, checkpoint_id: int) -> bool:
+        return self.is_assigned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

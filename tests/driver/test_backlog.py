@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flip27_source import Backlog, BoundedRange, Budget, Options, SplitEnumerator, SplitSize
+from flip27_source import Backlog, BoundedRange, Budget, SplitSize
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.view import Watcher
 from flip27_source.coordination.packing import Limits
@@ -21,7 +21,7 @@ from flip27_source.metrics.progress import read_progress
 from flip27_source.readers.text import TextReader
 from tests.driver.batches import Batches
 from tests.snapshots.spark_logs import FileQuery
-from tests.toy_sources import EchoReader, Item, Shelf
+from tests.toy_sources import AssignsOnce, EchoReader, Item, Shelf
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -42,27 +42,11 @@ class Partition:
 LATEST: dict[str, int] = {}
 
 
-class Topic(SplitEnumerator[Partition]):
+class Topic(AssignsOnce[Partition]):
     """Partitions that never end, each as far as LATEST."""
 
-    def __init__(self, context: Any, options: Options, state: bool | None = None) -> None:
-        super().__init__(context, options, state)
-        self.is_assigned = bool(state)
-
-    def start(self) -> None:
-        pass
-
-    def handle_split_request(self, subtask_id: int) -> None:
-        if not self.is_assigned:
-            self.is_assigned = True
-            for name in LATEST:
-                self.context.assign_split(Partition(split_id=name))
-
-    def add_splits_back(self, splits: Sequence[Partition], subtask_id: int) -> None:
-        raise AssertionError("nothing comes back")
-
-    def snapshot_state(self, checkpoint_id: int) -> bool:
-        return self.is_assigned
+    def splits(self) -> list[Partition]:
+        return [Partition(split_id=name) for name in LATEST]
 
     def bound_split(self, split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
         end = LATEST[split.split_id]

@@ -14,7 +14,6 @@ from flip27_source import (
     Budget,
     DiscoveringEnumerator,
     Discovery,
-    Options,
     Progress,
     SplitEnumerator,
     SplitReader,
@@ -27,7 +26,7 @@ from flip27_source.metrics.progress import read_progress
 from flip27_source.source_options import CORE_OPTIONS
 from tests.driver.batches import Batches
 from tests.state_tables.test_views import rows as rows_of_view
-from tests.toy_sources import Item, Shelf, holder_of, source_of
+from tests.toy_sources import AssignsOnce, Item, Shelf, holder_of, source_of
 
 REPORT = {"onDataLoss": "report"}
 
@@ -53,26 +52,11 @@ def _new_log() -> None:
     Log.earliest = Log.latest = 0
 
 
-class LogEnumerator(SplitEnumerator[Offsets]):
+class LogEnumerator(AssignsOnce[Offsets]):
     """One split without an end, which is cut for each batch."""
 
-    def __init__(self, context: Any, options: Options, state: bool | None = None) -> None:
-        super().__init__(context, options, state)
-        self.is_assigned = bool(state)
-
-    def start(self) -> None:
-        pass
-
-    def handle_split_request(self, subtask_id: int) -> None:
-        if not self.is_assigned:
-            self.context.assign_split(Offsets(split_id="log"))
-            self.is_assigned = True
-
-    def add_splits_back(self, splits: Sequence[Offsets], subtask_id: int) -> None:
-        raise AssertionError("nothing comes back")
-
-    def snapshot_state(self, checkpoint_id: int) -> bool:
-        return self.is_assigned
+    def splits(self) -> list[Offsets]:
+        return [Offsets(split_id="log")]
 
     def bound_split(self, split: Offsets, budget: Budget) -> BoundedRange[Offsets] | None:
         start = split.start

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from flip27_source import SplitReader
 from flip27_source.coordination.checkpoints import LedgerState
-from flip27_source.enumerator import BoundedRange, Budget, Division, SplitEnumerator
+from flip27_source.enumerator import BoundedRange, Budget, Division
 from flip27_source.options import Options
 from tests.driver.batches import Batches
 from tests.state_tables.test_views import rows as rows_of_view
+from tests.toy_sources import AssignsOnce
 
 BAD: set[int] = set()
 BROKEN: set[int] = set()
@@ -28,26 +29,11 @@ class Numbers:
     end: int
 
 
-class NumbersEnumerator(SplitEnumerator[Numbers]):
+class NumbersEnumerator(AssignsOnce[Numbers]):
     """The numbers 0 to 5, in three ranges of two."""
 
-    def __init__(self, context: Any, options: Options, state: bool | None = None) -> None:
-        super().__init__(context, options, state)
-        self.is_assigned = bool(state)
-
-    def start(self) -> None:
-        pass
-
-    def handle_split_request(self, subtask_id: int) -> None:
-        if not self.is_assigned:
-            self.is_assigned = True
-            self.context.assign_split(Numbers(split_id="log", next=0, end=6))
-
-    def add_splits_back(self, splits: Sequence[Numbers], subtask_id: int) -> None:
-        raise AssertionError("nothing comes back")
-
-    def snapshot_state(self, checkpoint_id: int) -> bool:
-        return self.is_assigned
+    def splits(self) -> list[Numbers]:
+        return [Numbers(split_id="log", next=0, end=6)]
 
     def bound_split(self, split: Numbers, budget: Budget) -> BoundedRange[Numbers] | None:
         if split.next == split.end:
