@@ -1,5 +1,7 @@
 """The offset that Spark stores for a checkpoint: small, canonical JSON, no volatile field.
 
+``checkpoint_files`` makes the offsets, and ``driver/holder`` returns them to Spark. Their form:
+
 ``{"checkpoint":N,"format":1,"state":{"inline":{...}} or {"digest":...,"file":...},"summary":{...}}``
 """
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from flip27_source.readers.delimited.byte_proofs import is_line_count, quotes_pair_up
 from flip27_source.readers.delimited.dialect import NONE, Dialect
+from flip27_source.readers.delimited.fast_path_checks import is_line_count, quotes_pair_up
 from flip27_source.readers.delimited.records import records_of, split_line
 from flip27_source.readers.files.line_blocks import as_array, lines_of
 from flip27_source.readers.scalars.texts import JAVA_BLANKS

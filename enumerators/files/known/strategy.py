@@ -1,4 +1,7 @@
-"""The base of the strategies for known files: the stored position, and the data of one round."""
+"""The base of the strategies for known files: the stored position, and the data of one round.
+
+The strategies themselves decide which files are known: see ``exact`` and ``cursors``.
+"""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flip27_source.readers.delimited import byte_proofs
-from flip27_source.readers.delimited.byte_proofs import is_line_count, lie_between, quotes_pair_up
+from flip27_source.readers.delimited import fast_path_checks
 from flip27_source.readers.delimited.columns import TextColumns, text_columns
 from flip27_source.readers.delimited.dialect import NONE, Dialect
+from flip27_source.readers.delimited.fast_path_checks import is_line_count, lie_between, quotes_pair_up
 from flip27_source.readers.delimited.records import split_line
 from flip27_source.readers.files.line_blocks import as_array
 
-SLICE = byte_proofs._SLICE_BYTES
+SLICE = fast_path_checks._SLICE_BYTES
 
 DIALECTS = {
     "default": Dialect(),
@@ -100,7 +100,7 @@ def test_quotes_that_pair_up_on_their_lines_make_clean_lines(name: str) -> None:
 def test_nearly_regular_blocks_are_read_as_their_lines_are_one_by_one(
     monkeypatch: pytest.MonkeyPatch, name: str, wanted: int, has_numpy: bool, blocks: int
 ) -> None:
-    monkeypatch.setattr(byte_proofs, "HAS_NUMPY", has_numpy)
+    monkeypatch.setattr(fast_path_checks, "HAS_NUMPY", has_numpy)
     dialect = DIALECTS[name]
     for data in random_blocks(dialect, f"{name} {wanted}", blocks):
         assert rows_of(text_columns(data, dialect, wanted)) == read_line_by_line(data, dialect, wanted), data
