@@ -27,10 +27,12 @@ from ...snapshots.store import LocalStore, Store
 from ..spark_side import as_value
 from ..steps import Killed
 from .disk import ProcessDisk, SimulatedDisk
-from .lives import STATE, CarelessLife, DefectFound, FilesLife, Life, TalkingLife, TopicsLife, document_at
+from .files_life import FilesLife
+from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
 from .objects import SimulatedObjects
 from .process import Process, SuspendedCall
 from .query import Machine, Query, RunningAttempt, TasksFailed, advance_forsaken
+from .topics_life import TopicsLife
 
 _WRITES = frozenset(
     {"open_new", "write", "link", "rename", "remove", "make_folder", "create", "replace", "delete"}

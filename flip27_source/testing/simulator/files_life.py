@@ -1,0 +1,288 @@
+"""The files source in a simulation: its files, edits, cleaning and savepoints, and what must come of them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import tempfile
+import uuid
+from collections import Counter
+from pathlib import Path
+
+from ...coordination.edit_values import EditOperation, EditRequest
+from ...errors import Flip27Error
+from ...file_systems.file_ids import FileSplitId
+from ...savepoints.format import METADATA, read_savepoint
+from ...snapshots import file_names
+from ...snapshots.codec import SnapshotCodec
+from ...snapshots.offsets import Offset
+from ...snapshots.segment_files import unpack_segment
+from ..steps import Killed
+from ..under_test import SourceUnderTest
+from .landing import NAMES, Landing, LocalLanding, SimulatedLanding, register_file_system
+from .lives import SAVEPOINTS, STATE, DefectFound, Life, document_at
+from .query import Query
+from .sources import LINE
+
+_SET_BACK_MS = 600_000
+"""More than the clock is set back in one simulation."""
+
+
+def _folder_for(seed: int) -> Path:
+    """A new folder; the same for a seed unless another process plays it, because the log contains paths."""
+    shared = Path("/dev/shm")
+    base = shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
+    folder = base / f"flip27-simulated-{seed}"
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return Path(tempfile.mkdtemp(prefix="flip27-simulated-", dir=base))
+    return folder
+
+
+class FilesLife(Life):
+    """The files source: files with any names arrive, some broken; with cleaning, replays and savepoints."""
+
+    def begin(self) -> None:
+        draw, of = self.random, self.of
+        if draw.random() < 0.5:
+            of.folder = _folder_for(of.outcome.seed)
+            self.landing: Landing = LocalLanding(of.folder / "landing")
+        else:
+            register_file_system()
+            self.landing = SimulatedLanding(of.outcome.seed)
+            self.landing.trouble = draw.choice((0.0, 0.02, 0.1))
+        if of.bucket is not None:
+            of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+            of.bucket.stale_lists = draw.choice((0.0, 0.1))
+        self.options = {
+            "path": self.landing.path,
+            "enumerator": "files",
+            "reader": "text",
+            "requestInterval": "1s",
+        }
+        for name, values in {
+            "maxFilesPerTrigger": (None, "1", "3"),
+            "taskReports": (None, "always"),
+            "onSplitError": (None, "quarantine"),
+            "cleanSource": (None, None, "delete", "archive"),
+            "retainedCheckpoints": (None, "2", "5"),
+            "allowOverwrites": (None, None, "true"),
+            "discoveryRetries": ("0", "3"),
+        }.items():
+            value = draw.choice(values)
+            if value is not None:
+                self.options[name] = value
+        if self.options.get("cleanSource") == "archive":
+            self.options["sourceArchiveDir"] = self.landing.archive
+        # Drawn apart, so that the other seeds tell the same story as before files could stay.
+        self.retention_ms = random.Random(of.outcome.seed).choice((0, 30_000, 3_600_000))
+        if "cleanSource" in self.options and self.retention_ms:
+            self.options["cleanSource.retentionDuration"] = f"{self.retention_ms} ms"
+        self.arrived_ms: dict[str, int] = {}
+        self.arrived: dict[str, list[str]] = {}
+        self.broken: set[str] = set()
+        self.asked: set[str] = set()
+        self.edits: EditOperation | None = None
+        # The documents say what was read again, so all of them must be retained.
+        if not {"cleanSource", "retainedCheckpoints"} & self.options.keys():
+            self.edits = draw.choice((None, EditOperation.REPLAY, EditOperation.REWIND))
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(options=self.options, schema=LINE)
+
+    def arrive(self) -> None:
+        for _ in range(self.random.randint(1, 3)):
+            number = len(self.arrived)
+            name = f"{number}{self.random.choice(NAMES)}"
+            rows = [f"{number}-{line}" for line in range(self.random.choice((0, 1, 3)))]
+            content = "".join(f"{row}\n" for row in rows).encode()
+            if self.random.random() < 0.1:
+                name, content = f"{name}.gz", gzip.compress(content, mtime=0)
+                if self.options.get("onSplitError") == "quarantine" and self.random.random() < 0.5:
+                    content, rows = content[:-9], []
+                    self.broken.add(name)
+            self.of.tell(f"{name!r} arrives with {len(rows)} rows")
+            self.landing.put(name, content, 1_600_000_000 + number)
+            self.arrived[name] = rows
+            self.arrived_ms[name] = self.of.now_ms
+        self._check_that_files_stay()
+
+    def ask(self) -> None:
+        if self.edits is None or self.random.random() < 0.5:
+            self.ask_for_a_savepoint()
+        else:
+            self._ask_for_an_edit()
+
+    def _ask_for_an_edit(self) -> None:
+        """Replays at any time; at most one rewind: the effect of a second one would depend on the first."""
+        query, folder = self.of.query, self.requests()
+        offsets = query.offsets
+        if folder is None or not offsets or (self.edits is EditOperation.REWIND and self.asked):
+            return
+        offset = self.random.choice(offsets)
+        plans: dict[str, tuple[str, ...]] = {}
+        if self.edits is EditOperation.REPLAY:
+            ids = self._splits_of(offset)
+            if not ids:
+                return
+            plans[str(offset.name)] = tuple(self.random.sample(ids, self.random.randint(1, len(ids))))
+        assert self.edits is not None
+        request = EditRequest(
+            request_id=str(uuid.UUID(int=self.random.getrandbits(128))),
+            operation=self.edits,
+            who="simulator",
+            why="to see",
+            requested_us=self.of.now_ms * 1000,
+            lineage=folder.lineage,
+            plans=plans,
+            checkpoint=None if plans else str(offset.name),
+        )
+        self.of.tell(f"{self.edits} {request.request_id} is requested: {plans or offset.name}")
+        try:
+            folder.submit(request)
+        except (Flip27Error, Killed) as error:
+            self.of.tell(f"refused: {error}")
+        else:
+            self.asked.add(request.request_id)
+
+    def _splits_of(self, offset: Offset) -> list[str]:
+        """The splits of a batch."""
+        was_calm, self.of.is_calm = self.of.is_calm, True
+        try:
+            store = self.of.store(STATE, self.of.new_process("an operator", is_driver=False))
+            document = document_at(store, offset)
+
+            def load(name: str) -> bytes:
+                return unpack_segment(name, store.read(file_names.segment_file(str(offset.lineage), name)))
+
+            codec = SnapshotCodec(self.of.query.source.enumerator_type)
+            plan = document.plan_segments(load)
+            return [split.split_id for _, segment in plan for split in codec.decode_splits(1, segment)]
+        finally:
+            self.of.is_calm = was_calm
+
+    def _rows_of(self, split_id: str) -> list[str]:
+        return self.arrived[self._name_of(split_id)]
+
+    def _name_of(self, split_id: str) -> str:
+        return FileSplitId.parse(split_id).path.removeprefix(f"{self.landing.path}/")
+
+    def calm(self) -> None:
+        if isinstance(self.landing, SimulatedLanding):
+            self.landing.trouble = 0.0
+
+    def check(self) -> None:
+        self._retry_what_trouble_set_aside()
+        expected = Counter(row for rows in self.arrived.values() for row in rows)
+        self.of.check_rows(expected + self._rows_edited())
+        quarantined = (self.of.query.driver.holder.report() or {}).get("quarantinedSplits", 0)
+        if quarantined < len(self.broken) and "allowOverwrites" not in self.options:
+            raise DefectFound(f"{len(self.broken)} files are broken and {quarantined} are quarantined")
+        self._check_that_files_stay()
+        if "cleanSource.retentionDuration" in self.options:
+            self.of.now_ms += self.retention_ms + _SET_BACK_MS
+            self.of.go_on_to_the_end()
+        if "cleanSource" in self.options:
+            left = self.landing.names() - self.broken
+            if left:
+                raise DefectFound(f"were read and are not cleaned: {sorted(left)}")
+        if "sourceArchiveDir" in self.options:
+            archived = self.landing.archived()
+            if archived != self.arrived.keys() - self.broken:
+                raise DefectFound(f"are not in the archive: {self.arrived.keys() - self.broken - archived}")
+        self._check_savepoints()
+        self.of.check_state()
+
+    def _check_that_files_stay(self) -> None:
+        """Check that no file is gone before it can have been there for the retention time."""
+        if "cleanSource.retentionDuration" not in self.options:
+            return
+        there = self.landing.names()
+        for name, arrived_ms in self.arrived_ms.items():
+            if name not in there and self.of.now_ms < arrived_ms + self.retention_ms - _SET_BACK_MS:
+                raise DefectFound(f"{name!r} was cleaned before its time")
+
+    def _retry_what_trouble_set_aside(self) -> None:
+        """Retry intact files that are quarantined after repeated failures."""
+        query, folder = self.of.query, self.requests()
+        if folder is None or not query.offsets or "onSplitError" not in self.options:
+            return
+        store = self.of.store(query.state, self.of.new_process("an operator", is_driver=False))
+        quarantined = document_at(store, query.offsets[-1]).raw.ledger.quarantined
+        codec = SnapshotCodec(query.source.enumerator_type)
+        ids = [codec.decode_split(1, item.split).split_id for item in quarantined]
+        whole = tuple(name for name in ids if self._name_of(name) not in self.broken)
+        if not whole:
+            return
+        self.of.tell(f"{whole} are retried")
+        folder.submit(
+            EditRequest(
+                request_id=str(uuid.UUID(int=self.random.getrandbits(128))),
+                operation=EditOperation.QUARANTINE_RETRY,
+                who="simulator",
+                why="the faults are over",
+                requested_us=self.of.now_ms * 1000,
+                lineage=folder.lineage,
+                split_ids=whole,
+            )
+        )
+        self.of.go_on_to_the_end()
+
+    def _rows_edited(self) -> Counter[str]:
+        """The rows that edits delivered again, according to the documents on the line.
+
+        Raises:
+            DefectFound: an edit was applied twice, or never.
+        """
+        store = self.of.store(STATE, self.of.new_process("a reader", is_driver=False))
+        rows: Counter[str] = Counter()
+        applied: Counter[str] = Counter()
+        if self.edits is None:
+            return rows
+        for offset in self.of.query.offsets:
+            for edit in document_at(store, offset).raw.edits:
+                if edit.operation is EditOperation.QUARANTINE_RETRY:
+                    continue
+                applied[edit.request_id] += 1
+                rows.update(row for split_id in edit.split_ids for row in self._rows_of(split_id))
+        if twice := [name for name, count in applied.items() if count > 1]:
+            raise DefectFound(f"applied twice: {twice}")
+        if never := self.asked - applied.keys():
+            raise DefectFound(f"requested and never answered: {sorted(never)}")
+        return rows
+
+    def _check_savepoints(self) -> None:
+        """Check that a query from a savepoint reads exactly what the batches after the savepoint read."""
+        of = self.of
+        store = of.store(SAVEPOINTS, of.new_process("a reader", is_driver=False))
+        whole = [name for name in store.list("") if METADATA in store.list(name)]
+        if not whole or self.edits is not None or "cleanSource" in self.options:
+            return
+        folder = self.random.choice(whole)
+        savepoint = read_savepoint(store, folder)
+        fork = Query(
+            of,
+            SourceUnderTest(options={**self.options, "savepoint": f"{SAVEPOINTS}/{folder}"}, schema=LINE),
+            "/fork",
+        )
+        original, of.query = of.query, fork
+        try:
+            of.go_on_to_the_end()
+            self._retry_what_trouble_set_aside()
+        finally:
+            of.query = original
+        upto = savepoint.name.checkpoint_id
+        before = Counter(
+            row[0]
+            for batch in original.sink.batches
+            if Offset.from_json(batch.end).checkpoint_id <= upto
+            for row in batch.rows
+        )
+        expected = Counter(row for rows in self.arrived.values() for row in rows)
+        found = before + Counter(fork.rows)
+        if found != expected:
+            raise DefectFound(
+                f"with savepoint {folder}: lost {expected - found}, duplicated {found - expected}"
+            )

@@ -1,0 +1,118 @@
+"""The kafka source in a simulation: its records, and which of them must be delivered or reported as lost."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from ...enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE
+from ...snapshots import file_names
+from ...snapshots.documents import StoredLoss
+from ...snapshots.offsets import Offset
+from ...snapshots.report_files import decode_stored_report
+from ...snapshots.store import Store
+from ..under_test import SourceUnderTest
+from .lives import STATE, DefectFound, Life, document_at
+from .sources import LINE
+from .topics import LogEnumerator, LogReader, SimulatedCluster
+
+_LOST_RANGE = re.compile(r"offsets (\d+) to (\d+)|offset (\d+) (?:on|was to be read next)")
+
+
+class TopicsLife(Life):
+    """The kafka source: records, transactions, new partitions, expiry, and topics that are made anew."""
+
+    def begin(self) -> None:
+        draw = self.random
+        self.cluster = LogEnumerator.cluster = SimulatedCluster(draw)
+        self.cluster.trouble = draw.choice((0.0, 0.02, 0.1))
+        self.cluster.forgetfulness = draw.choice((0.0, 0.4))
+        # Records may expire after a batch was read and before it is repeated, so batches must be repeated.
+        self.of.outage_rate = max(self.of.outage_rate, draw.choice((0.0, 0.15)))
+        self.options = {
+            "kafka.bootstrap.servers": "simulated:9092",
+            "subscribePattern": "orders-[0-9]",
+            "startingOffsets": "earliest",
+            "discoveryInterval": "0ms",
+            "requestInterval": "1s",
+        }
+        for name, values in {
+            "onDataLoss": (None, "report", "report"),
+            "maxOffsetsPerTrigger": (None, "3", "20"),
+            "maxOffsetsPerPartition": (None, None, "2"),
+            "maxRecordsPerPartition": (None, None, "2"),
+            "taskReports": (None, "always"),
+            "discoveryRetries": ("0", "3"),
+        }.items():
+            value = draw.choice(values)
+            if value is not None:
+                self.options[name] = value
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(options=self.options, enumerator=LogEnumerator, reader=LogReader, schema=LINE)
+
+    def arrive(self) -> None:
+        for _ in range(self.random.randint(1, 4)):
+            self.of.tell(self.cluster.change())
+        if self.of.query.logs.has_uncommitted:
+            # Its tasks may have read and reported what is gone when the batch is repeated.
+            self.of.tell(self.cluster.expire())
+
+    def ask(self) -> None:
+        self.ask_for_a_savepoint()
+
+    def calm(self) -> None:
+        self.cluster.calm()
+        # What an error about lost data says can be done.
+        self.options["onDataLoss"] = "report"
+
+    def check(self) -> None:
+        # A partition is gone when several looks in a row do not find it.
+        for _ in range(DESCRIPTIONS_UNTIL_GONE):
+            self.of.go_on_to_the_end()
+        present = {log.name for topic in self.cluster.topics.values() for log in topic.logs}
+        found = Counter(self.of.query.rows)
+        losses = self._losses()
+        lost = []
+        for split_id, log in self.cluster.logs.values():
+            delivered = [offset for offset in range(len(log.records)) if found[f"{log.name}/{offset}"]]
+            for offset, record in enumerate(log.records):
+                if record is None or record in found or offset >= log.stable:
+                    continue
+                is_there = log.name in present and offset >= log.start
+                # What was gone before the query came is not the query's loss.
+                was_seen = record in self.cluster.read or (bool(delivered) and offset > delivered[0])
+                is_reported = any(first <= offset <= last for first, last in losses.get(split_id, ()))
+                if is_there or (was_seen and not is_reported):
+                    lost.append(record)
+        more = [record for record, times in found.items() if times > 1]
+        self.of.outcome.rows = found.total()
+        self.of.outcome.lost, self.of.outcome.duplicated = len(lost), len(more)
+        if lost or more:
+            raise DefectFound(f"lost and not reported: {lost}; duplicated: {more}; losses: {losses}")
+        self.of.check_state()
+
+    def _losses(self) -> dict[str, list[tuple[int, float]]]:
+        """The offsets that were reported as lost, by split, each with the last."""
+        store = self.of.store(STATE, self.of.new_process("a reader", is_driver=False))
+        offsets = self.of.query.offsets
+        losses = [loss for offset in offsets for loss in document_at(store, offset).raw.ledger.losses]
+        losses += _reported_losses(store, offsets[-1]) if offsets else ()
+        found: dict[str, list[tuple[int, float]]] = {}
+        for loss in losses:
+            told = _LOST_RANGE.search(loss.what)
+            if told is None or loss.split is None:
+                raise DefectFound(f"a loss does not say what is lost: {loss}")
+            first, last = told[1] or told[3], told[2]
+            found.setdefault(loss.split, []).append((int(first), int(last) if last else math.inf))
+        return found
+
+
+def _reported_losses(store: Store, offset: Offset) -> Iterator[StoredLoss]:
+    """The losses that the reports on a checkpoint have, which the next document takes over."""
+    for file in store.list(f"{offset.lineage}/{file_names.REPORTS}"):
+        if file_names.belongs_to(file) == offset.name:
+            path = f"{offset.lineage}/{file_names.REPORTS}/{file}"
+            yield from decode_stored_report(path, store.read(path)).losses
