@@ -21,7 +21,7 @@ from flip27_source import savepoints
 from flip27_source.cli.demo.processes import obey_parent
 from flip27_source.coordination.packing import Limits
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.listing.walk import FileFound, FileInfo, Lister
 from flip27_source.snapshots.offsets import INITIAL_OFFSET

@@ -17,7 +17,7 @@ import pyarrow as pa
 from flip27_source import DiscoveringEnumerator, Discovery, SplitReader, SplitSize
 from flip27_source.coordination.packing import UNLIMITED
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext
 from flip27_source.snapshots.offsets import INITIAL_OFFSET

@@ -10,14 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from flip27_source.enumerator import (
-    Backlog,
-    Boundedness,
-    BoundedRange,
-    Budget,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-)
+from flip27_source.enumerator import Backlog, BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, integer, optional
 from flip27_source.split import SplitSize

@@ -5,23 +5,16 @@ Authors of sources import from here; this module does not import pyspark until i
 
 from ._version import __version__
 from .discovery import DiscoveringEnumerator, Discovery
-from .enumerator import (
-    Backlog,
-    Boundedness,
-    BoundedRange,
-    Budget,
+from .enumerator import Backlog, BoundedRange, Budget, Division, SplitEnumerator
+from .enumerator_context import Boundedness, ReaderInfo, RetryPolicy, SplitEnumeratorContext
+from .enumerator_mixins import (
     CutsSomeSplits,
-    Division,
     ForgetsSplits,
     HoldsSplits,
     LimitsRewinds,
     NamedPosition,
     NamesPositions,
     PerformsActions,
-    ReaderInfo,
-    RetryPolicy,
-    SplitEnumerator,
-    SplitEnumeratorContext,
 )
 from .errors import Flip27Error
 from .events import Progress, ReturnSplit, SourceEvent

@@ -13,13 +13,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from .enumerator import (
-    Backlog,
-    Boundedness,
-    RetryPolicy,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-)
+from .enumerator import Backlog, SplitEnumerator
+from .enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
 from .options import Options
 from .segment import Segment

@@ -1,64 +1,23 @@
 """The enumerator's half of the contract, which runs in the coordinator, on the driver.
 
-Pure: no pyspark, no I/O.
+SplitEnumerator, and the values that its methods take and return. Its interface to the coordinator is in
+``enumerator_context``, its optional mix-ins are in ``enumerator_mixins``. Pure: no pyspark, no I/O.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic
 
+from .enumerator_context import SplitEnumeratorContext
 from .errors import ContractError, DataLossError
 from .events import SourceEvent
 from .options import Option, Options
-from .reader import SplitReader
 from .split import SplitSize, SplitT, size_of
 from .values.annotations import annotation_of, handled_events, type_argument_of
-
-ResultT = TypeVar("ResultT")
-ActionT = TypeVar("ActionT")
-
-
-class Boundedness(Enum):
-    """Whether the run of the query is bounded (FLIP-27 Boundedness)."""
-
-    BOUNDED = "bounded"
-    """A batch read or Trigger.AvailableNow: the run reads the data that exists when it starts.
-
-    The run ends when the first round of each ``call_async`` has ended and no subtask is assigned a split. No
-    reader waits for more splits, so FLIP-27's signalNoMoreSplits has no counterpart."""
-    CONTINUOUS_UNBOUNDED = "continuousUnbounded"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderInfo:
-    """A registered reader (FLIP-27 ReaderInfo)."""
-
-    subtask_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """How often, and after which pauses, failed asynchronous work is retried.
-
-    Attributes:
-        retries: maximum number of retries after the first failure.
-        first_pause_s: pause before the first retry, in seconds; it doubles each time.
-        longest_pause_s: upper bound of the pause, in seconds.
-    """
-
-    retries: int = 0
-    first_pause_s: float = 1.0
-    longest_pause_s: float = 60.0
-
-    def pause_s(self, failures: int) -> float:
-        """The pause after this number of failures in a row (1 or more)."""
-        return float(min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 32)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,147 +94,6 @@ class Backlog:
 
 
 UNKNOWN_BACKLOG = Backlog(rows=None, bytes=None)
-
-
-class MetricGroup:
-    """Numbers that an enumerator publishes; they appear in the offset's summary and in progress events.
-
-    Any thread may set them, including that of ``discover`` and of work for ``call_async``.
-    """
-
-    __slots__ = ("_lock", "_numbers")
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int | float] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def gauges(self) -> dict[str, int | float]:
-        """A copy of the current numbers, by name."""
-        with self._lock:
-            return dict(self._numbers)
-
-    def gauge(self, name: str, value: float) -> None:
-        """Set a gauge to its newest value."""
-        with self._lock:
-            self._numbers[name] = value
-
-    def count(self, name: str, by: int = 1) -> None:
-        """Add to a counter."""
-        with self._lock:
-            self._numbers[name] = self._numbers.get(name, 0) + by
-
-
-class SplitEnumeratorContext(ABC, Generic[SplitT]):
-    """An enumerator's interface to the coordinator (FLIP-27 SplitEnumeratorContext).
-
-    Call methods only on the coordinator's thread, except :meth:`report_data_loss` and the methods of
-    ``metrics``.
-    """
-
-    @property
-    @abstractmethod
-    def boundedness(self) -> Boundedness:
-        """Whether this run ends when the data that exists now has been read."""
-
-    @property
-    def reads_once(self) -> bool:
-        """Whether this is a batch read (``spark.read``): one checkpoint, whose state is discarded."""
-        return False
-
-    @property
-    @abstractmethod
-    def current_parallelism(self) -> int:
-        """Number of subtasks to which splits can be assigned, numbered from 0."""
-
-    @property
-    @abstractmethod
-    def registered_readers(self) -> Mapping[int, ReaderInfo]:
-        """The readers to which splits can be assigned now, by subtask."""
-
-    @property
-    @abstractmethod
-    def reader_type(self) -> type[SplitReader[Any]]:
-        """The class of the reader that will read the splits."""
-
-    @property
-    @abstractmethod
-    def metrics(self) -> MetricGroup:
-        """The enumerator's published numbers; any thread may publish them."""
-
-    @abstractmethod
-    def assign_split(self, split: SplitT, subtask_id: int | None = None) -> None:
-        """Assign a split. From now on the coordinator owns the split, not the enumerator.
-
-        Args:
-            subtask_id: the subtask that reads the split, in this batch and, if it continues, in every later
-                one. None is best for nearly all sources: planning then places the split so that all subtasks
-                of a batch finish at the same time.
-        """
-
-    def _assign_checked(self, split: SplitT, subtask_id: int | None = None) -> None:
-        """``assign_split`` for a split that was already checked."""
-        self.assign_split(split, subtask_id)
-
-    @abstractmethod
-    def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
-        """``assign_split`` for many splits, each with its subtask."""
-
-    @abstractmethod
-    def call_async(
-        self,
-        work: Callable[[], ResultT],
-        handler: Callable[[ResultT | None, BaseException | None], None],
-        *,
-        period_s: float | None = None,
-        retry: RetryPolicy | None = None,
-    ) -> None:
-        """Run ``work`` on a thread, then ``handler(result, error)`` on the coordinator.
-
-        ``work`` must not use objects that coordinator code uses. With ``period_s`` it runs again this many
-        seconds after the end of the previous round. ``retry`` sets how a failed round is retried, unless a
-        retry cannot succeed (ContractError, damaged or missing state); then the handler gets the error, and
-        raising it fails the query. A run of the query does not report "nothing new" before the first round
-        of each call has ended.
-        """
-
-    @abstractmethod
-    def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        """Send an event that reaches the subtask with its next batch, exactly once.
-
-        Events to one subtask arrive in order, before the splits of the batch; an event alone is enough for
-        a batch. The reader defines ``handle_source_event``.
-        """
-
-    @abstractmethod
-    def perform_after_completion(self, action: Any, *, delayed: bool = False) -> None:
-        """Request a call of :meth:`PerformsActions.perform` once the present state is durable.
-
-        If this is called in a ``notify_...`` method or in ``handle_source_event``, the action is due after
-        the checkpoint that is being completed; otherwise after the next one. The action is stored in the
-        state until it is done: it is performed at least once.
-
-        Args:
-            delayed: the action also waits for :meth:`PerformsActions.action_delay_s`. Millions may wait;
-                only in the methods above.
-        """
-
-    @abstractmethod
-    def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
-        """Report that data was lost before it was read: it expired, or a table was dropped or recreated.
-
-        With ``onDataLoss=report`` the loss is counted, listed in the state and logged, and the method
-        returns: continue with the remaining data. The method may be called on any thread, including that of
-        ``discover``, and repeatedly for the same loss, which is identified by ``what`` and ``split_id``.
-
-        Args:
-            what: the lost data, the same text each time: "offsets 17 to 403 of orders-0 have expired".
-            split_id: the split that lost data, if there is one.
-            remedy: what the user can do, if known.
-
-        Raises:
-            DataLossError: ``onDataLoss`` is ``fail``, the default; do not catch it.
-        """
 
 
 class SplitEnumerator(ABC, Generic[SplitT]):
@@ -490,143 +308,6 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         if cls.state_type is not None:
             return cls.state_type
         return annotation_of(cls, "snapshot_state", "return", "state_type")
-
-
-class PerformsActions(ABC, Generic[ActionT]):
-    """Optional mix-in of an enumerator: side effects once a checkpoint is complete (R7).
-
-    Examples: archive files, acknowledge messages, commit positions elsewhere. An enumerator requests actions
-    with ``context.perform_after_completion``; each is a value that can be stored as JSON.
-    """
-
-    action_type: ClassVar[Any] = None
-    """Type of the actions; None: the annotation of ``perform``."""
-
-    @abstractmethod
-    def perform(self, action: ActionT) -> None:
-        """Perform an action. Runs on a thread, in parallel with others; must be idempotent.
-
-        If it raises, it is retried at the next completion, up to ``maxActionAttempts`` times.
-        """
-
-    @classmethod
-    def action_delay_s(cls, options: Options) -> float | None:
-        """How long delayed actions wait after their checkpoint is complete, in seconds; None: this run
-        performs none of them, and they stay in the state.
-
-        Asked once in each run, which also applies it to actions that earlier runs have delayed.
-        """
-        return 0.0
-
-    @classmethod
-    def concerned(cls, actions: Sequence[ActionT], split_ids: Collection[str]) -> Sequence[bool]:
-        """For each action, whether it touches the data of one of these splits.
-
-        Called for an edit that has splits read again: such actions must no longer be performed. The default
-        is True for all actions, because a skipped action loses no data.
-        """
-        return [True] * len(actions)
-
-    @classmethod
-    def resolve_action_type(cls) -> Any:
-        """``action_type``, or the annotation of ``perform``."""
-        if cls.action_type is not None:
-            return cls.action_type
-        return annotation_of(cls, "perform", "action", "action_type")
-
-
-@runtime_checkable
-class HoldsSplits(Protocol):
-    """Optional mix-in of an enumerator: its state contains the splits that it has found and not assigned.
-
-    Edits use it: a split that the enumerator holds can be skipped, and is not assigned twice.
-    """
-
-    @classmethod
-    def splits_in(cls, state: Any) -> Sequence[Any]:
-        """The splits in a value of ``snapshot_state``."""
-
-    @classmethod
-    def without_splits(cls, state: Any, split_ids: Collection[str]) -> Any:
-        """The state without these splits; they stay known, so that discovery does not find them again."""
-
-
-@runtime_checkable
-class ForgetsSplits(Protocol):
-    """Optional mix-in of an enumerator: its state can forget splits, so that discovery finds them again."""
-
-    @classmethod
-    def forget_splits(
-        cls, state: Any, split_ids: Collection[str], *, busy: Sequence[Any], options: Options
-    ) -> tuple[Any, Mapping[str, str]]:
-        """The state without knowledge of these splits.
-
-        Args:
-            busy: splits that are not read yet, or quarantined: they must stay known.
-
-        Returns:
-            The state, and the reasons for splits that are not forgotten, by split id.
-
-        Raises:
-            EditError: this state cannot forget single splits.
-        """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedPosition:
-    """A position in a split, as ``flip27 edit set-position`` names it: exactly one attribute is set.
-
-    Attributes:
-        offset: a number that the source counts its rows by.
-        timestamp_ms: the first row at this time or later, in milliseconds since 1970 UTC.
-        word: ``earliest`` or ``latest``.
-    """
-
-    offset: int | None = None
-    timestamp_ms: int | None = None
-    word: str | None = None
-
-
-@runtime_checkable
-class NamesPositions(Protocol):
-    """Optional mix-in of an enumerator: positions of its live splits have names, which edits use."""
-
-    @classmethod
-    def fields_at(cls, position: NamedPosition) -> Mapping[str, Any]:
-        """The fields of a split at this position, with their values.
-
-        Raises:
-            EditError: the source has no such position.
-        """
-
-    @classmethod
-    def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
-        """How many rows a change of these fields skips; below 0, how many are read again; None: not known."""
-
-
-@runtime_checkable
-class CutsSomeSplits(Protocol):
-    """Optional mix-in of an enumerator with ``bound_split`` that plans some of its splits as a whole.
-
-    Edits use it: such a split can be replayed.
-    """
-
-    @classmethod
-    def is_cut_off(cls, split: Any) -> bool:
-        """Whether a planned split is a range that was cut off another one, and cannot be read alone."""
-
-
-@runtime_checkable
-class LimitsRewinds(Protocol):
-    """Optional mix-in of an enumerator: what an older state needs may be gone."""
-
-    @classmethod
-    def check_rewind(cls, present: Any, older: Any) -> None:
-        """Check that the source can go back from one value of ``snapshot_state`` to an older one.
-
-        Raises:
-            EditError: it cannot; the rewind is refused, and the query goes on.
-        """
 
 
 def _no_upgrade(cls: type, what: str, version: int, current: int) -> ContractError:

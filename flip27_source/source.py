@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .discovery import DiscoveringEnumerator
-from .enumerator import PerformsActions, SplitEnumerator
+from .enumerator import SplitEnumerator
+from .enumerator_mixins import PerformsActions
 from .errors import OptionError
 from .file_systems.paths import redacted
 from .options import Option, Options

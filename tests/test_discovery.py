@@ -12,7 +12,7 @@ from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.packing import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import ContractError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshots.codec import EncodedDocument, SnapshotCodec

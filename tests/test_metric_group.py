@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from flip27_source import Boundedness, DiscoveringEnumerator, Discovery
-from flip27_source.enumerator import MetricGroup
+from flip27_source.enumerator_context import MetricGroup
 from tests.driver.batches import Batches
 from tests.toy_sources import EchoReader, Item
 

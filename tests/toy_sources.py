@@ -14,7 +14,8 @@ from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.packing import UNLIMITED, Limits, Plan
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness, RetryPolicy, SplitEnumerator
+from flip27_source.enumerator import SplitEnumerator
+from flip27_source.enumerator_context import Boundedness, RetryPolicy
 from flip27_source.options import Option, Options, text
 from flip27_source.reader import SplitReader
 from flip27_source.segment import Segment

@@ -14,7 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery, Page
-from flip27_source.enumerator import Backlog, Boundedness, PerformsActions, SplitEnumeratorContext
+from flip27_source.enumerator import Backlog
+from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
+from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
 from flip27_source.enumerators.files.globs import any_name, name_test

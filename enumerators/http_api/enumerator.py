@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from flip27_source.enumerator import SplitEnumerator, SplitEnumeratorContext
+from flip27_source.enumerator import SplitEnumerator
+from flip27_source.enumerator_context import SplitEnumeratorContext
 from flip27_source.enumerators.http_api.urls import endpoint_urls, texts
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths

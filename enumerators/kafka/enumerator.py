@@ -12,20 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from flip27_source.enumerator import (
-    UNKNOWN_BACKLOG,
-    Backlog,
-    Boundedness,
-    BoundedRange,
-    Budget,
-    CutsSomeSplits,
-    Division,
-    NamedPosition,
-    PerformsActions,
-    RetryPolicy,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-)
+from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, Division, SplitEnumerator
+from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
+from flip27_source.enumerator_mixins import CutsSomeSplits, NamedPosition, PerformsActions
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flip27_source.enumerator import NamedPosition
+from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST
 from flip27_source.errors import EditError
 

@@ -11,17 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from flip27_source.enumerator import (
-    UNKNOWN_BACKLOG,
-    Backlog,
-    Boundedness,
-    BoundedRange,
-    Budget,
-    PerformsActions,
-    RetryPolicy,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-)
+from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
+from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import (

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
-from flip27_source.enumerator import Boundedness, SplitEnumeratorContext
+from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.sql.check import FUTURE, findings
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.lag import ahead_of, newest_allowed

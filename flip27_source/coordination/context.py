@@ -6,16 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..enumerator import (
-    Boundedness,
-    BoundedRange,
-    Division,
-    MetricGroup,
-    ReaderInfo,
-    RetryPolicy,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-)
+from ..enumerator import BoundedRange, Division, SplitEnumerator
+from ..enumerator_context import Boundedness, MetricGroup, ReaderInfo, RetryPolicy, SplitEnumeratorContext
 from ..errors import ContractError, DataLossError
 from ..events import SourceEvent
 from ..options import Options

@@ -13,7 +13,9 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Generic
 
-from ..enumerator import Backlog, Boundedness, BoundedRange, Budget, PerformsActions, SplitEnumerator
+from ..enumerator import Backlog, BoundedRange, Budget, SplitEnumerator
+from ..enumerator_context import Boundedness
+from ..enumerator_mixins import PerformsActions
 from ..errors import ContractError, ProtocolError
 from ..events import SourceEvent
 from ..split import SplitT, size_of

@@ -10,14 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
-from ..enumerator import (
-    CutsSomeSplits,
-    ForgetsSplits,
-    HoldsSplits,
-    LimitsRewinds,
-    PerformsActions,
-    SplitEnumerator,
-)
+from ..enumerator import SplitEnumerator
+from ..enumerator_mixins import CutsSomeSplits, ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions
 from ..errors import EditError
 from ..options import Options
 from ..split import SplitT

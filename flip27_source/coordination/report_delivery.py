@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Generic, Protocol
 
-from ..enumerator import CutsSomeSplits, SplitEnumerator
+from ..enumerator import SplitEnumerator
+from ..enumerator_mixins import CutsSomeSplits
 from ..errors import ContractError, CorruptStateError, QuarantineError
 from ..events import SourceEvent
 from ..split import SplitT

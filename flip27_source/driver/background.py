@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..coordination.context import Handler
-from ..enumerator import RetryPolicy
+from ..enumerator_context import RetryPolicy
 from ..errors import is_final, kept_text
 
 _log = logging.getLogger("flip27_source")

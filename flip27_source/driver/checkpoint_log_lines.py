@@ -15,7 +15,7 @@ from typing import Any
 
 from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.context import AsyncRunner, Handler
-from ..enumerator import RetryPolicy
+from ..enumerator_context import RetryPolicy
 from ..errors import OptionError
 
 LEVEL_VARIABLE = "FLIP27_LOG_LEVEL"

@@ -19,7 +19,8 @@ from ..coordination.edit_effects import Editing
 from ..coordination.packing import UNLIMITED, Limits
 from ..coordination.subtask_reports import ReportDemand
 from ..edits.application import EditApplication
-from ..enumerator import Boundedness, PerformsActions
+from ..enumerator_context import Boundedness
+from ..enumerator_mixins import PerformsActions
 from ..errors import CorruptStateError, ProtocolError, StateLocationError
 from ..savepoints.requested_savepoints import RequestedSavepoints, savepoint_of
 from ..snapshots.checkpoint_files import CheckpointStorage

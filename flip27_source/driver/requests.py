@@ -21,7 +21,7 @@ from typing import Any
 from ..coordination.checkpoints import CheckpointMetadata, Snapshot
 from ..coordination.edit_values import AppliedEdit, EditRequest
 from ..edits.application import EditApplication, StateAfter
-from ..enumerator import RetryPolicy
+from ..enumerator_context import RetryPolicy
 from ..errors import LONGEST_KEPT, Flip27Error, IncompatibleStateError, StateError, said_of
 from ..file_systems.secrets_in_texts import Hidden
 from ..savepoints.requested_savepoints import RequestedSavepoints

@@ -6,7 +6,7 @@ from ..coordination.actions import ActionPolicy
 from ..coordination.context import CoordinatorSettings
 from ..coordination.packing import Limits
 from ..coordination.subtask_reports import ReportDemand
-from ..enumerator import Boundedness
+from ..enumerator_context import Boundedness
 from ..options import Options
 from ..reader import YieldsProgress
 from ..source import Source

@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from ..coordination.edit_values import EditOperation, EditRequest
-from ..enumerator import CutsSomeSplits, ForgetsSplits, NamedPosition, NamesPositions, SplitEnumerator
+from ..enumerator import SplitEnumerator
+from ..enumerator_mixins import CutsSomeSplits, ForgetsSplits, NamedPosition, NamesPositions
 from ..errors import EditError
 from ..file_systems.paths import redacted
 from ..snapshots.codec import SnapshotCodec

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..coordination.subtask_reports import SplitStatus
-from ..enumerator import HoldsSplits
+from ..enumerator_mixins import HoldsSplits
 from ..errors import StateLocationError
 from ..file_systems.paths import redacted
 from ..registry import find_enumerator

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from flip27_source.coordination.packing import UNLIMITED, Limits
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.source_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from ..discovery import DiscoveringEnumerator
-from ..enumerator import HoldsSplits, SplitEnumerator
+from ..enumerator import SplitEnumerator
+from ..enumerator_mixins import HoldsSplits
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, RegistryError
 from ..registry import find_enumerator
 from ..snapshots.codec import SnapshotCodec

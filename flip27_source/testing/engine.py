@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from ..coordination.packing import Limits
 from ..driver.holder import CoordinatorHolder
-from ..enumerator import Boundedness, SplitEnumerator
+from ..enumerator import SplitEnumerator
+from ..enumerator_context import Boundedness
 from ..executor.split_read import Item
 from ..executor.subtask import read_subtask
 from ..reader import SourceReaderContext, SplitReader

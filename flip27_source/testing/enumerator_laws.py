@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..enumerator import Boundedness, Budget, SplitEnumerator
+from ..enumerator import Budget, SplitEnumerator
+from ..enumerator_context import Boundedness
 from ..errors import OptionError
 from ..reader import SplitReader
 from ..source import Source

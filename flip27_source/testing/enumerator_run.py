@@ -12,14 +12,8 @@ from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot
 from ..coordination.context import Handler
 from ..coordination.data_losses import described
 from ..coordination.packing import Plan
-from ..enumerator import (
-    Boundedness,
-    MetricGroup,
-    ReaderInfo,
-    RetryPolicy,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-)
+from ..enumerator import SplitEnumerator
+from ..enumerator_context import Boundedness, MetricGroup, ReaderInfo, RetryPolicy, SplitEnumeratorContext
 from ..errors import ContractError, DataLossError
 from ..events import SourceEvent
 from ..options import Options

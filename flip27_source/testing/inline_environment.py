@@ -15,7 +15,7 @@ from ..coordination.context import Handler
 from ..driver.action_runner import ActionRunner
 from ..driver.background import BackgroundRunner, Deliver
 from ..driver.environment import Environment
-from ..enumerator import RetryPolicy
+from ..enumerator_context import RetryPolicy
 from ..errors import is_final, kept_text
 
 

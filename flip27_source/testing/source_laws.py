@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..driver.holder import CoordinatorHolder
-from ..enumerator import Boundedness, SplitEnumerator
+from ..enumerator import SplitEnumerator
+from ..enumerator_context import Boundedness
 from ..errors import ContractError
 from ..events import ReturnSplit
 from ..executor.subtask import read_subtask

@@ -146,7 +146,7 @@ def stored_actions(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
     Raises:
         ContractError: the enumerator does not perform actions.
     """
-    from ..enumerator import PerformsActions
+    from ..enumerator_mixins import PerformsActions
 
     if not issubclass(enumerator_type, PerformsActions):
         raise ContractError(

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import unquote, unquote_plus
 
-from flip27_source.enumerator import RetryPolicy
+from flip27_source.enumerator_context import RetryPolicy
 from flip27_source.enumerators.http_api.urls import joined_link, shortened, shown_url, with_params
 from flip27_source.errors import RegistryError, SplitReadError
 from flip27_source.file_systems.url_credentials import may_be_stored, secret_parameter

@@ -17,7 +17,7 @@ from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.gateway import GatewayState
 from flip27_source.coordination.packing import Assignment, Plan
 from flip27_source.coordination.subtask_reports import AcknowledgeResult, ReportDemand, SubtaskReport
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import ProtocolError
 from flip27_source.options import Options
 from tests.toy_sources import EchoReader, Item, Shelf, Works, coordinator_of, frozen, items, plan_ids

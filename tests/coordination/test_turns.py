@@ -12,7 +12,8 @@ from flip27_source.coordination.context import CoordinatorSettings
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.packing import Limits
 from flip27_source.coordination.subtask_reports import ReportDemand
-from flip27_source.enumerator import Boundedness, BoundedRange, Budget
+from flip27_source.enumerator import BoundedRange, Budget
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.options import Options
 from tests.toy_sources import (
     EchoReader,

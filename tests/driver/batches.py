@@ -12,7 +12,8 @@ from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.packing import Limits
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder, identity_of
-from flip27_source.enumerator import Boundedness, SplitEnumerator
+from flip27_source.enumerator import SplitEnumerator
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage

@@ -12,7 +12,7 @@ import pytest
 from flip27_source.coordination.actions import ActionPolicy, PendingAction, PendingActions
 from flip27_source.driver.action_runner import ActionRunner
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import PerformsActions
+from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.errors import ActionError, ContractError
 from tests.driver.batches import Batches
 from tests.toy_sources import EchoReader, Item, Shelf

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flip27_source.driver.background import BackgroundRunner
-from flip27_source.enumerator import RetryPolicy
+from flip27_source.enumerator_context import RetryPolicy
 from flip27_source.errors import (
     ContractError,
     CorruptStateError,

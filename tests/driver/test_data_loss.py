@@ -20,7 +20,7 @@ from flip27_source import (
     YieldsProgress,
 )
 from flip27_source.coordination.data_losses import LOSSES_KEPT
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import DataLossError, StateLocationError
 from flip27_source.metrics.progress import read_progress
 from flip27_source.source_options import CORE_OPTIONS

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from flip27_source.enumerator import PerformsActions
+from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.errors import ContractError, StaleDriverError
 from flip27_source.options import Option, Options, duration_s, optional
 from flip27_source.snapshots import file_names

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import (
     AttemptError,
     ContractError,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from flip27_source.coordination.packing import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import (
     CorruptStateError,
     DiscoveryError,

@@ -13,7 +13,7 @@ from flip27_source.coordination.packing import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import (
     AttemptError,
     ContractError,

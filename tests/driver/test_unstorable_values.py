@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import pytest
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
-from flip27_source.enumerator import BoundedRange, Budget, PerformsActions, SplitEnumerator
+from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.errors import ContractError
 from flip27_source.events import Progress, SourceEvent
 from flip27_source.reader import SplitReader, YieldsProgress

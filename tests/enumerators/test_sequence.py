@@ -9,7 +9,7 @@ import pytest
 
 from flip27_source.coordination.packing import Limits
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import IncompatibleStateError, OptionError
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext

@@ -13,7 +13,7 @@ import pytest
 
 from flip27_source.coordination.ledger import IGNORED_KEPT
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.errors import AttemptError, DataLossError, SplitReadError, StateLocationError
 from flip27_source.events import Progress

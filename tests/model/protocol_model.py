@@ -42,7 +42,7 @@ from flip27_source.coordination.subtask_reports import AcknowledgeResult, Subtas
 from flip27_source.driver.demanded_reports import DemandedReports
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import (
     AttemptError,
     MissingReportError,

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flip27_source.enumerator import PerformsActions, SplitEnumerator
+from flip27_source.enumerator import SplitEnumerator
+from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.events import Progress, ReturnSplit, SourceEvent
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress

@@ -10,7 +10,7 @@ import pytest
 from flip27_source import savepoints
 from flip27_source.coordination.packing import Limits
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.savepoints.claims import delete_subsumed
 from flip27_source.snapshots.file_names import CheckpointName

@@ -11,7 +11,7 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.coordination.packing import Limits
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.enumerators.http_api.enumerator import HttpEnumerator, HttpSplit, HttpState

@@ -12,7 +12,7 @@ import pyarrow as pa
 from flip27_source.coordination.packing import Limits
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.snapshots.locations import Lineage, find_lineages
 from flip27_source.source import Source
 from flip27_source.state_tables.history import History

@@ -14,7 +14,8 @@ import pytest
 
 from flip27_source.coordination.packing import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
-from flip27_source.enumerator import Boundedness, PerformsActions
+from flip27_source.enumerator_context import Boundedness
+from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.errors import CorruptStateError
 from flip27_source.events import Progress, ReturnSplit, SourceEvent
 from flip27_source.reader import SplitReader, YieldsProgress

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from flip27_source.enumerator import Boundedness, BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.options import Options
 
 FOUND = ["a", "b", "c", "d"]

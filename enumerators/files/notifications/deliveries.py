@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from flip27_source.enumerator import Boundedness, SplitEnumeratorContext
+from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.files.listing.walk import Lister
 from flip27_source.enumerators.files.notifications.acknowledgements import Acknowledgements
 from flip27_source.enumerators.files.notifications.inbox import Inbox, Received

@@ -11,7 +11,7 @@ import typer
 
 from flip27_source import edits
 from flip27_source.coordination.edit_values import EditOperation
-from flip27_source.enumerator import NamedPosition
+from flip27_source.enumerator_mixins import NamedPosition
 
 from ..answers import Answer, Table
 from ..commands import REFUSED, Lineage, Storage, command, storage_options

@@ -14,7 +14,7 @@ from typing import Any
 from ...coordination.packing import UNLIMITED, Limits
 from ...driver.environment import Environment
 from ...driver.holder import CoordinatorHolder
-from ...enumerator import Boundedness
+from ...enumerator_context import Boundedness
 from ...errors import AttemptError, Flip27Error
 from ...executor.subtask import read_subtask
 from ...reader import SourceReaderContext

@@ -10,7 +10,7 @@ from typing import Any
 from ...coordination.context import Handler
 from ...driver.action_runner import ActionRunner
 from ...driver.background import BackgroundRunner, Deliver
-from ...enumerator import RetryPolicy
+from ...enumerator_context import RetryPolicy
 from ...errors import kept_text
 from ..inline_environment import AsyncCall
 

@@ -14,7 +14,7 @@ import fsspec
 import pytest
 
 from flip27_source.coordination.packing import Limits
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.cleaning import Cleaning, FinishedRanges
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit

@@ -14,7 +14,7 @@ import pytest
 
 from flip27_source.coordination.packing import Limits
 from flip27_source.driver.holder import identity_of
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator, FilesPosition
 from flip27_source.enumerators.files.listing.walk import FileFound, FileInfo, Lister
 from flip27_source.enumerators.files.split import FileSplit

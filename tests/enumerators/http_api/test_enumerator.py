@@ -13,7 +13,7 @@ from requests.models import PreparedRequest
 from urllib3.util import parse_url
 
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.http_api.enumerator import HttpSplit, HttpState
 from flip27_source.enumerators.http_api.urls import endpoint_urls, joined_link, shown_url, texts, with_params
 from flip27_source.errors import OptionError

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import OptionError
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext

@@ -9,7 +9,9 @@ import pytest
 
 from flip27_source import edits
 from flip27_source.cli.main import main
-from flip27_source.enumerator import Boundedness, BoundedRange, Budget, NamedPosition
+from flip27_source.enumerator import BoundedRange, Budget
+from flip27_source.enumerator_context import Boundedness
+from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, KafkaSplit
 from flip27_source.errors import DataLossError, EditError
 from flip27_source.source import Source

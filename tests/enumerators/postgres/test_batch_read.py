@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import SplitReadError
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext

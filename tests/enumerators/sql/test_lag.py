@@ -81,7 +81,7 @@ def test_a_batch_read_has_the_rows_that_a_stream_would_hold_back(sqlite: Shop) -
 
 def rows_of_a_batch_read(options: dict[str, str]) -> list[int]:
     from flip27_source.driver.holder import CoordinatorHolder
-    from flip27_source.enumerator import Boundedness
+    from flip27_source.enumerator_context import Boundedness
     from flip27_source.executor.subtask import read_subtask
     from flip27_source.reader import SourceReaderContext
     from flip27_source.schemas.source_schema import schema_of

@@ -1,0 +1,197 @@
+"""What the coordinator gives an enumerator: its context, and the values of the context's methods.
+
+Pure: no pyspark, no I/O.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from .events import SourceEvent
+from .reader import SplitReader
+from .split import SplitT
+
+ResultT = TypeVar("ResultT")
+
+
+class Boundedness(Enum):
+    """Whether the run of the query is bounded (FLIP-27 Boundedness)."""
+
+    BOUNDED = "bounded"
+    """A batch read or Trigger.AvailableNow: the run reads the data that exists when it starts.
+
+    The run ends when the first round of each ``call_async`` has ended and no subtask is assigned a split. No
+    reader waits for more splits, so FLIP-27's signalNoMoreSplits has no counterpart."""
+    CONTINUOUS_UNBOUNDED = "continuousUnbounded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderInfo:
+    """A registered reader (FLIP-27 ReaderInfo)."""
+
+    subtask_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often, and after which pauses, failed asynchronous work is retried.
+
+    Attributes:
+        retries: maximum number of retries after the first failure.
+        first_pause_s: pause before the first retry, in seconds; it doubles each time.
+        longest_pause_s: upper bound of the pause, in seconds.
+    """
+
+    retries: int = 0
+    first_pause_s: float = 1.0
+    longest_pause_s: float = 60.0
+
+    def pause_s(self, failures: int) -> float:
+        """The pause after this number of failures in a row (1 or more)."""
+        return float(min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 32)))
+
+
+class MetricGroup:
+    """Numbers that an enumerator publishes; they appear in the offset's summary and in progress events.
+
+    Any thread may set them, including that of ``discover`` and of work for ``call_async``.
+    """
+
+    __slots__ = ("_lock", "_numbers")
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int | float] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def gauges(self) -> dict[str, int | float]:
+        """A copy of the current numbers, by name."""
+        with self._lock:
+            return dict(self._numbers)
+
+    def gauge(self, name: str, value: float) -> None:
+        """Set a gauge to its newest value."""
+        with self._lock:
+            self._numbers[name] = value
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter."""
+        with self._lock:
+            self._numbers[name] = self._numbers.get(name, 0) + by
+
+
+class SplitEnumeratorContext(ABC, Generic[SplitT]):
+    """An enumerator's interface to the coordinator (FLIP-27 SplitEnumeratorContext).
+
+    Call methods only on the coordinator's thread, except :meth:`report_data_loss` and the methods of
+    ``metrics``.
+    """
+
+    @property
+    @abstractmethod
+    def boundedness(self) -> Boundedness:
+        """Whether this run ends when the data that exists now has been read."""
+
+    @property
+    def reads_once(self) -> bool:
+        """Whether this is a batch read (``spark.read``): one checkpoint, whose state is discarded."""
+        return False
+
+    @property
+    @abstractmethod
+    def current_parallelism(self) -> int:
+        """Number of subtasks to which splits can be assigned, numbered from 0."""
+
+    @property
+    @abstractmethod
+    def registered_readers(self) -> Mapping[int, ReaderInfo]:
+        """The readers to which splits can be assigned now, by subtask."""
+
+    @property
+    @abstractmethod
+    def reader_type(self) -> type[SplitReader[Any]]:
+        """The class of the reader that will read the splits."""
+
+    @property
+    @abstractmethod
+    def metrics(self) -> MetricGroup:
+        """The enumerator's published numbers; any thread may publish them."""
+
+    @abstractmethod
+    def assign_split(self, split: SplitT, subtask_id: int | None = None) -> None:
+        """Assign a split. From now on the coordinator owns the split, not the enumerator.
+
+        Args:
+            subtask_id: the subtask that reads the split, in this batch and, if it continues, in every later
+                one. None is best for nearly all sources: planning then places the split so that all subtasks
+                of a batch finish at the same time.
+        """
+
+    def _assign_checked(self, split: SplitT, subtask_id: int | None = None) -> None:
+        """``assign_split`` for a split that was already checked."""
+        self.assign_split(split, subtask_id)
+
+    @abstractmethod
+    def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
+        """``assign_split`` for many splits, each with its subtask."""
+
+    @abstractmethod
+    def call_async(
+        self,
+        work: Callable[[], ResultT],
+        handler: Callable[[ResultT | None, BaseException | None], None],
+        *,
+        period_s: float | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        """Run ``work`` on a thread, then ``handler(result, error)`` on the coordinator.
+
+        ``work`` must not use objects that coordinator code uses. With ``period_s`` it runs again this many
+        seconds after the end of the previous round. ``retry`` sets how a failed round is retried, unless a
+        retry cannot succeed (ContractError, damaged or missing state); then the handler gets the error, and
+        raising it fails the query. A run of the query does not report "nothing new" before the first round
+        of each call has ended.
+        """
+
+    @abstractmethod
+    def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        """Send an event that reaches the subtask with its next batch, exactly once.
+
+        Events to one subtask arrive in order, before the splits of the batch; an event alone is enough for
+        a batch. The reader defines ``handle_source_event``.
+        """
+
+    @abstractmethod
+    def perform_after_completion(self, action: Any, *, delayed: bool = False) -> None:
+        """Request a call of :meth:`PerformsActions.perform` once the present state is durable.
+
+        If this is called in a ``notify_...`` method or in ``handle_source_event``, the action is due after
+        the checkpoint that is being completed; otherwise after the next one. The action is stored in the
+        state until it is done: it is performed at least once.
+
+        Args:
+            delayed: the action also waits for :meth:`PerformsActions.action_delay_s`. Millions may wait;
+                only in the methods above.
+        """
+
+    @abstractmethod
+    def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
+        """Report that data was lost before it was read: it expired, or a table was dropped or recreated.
+
+        With ``onDataLoss=report`` the loss is counted, listed in the state and logged, and the method
+        returns: continue with the remaining data. The method may be called on any thread, including that of
+        ``discover``, and repeatedly for the same loss, which is identified by ``what`` and ``split_id``.
+
+        Args:
+            what: the lost data, the same text each time: "offsets 17 to 403 of orders-0 have expired".
+            split_id: the split that lost data, if there is one.
+            remedy: what the user can do, if known.
+
+        Raises:
+            DataLossError: ``onDataLoss`` is ``fail``, the default; do not catch it.
+        """

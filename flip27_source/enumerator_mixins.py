@@ -1,0 +1,154 @@
+"""Optional mix-ins of an enumerator: actions after a checkpoint, and what edits ask of its state.
+
+An enumerator implements those that apply to it; the mix-ins are independent of each other. Pure: no pyspark,
+no I/O.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+from .options import Options
+from .values.annotations import annotation_of
+
+ActionT = TypeVar("ActionT")
+
+
+class PerformsActions(ABC, Generic[ActionT]):
+    """Optional mix-in of an enumerator: side effects once a checkpoint is complete (R7).
+
+    Examples: archive files, acknowledge messages, commit positions elsewhere. An enumerator requests actions
+    with ``context.perform_after_completion``; each is a value that can be stored as JSON.
+    """
+
+    action_type: ClassVar[Any] = None
+    """Type of the actions; None: the annotation of ``perform``."""
+
+    @abstractmethod
+    def perform(self, action: ActionT) -> None:
+        """Perform an action. Runs on a thread, in parallel with others; must be idempotent.
+
+        If it raises, it is retried at the next completion, up to ``maxActionAttempts`` times.
+        """
+
+    @classmethod
+    def action_delay_s(cls, options: Options) -> float | None:
+        """How long delayed actions wait after their checkpoint is complete, in seconds; None: this run
+        performs none of them, and they stay in the state.
+
+        Asked once in each run, which also applies it to actions that earlier runs have delayed.
+        """
+        return 0.0
+
+    @classmethod
+    def concerned(cls, actions: Sequence[ActionT], split_ids: Collection[str]) -> Sequence[bool]:
+        """For each action, whether it touches the data of one of these splits.
+
+        Called for an edit that has splits read again: such actions must no longer be performed. The default
+        is True for all actions, because a skipped action loses no data.
+        """
+        return [True] * len(actions)
+
+    @classmethod
+    def resolve_action_type(cls) -> Any:
+        """``action_type``, or the annotation of ``perform``."""
+        if cls.action_type is not None:
+            return cls.action_type
+        return annotation_of(cls, "perform", "action", "action_type")
+
+
+@runtime_checkable
+class HoldsSplits(Protocol):
+    """Optional mix-in of an enumerator: its state contains the splits that it has found and not assigned.
+
+    Edits use it: a split that the enumerator holds can be skipped, and is not assigned twice.
+    """
+
+    @classmethod
+    def splits_in(cls, state: Any) -> Sequence[Any]:
+        """The splits in a value of ``snapshot_state``."""
+
+    @classmethod
+    def without_splits(cls, state: Any, split_ids: Collection[str]) -> Any:
+        """The state without these splits; they stay known, so that discovery does not find them again."""
+
+
+@runtime_checkable
+class ForgetsSplits(Protocol):
+    """Optional mix-in of an enumerator: its state can forget splits, so that discovery finds them again."""
+
+    @classmethod
+    def forget_splits(
+        cls, state: Any, split_ids: Collection[str], *, busy: Sequence[Any], options: Options
+    ) -> tuple[Any, Mapping[str, str]]:
+        """The state without knowledge of these splits.
+
+        Args:
+            busy: splits that are not read yet, or quarantined: they must stay known.
+
+        Returns:
+            The state, and the reasons for splits that are not forgotten, by split id.
+
+        Raises:
+            EditError: this state cannot forget single splits.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPosition:
+    """A position in a split, as ``flip27 edit set-position`` names it: exactly one attribute is set.
+
+    Attributes:
+        offset: a number that the source counts its rows by.
+        timestamp_ms: the first row at this time or later, in milliseconds since 1970 UTC.
+        word: ``earliest`` or ``latest``.
+    """
+
+    offset: int | None = None
+    timestamp_ms: int | None = None
+    word: str | None = None
+
+
+@runtime_checkable
+class NamesPositions(Protocol):
+    """Optional mix-in of an enumerator: positions of its live splits have names, which edits use."""
+
+    @classmethod
+    def fields_at(cls, position: NamedPosition) -> Mapping[str, Any]:
+        """The fields of a split at this position, with their values.
+
+        Raises:
+            EditError: the source has no such position.
+        """
+
+    @classmethod
+    def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
+        """How many rows a change of these fields skips; below 0, how many are read again; None: not known."""
+
+
+@runtime_checkable
+class CutsSomeSplits(Protocol):
+    """Optional mix-in of an enumerator with ``bound_split`` that plans some of its splits as a whole.
+
+    Edits use it: such a split can be replayed.
+    """
+
+    @classmethod
+    def is_cut_off(cls, split: Any) -> bool:
+        """Whether a planned split is a range that was cut off another one, and cannot be read alone."""
+
+
+@runtime_checkable
+class LimitsRewinds(Protocol):
+    """Optional mix-in of an enumerator: what an older state needs may be gone."""
+
+    @classmethod
+    def check_rewind(cls, present: Any, older: Any) -> None:
+        """Check that the source can go back from one value of ``snapshot_state`` to an older one.
+
+        Raises:
+            EditError: it cannot; the rewind is refused, and the query goes on.
+        """
