@@ -105,12 +105,12 @@ class SplitReadError(Flip27Error):
 
 
 _REPORT_LOSS = (
-    "set onDataLoss=report to go on with the data that is there; the loss is then counted and listed"
+    "set onDataLoss=report to continue with the remaining data; the loss is then counted and listed"
 )
 
 
 class DataLossError(SplitReadError):
-    """Data is gone before it was read: retention removed it, its table or topic was removed or made anew, or
+    """Data is gone before it was read: retention removed it, its table or topic was removed or recreated, or
     its file vanished. Raised by ``read`` for a split of which nothing is left.
     """
 

@@ -64,7 +64,7 @@ REQUEST_INTERVAL: Option[float] = Option(
     default=10.0,
     default_text="10 seconds",
     doc="Pause between two checks for requests, in the background: edits of the state (docs/edits.md) and "
-    "savepoints (docs/savepoints.md); with 0s the query only checks when it starts.",
+    "savepoints (docs/savepoints.md); with 0s, the query only checks when it starts.",
 )
 MAX_PARTITION_BYTES: Option[int] = Option(
     name="maxPartitionBytes",
@@ -145,9 +145,9 @@ ON_DATA_LOSS: Option[str] = Option(
     name="onDataLoss",
     parse=one_of("fail", "report"),
     default="fail",
-    doc="What to do when data is gone before it was read (retention removed it, a table or topic was removed "
-    "or made anew, a file vanished): fail the query; or go on with what is there, and count the loss "
-    "(dataLosses), list it in the state and log it (report). report needs a stateLocation.",
+    doc="What to do when data was lost before it was read (retention removed it, a table or topic was "
+    "removed or recreated, a file vanished): fail the query; or continue with the remaining data, and count "
+    "the loss (dataLosses), list it in the state and log it (report). report needs a stateLocation.",
 )
 LOG_DATA_LOSS = "log"
 """A value of ``onDataLoss`` that only an enumerator can imply, for Spark's name of the option: losses that
@@ -222,9 +222,9 @@ SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
     name="schemaEvolutionMode",
     parse=optional(one_of("none", "failOnNewColumns", "addNewColumns")),
     default=None,
-    default_text="addNewColumns where the schema is found out, none where it is given",
+    default_text="addNewColumns if the source provides the schema, none if it is given",
     doc="What to do when the source has columns that the schema does not have. addNewColumns: record the "
-    "wider schema, then fail; the query goes on with it when it is restarted. failOnNewColumns: fail until "
+    "wider schema, then fail; a restarted query continues with it. failOnNewColumns: fail until "
     "the schema is changed. none: do not read them.",
 )
 FOUND_SCHEMA_OPTIONS: tuple[Option[Any], ...] = (SCHEMA_EVOLUTION_MODE,)

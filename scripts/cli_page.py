@@ -19,40 +19,40 @@ COMMON = ("--lineage", "--storage", "--json")
 INTRODUCTION = """\
 # The command line
 
-This page is made from the code (`python -m scripts.cli_page`).
+This page is generated from the code (`python -m scripts.cli_page`).
 
 ```bash
 pip install "flip27-source[cli]"
 flip27 --install-completion        # Tab completes commands, options and values: bash, zsh, fish, PowerShell
 ```
 
-The commands need neither Spark nor the classes of a source, but for `demo` and `check --spark`. They may be
-used beside a running query.
+The commands need neither Spark nor the classes of a source, except `demo` and `check --spark`. They may be
+used while a query runs.
 
-- They print tables: drawn on a terminal, elsewhere as aligned columns, one line for each row, with at least
-  two blanks between cells and `-` where nothing is known. Times are in UTC, such as
+- They print tables: with borders on a terminal, elsewhere as aligned columns, one line for each row, with at
+  least two blanks between cells and `-` for unknown values. Times are in UTC, such as
   `2026-01-03T10:00:00.250Z`.
 - `--json` is for programs: one JSON value on standard output and nothing else there. Its fields are those
   named here, and those of the views in [state.md](state.md); times are ISO 8601, in UTC. An error is
   `{"error": {"kind", "what", "remedy"}}`.
-- An option has one meaning wherever it is: `--state` is a `stateLocation`, `--checkpoint-location` is where
-  Spark keeps the checkpoint of a query, `--checkpoint` is the number of a checkpoint of the source.
+- An option has the same meaning in all commands: `--state` is a `stateLocation`, `--checkpoint-location` is
+  where Spark keeps the checkpoint of a query, `--checkpoint` is the number of a checkpoint of the source.
 - Notes, questions and errors go to standard error. An error says what to do.
-- No secret is printed: not the value of an option that names a credential, not the user and password in a
-  URL, also where the error of a library has them. But `ps` and the history of a shell show what a command was
-  given: better let the file system find credentials by itself (environment, profile, role).
+- No secret is printed: neither the value of an option that names a credential, nor the user and password in
+  a URL, not even if a library's error contains them. But `ps` and the shell's history show the arguments of a
+  command, so let the file system find credentials by itself (environment, profile, role).
 
 | exit code | |
 |---|---|
 | 0 | done |
 | 1 | refused, or something is wrong: the error says what and what to do |
-| 2 | wrong usage: an unknown command or option, a value that cannot be |
+| 2 | wrong usage: an unknown command or option, or an invalid value |
 | 3 | `check`: a check failed |
 
-1 are also a damaged savepoint (`savepoint verify`), lost or duplicated rows (`demo`), and an answer other
-than yes (`savepoint delete`, `postgres drop`, `notifications create` and `drop`).
+The exit code is also 1 for a damaged savepoint (`savepoint verify`), lost or duplicated rows (`demo`), and
+an answer other than yes (`savepoint delete`, `postgres drop`, `notifications create` and `drop`).
 
-These options are the same wherever they are:
+These options are the same in all commands that have them:
 
 """
 

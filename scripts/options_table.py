@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 INTRODUCTION = """\
 # Options
 
-This page is made from the code (`python -m scripts.options_table`). Names are matched without regard to
+This page is generated from the code (`python -m scripts.options_table`). Names are matched without regard to
 case. Sizes are written as `1048576`, `64m`, `10g`; durations as `10 seconds`, `1h`, `500ms`. An option that
 no part of the source knows is refused, with the nearest known name.
 

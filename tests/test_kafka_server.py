@@ -161,7 +161,7 @@ def test_retention_deletes_records(kafka: KafkaBroker) -> None:
     kafka._wait_until(lambda: kafka.bounds(topic) == (2, 2))
 
 
-def test_a_topic_made_anew_is_empty_and_has_another_id_only_with_tansu(either: KafkaBroker) -> None:
+def test_a_topic_recreated_is_empty_and_has_another_id_only_with_tansu(either: KafkaBroker) -> None:
     topic = either.topic()
     either.produce(topic, [b"a"])
     before = topic_id(either, topic)

@@ -66,8 +66,8 @@ PATHS: Option[tuple[str, ...] | None] = Option(
     name="paths",
     parse=optional(_paths),
     default=None,
-    doc="Several paths or globs, in addition to path or instead of it: separated by commas, or a JSON list "
-    "if one contains a comma. A file that several paths find is read once.",
+    doc="Several paths or globs, in addition to path or instead of it: separated by commas, or as a JSON "
+    "list if one contains a comma. A file that several paths find is read once.",
 )
 PATH_GLOB_FILTER: Option[str | None] = Option(
     name="pathGlobFilter",
@@ -97,7 +97,7 @@ MAX_FILE_AGE: Option[float | None] = Option(
     name="maxFileAge",
     parse=optional(duration_s),
     default=None,
-    default_text="not set: no file is too old",
+    default_text="not set: no limit",
     doc="A file that is found after the first listing is skipped if it is older than the newest known file "
     "by more than this. Skipped files are counted (filesTooOld) and named in the log. As in Spark, "
     "ignored with latestFirst and maxFilesPerTrigger or maxBytesPerTrigger.",
@@ -113,7 +113,8 @@ LATEST_FIRST: Option[bool] = Option(
     name="latestFirst",
     parse=boolean,
     default=False,
-    doc="Read the newest files first, and files that are found later before files that still wait.",
+    doc="Read the newest files first: files that are found later are read before older files that still "
+    "wait.",
 )
 FILE_NAME_ONLY: Option[bool] = Option(
     name="fileNameOnly",
@@ -136,13 +137,14 @@ IGNORE_MISSING_FILES: Option[bool] = Option(
     parse=boolean,
     default=False,
     doc="A path that does not exist has no files. A planned file that no longer exists has no rows, is "
-    "counted (ignoredSplits) and listed in the state. By default both stop the query.",
+    "counted (ignoredSplits) and listed in the state. By default, both cases stop the query.",
 )
 SEEN_FILES: Option[str] = Option(
     name="seenFiles",
     parse=one_of("exact", "nameCursor", "modifiedCursor"),
     default="exact",
-    doc="Which files are new. exact: every unknown file; 16 bytes of state for each file. nameCursor: names "
+    doc="Which files are new. exact: every unknown file is new; 16 bytes of state for each file. nameCursor: "
+    "names "
     "only grow, and files after the last name are new. modifiedCursor: modification times grow, within "
     "allowedLateness. You may change the option at a restart: no file is read again.",
 )
@@ -151,7 +153,8 @@ ALLOWED_LATENESS: Option[float] = Option(
     parse=duration_s,
     default=3600.0,
     default_text="1 hour",
-    doc="seenFiles=modifiedCursor: how much older than the newest file a file may be without being late.",
+    doc="seenFiles=modifiedCursor: how much older than the newest file a file may be before it counts as "
+    "late.",
 )
 BACKFILL_INTERVAL: Option[float | None] = Option(
     name="backfillInterval",
@@ -175,7 +178,7 @@ NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = Option(
     parse=optional(_queues),
     default=None,
     doc="discovery=notifications: the URLs of the queues that get the events of the files, separated by "
-    "commas. The storage.* options have the credentials.",
+    "commas. Set the credentials with the storage.* options.",
 )
 NOTIFICATION_SERVICE: Option[str | None] = Option(
     name="notificationService",
@@ -220,14 +223,15 @@ CLEAN_SOURCE_RETENTION_DURATION: Option[float] = Option(
     default=0.0,
     default_text="0: at once",
     doc="cleanSource=archive, delete: how long a file stays after the batch that read its last part is "
-    "complete, such as 30 days. You may change the option at a restart: it then counts for all files that "
-    "wait.",
+    "complete, such as 30 days. You may change the option at a restart; it then applies to all waiting "
+    "files.",
 )
 SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
     name="sourceArchiveDir",
     parse=optional(location),
     default=None,
-    doc="The directory below which cleanSource=archive moves files, by their whole path. It must be on the "
+    doc="The directory below which cleanSource=archive moves files; they keep their whole path. It must be "
+    "on the "
     "same kind of file system as the path, and not in a directory that the source reads.",
 )
 

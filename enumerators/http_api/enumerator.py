@@ -30,9 +30,8 @@ ON_REMOVED_ENDPOINT: Option[str] = Option(
     name="onRemovedEndpoint",
     parse=one_of("fail", "finish"),
     default="fail",
-    doc="What to do with an endpoint that was read before and is no longer set: fail stops the query; "
-    "finish ends the endpoint at its position and forgets that position, and the endpoint cannot be "
-    "added again.",
+    doc="What to do with an endpoint that was read before and is no longer set: fail stops the query; finish "
+    "ends the endpoint and forgets its position, so the endpoint cannot be added again.",
 )
 
 
@@ -107,7 +106,7 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
             raise OptionError(
                 f"this query has read {', '.join(removed)}, which option {ENDPOINTS.name} (or the path) no "
                 "longer contains",
-                remedy="add them again; or, to leave the rest of them unread, set "
+                remedy="add them again; or, to leave their remaining records unread, set "
                 f'.option("{ON_REMOVED_ENDPOINT.name}", "finish")',
             )
         for url in removed:

@@ -49,7 +49,7 @@ class _Topic:
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The partitions, as a value that is made anew only if they have changed."""
+        """The partitions, as a value that is replaced only if they have changed."""
         if self._numbers != self.partitions:
             self._numbers = frozenset(self.partitions)
         return self._numbers
@@ -182,8 +182,8 @@ class Assigner:
             return self._at_offset(split, topic.topic_id)
         absence = topic.missing or topic.lacking.get(split.partition)
         if absence is not None and absence.is_final:
-            gone = f"topic {split.topic}" if topic.missing else f"the partition, of {split.topic},"
-            what = f"{gone} is gone, and with it what it had from offset {split.next} on"
+            gone = f"topic {split.topic}" if topic.missing else f"the partition of {split.topic}"
+            what = f"{gone} no longer exists; its records from offset {split.next} on are lost"
             return Loss(split_id=split_id, what=what, begins=None)
         return None if end is None or absence else self._checked(split, end, topic.topic_id)
 
@@ -212,14 +212,14 @@ class Assigner:
         start = self._starts.get(split.split_id)
         if split.topic_id is not None and topic_id is not None and split.topic_id != topic_id:
             what = (
-                f"topic {split.topic} was deleted and made anew (its id was {split.topic_id} and is "
-                f"{topic_id}); what the old one had from offset {split.next} on is gone"
+                f"topic {split.topic} was deleted and recreated (its id was {split.topic_id} and is "
+                f"{topic_id}); the records of the old topic from offset {split.next} on are lost"
             )
             return None if start is None else Loss(split_id=split.split_id, what=what, begins=start)
         if end < split.next and split.split_id not in self._stopped:
             what = (
                 f"the partition ends at offset {end}, and offset {split.next} was to be read next: the topic "
-                "was made anew, or lost its last records"
+                "was recreated, or lost its last records"
             )
             return (
                 None

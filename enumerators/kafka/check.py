@@ -61,7 +61,7 @@ def _protection(properties: ClientProperties, options: Options) -> Iterator[Find
     else:
         yield warning(
             "encryption",
-            f"security.protocol is {protocol}: records and passwords cross the network readable",
+            f"security.protocol is {protocol}: records and passwords cross the network unencrypted",
             "set kafka.security.protocol to SSL or SASL_SSL",
         )
     given = options.texts_under(KAFKA)
@@ -79,11 +79,11 @@ def _topics(
 ) -> Iterator[Finding]:
     missing = choice.missing(topics)
     if missing or not partitions:
-        what = f"{choice} names {', '.join(missing[:10])}" if missing else str(choice)
+        what = f"{choice} names {', '.join(missing[:10])}" if missing else f"{choice} is set"
         yield failed(
             "topics",
-            f"{what}, which the cluster does not have, or does not let the user DESCRIBE",
-            "correct the name, make the topic, or grant the user DESCRIBE",
+            f"{what}, but the cluster has no such topics, or the user may not DESCRIBE them",
+            "correct the name, create the topic, or grant the user DESCRIBE",
         )
         return
     named = sorted({name for name, _ in partitions})
@@ -95,12 +95,12 @@ def _topics(
     if any(topics[name].topic_id is None for name in named):
         yield warning(
             "topic ids",
-            "the brokers tell no ids of topics: a topic that is deleted and made anew is only noticed if it "
-            "ends below the query's position",
+            "the brokers do not report topic ids: a topic that was deleted and recreated is only noticed if "
+            "it ends below the query's position",
             "use brokers with topic ids (Kafka 2.8 or newer)",
         )
     else:
-        yield ok("topic ids", "a topic that is made anew is noticed by its id")
+        yield ok("topic ids", "a topic that was recreated is noticed by its id")
 
 
 def _records(
@@ -124,7 +124,7 @@ def _records(
     yield ok("offsets", f"{sum(lengths.values())} offsets can be read")
     filled = next((key for key, length in lengths.items() if length), None)
     if filled is None:
-        yield skipped("reading", "there is no record to try")
+        yield skipped("reading", "there is no record to test with")
         return
     yield _read(properties, filled, starts[filled])
 
@@ -141,7 +141,7 @@ def _read(properties: ClientProperties, place: TopicPartition, start: int) -> Fi
     if message is None:
         return failed(
             "reading",
-            f"{name} gave no record in {_READ_TIMEOUT_S:g} s",
+            f"{name} returned no record in {_READ_TIMEOUT_S:g} s",
             "check that this machine reaches every broker by its advertised address",
         )
     error = message.error()

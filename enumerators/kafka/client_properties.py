@@ -33,13 +33,13 @@ _REFUSED = {
     "enable.auto.commit": "offsets are stored with the query's checkpoints",
     "enable.auto.offset.store": "offsets are stored with the query's checkpoints",
     "enable.partition.eof": "it is always set",
-    "interceptor.classes": "there are no interceptors here",
+    "interceptor.classes": "interceptors are not supported",
     "key.deserializer": "keys are bytes; convert them with functions of Spark",
     "value.deserializer": "values are bytes; convert them with functions of Spark",
     "key.serializer": "this is a source",
     "value.serializer": "this is a source",
     "transactional.id": "this is a source",
-    "plugin.library.paths": "it would load code",
+    "plugin.library.paths": "it would load a library",
 }
 _SECRET = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config|private|keytab")
 _JAAS_VALUE = r'\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))'
@@ -175,7 +175,7 @@ def _truststore(value: str, given: Mapping[str, str]) -> dict[str, str]:
     if given.get("ssl.truststore.type", "").upper() == "PEM":
         return {"ssl.ca.location": value}
     raise OptionError(
-        f"option kafka.ssl.truststore.location has {value!r}: a keystore of Java cannot be read here",
+        f"option kafka.ssl.truststore.location has {value!r}: Java keystores are not supported",
         remedy="export the certificates as PEM (keytool -exportcert -rfc) and set kafka.ssl.ca.location",
     )
 
@@ -184,7 +184,7 @@ def _keystore_type(value: str, _given: Mapping[str, str]) -> dict[str, str]:
     if value.upper() == "PKCS12":
         return {}
     raise OptionError(
-        f"option kafka.ssl.keystore.type has {value!r}: a keystore has to be PKCS12 here",
+        f"option kafka.ssl.keystore.type has {value!r}: only PKCS12 keystores are supported",
         remedy="convert it (keytool -importkeystore -deststoretype PKCS12), or set "
         "kafka.ssl.certificate.location and kafka.ssl.key.location",
     )

@@ -31,7 +31,7 @@ class Topic:
     """A topic as the brokers describe it.
 
     Attributes:
-        topic_id: changes if the topic is deleted and made anew; None if the brokers tell none.
+        topic_id: changes if the topic is deleted and recreated; None if the brokers do not report one.
         partitions: the numbers of its partitions, ascending.
     """
 

@@ -223,7 +223,7 @@ class KafkaEnumerator(
         topic_id, _ = known.get(split.topic, (None, frozenset()))
         if split.topic_id is not None and topic_id is not None and split.topic_id != topic_id:
             self.context.report_data_loss(
-                f"topic {split.topic} was deleted and made anew; its offsets {split.next} to "
+                f"topic {split.topic} was deleted and recreated; its offsets {split.next} to "
                 f"{split.next + rows - 1} are gone",
                 split_id=split.split_id,
                 remedy=remedy_of_range(split.split_id, self.options_given),

@@ -181,8 +181,8 @@ class ClusterLooks:
             raise _FinalError(
                 DiscoveryError(
                     f"{self._choice} names {', '.join(missing[:10])}, which the cluster does not have",
-                    remedy="correct the name or make the topic; subscribePattern finds topics that are made "
-                    "later",
+                    remedy="correct the name or create the topic; subscribePattern finds topics that are "
+                    "created later",
                 )
             )
         self._topics = topics
@@ -200,7 +200,7 @@ class ClusterLooks:
             now = self._clock.now_s()
             if again != topics:
                 raise DiscoveryError(
-                    f"the cluster tells of other topics after {now - absence.since_s:.1f} s",
+                    f"the cluster reported other topics {now - absence.since_s:.1f} s later",
                     remedy="wait until the brokers have started",
                 )
             absence = absence.then(Absence(since_s=now, until_s=now))
@@ -244,7 +244,8 @@ class ClusterLooks:
         if is_complete and len(found) < len(positions):
             lacking = sorted(set(positions) - set(found))
             raise DiscoveryError(
-                f"partition {lacking[0][0]}/{lacking[0][1]} has no leader, so where it starts is not known",
+                f"partition {lacking[0][0]}/{lacking[0][1]} has no leader, so its starting offset is not "
+                "known",
                 remedy="wait for the brokers",
             )
         return found
@@ -255,7 +256,7 @@ class ClusterLooks:
         except ValueError as error:
             raise _FinalError(
                 DiscoveryError(
-                    f"option {positions.option} does not have the partitions of {self._choice}: {error}",
+                    f"option {positions.option} does not match the partitions of {self._choice}: {error}",
                     remedy="name every partition once; -2 is earliest and -1 latest where offsets are given",
                 )
             ) from None
@@ -294,7 +295,7 @@ class ClusterLooks:
             option = self._first.option if is_start or self._last is None else self._last.option
             raise _FinalError(
                 DiscoveryError(
-                    f"offset {offset} is wanted in {key[0]}/{key[1]} ({option}), which ends at {end}",
+                    f"{option} sets offset {offset} for {key[0]}/{key[1]}, which ends at {end}",
                     remedy="choose an offset that the partition has, or latest",
                 )
             )

@@ -85,7 +85,7 @@ def _problem(offset: int, bounds: Bounds | None) -> str | None:
     if offset < bounds.first:
         return f"offsets {offset} to {bounds.first - 1} are gone"
     if offset > bounds.end:
-        return f"the partition ends at offset {bounds.end}: the topic was made anew, or lost records"
+        return f"the partition ends at offset {bounds.end}: the topic was recreated, or lost records"
     return None
 
 

@@ -37,7 +37,8 @@ def oldest_time_ms(
         return None
     behind = [(ends[key] - offset, key) for key, offset in unread.items()]
     asked = [key for _, key in sorted(behind, reverse=True)[:MOST_PARTITIONS]]
-    # A consumer for each question: librdkafka 2.16 can crash when a topic is made anew that one has read.
+    # A consumer for each question: librdkafka 2.16 can crash when a topic that a consumer has read is
+    # recreated.
     consumer = new_consumer(replace(properties, values={**properties.values, **_SMALL_FETCHES}))
     try:
         consumer.assign([imported().TopicPartition(*key, unread[key]) for key in asked])

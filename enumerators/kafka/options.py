@@ -45,16 +45,16 @@ KAFKA: Option[str | None] = Option(
     parse=optional(text),
     default=None,
     secret=True,
-    doc="Properties of the client, as librdkafka names them, or Kafka's own client where both have the same "
-    "meaning: kafka.bootstrap.servers, kafka.security.protocol, kafka.sasl.mechanism. A secret is better "
-    "given by an environment variable or a file: kafka.sasl.passwordEnv has the name of the variable, "
-    "kafka.sasl.passwordFile the path, and so on for every property.",
+    doc="Properties of the client, by librdkafka's names, or by those of Kafka's Java client where the "
+    "meaning is the same: kafka.bootstrap.servers, kafka.security.protocol, kafka.sasl.mechanism. To keep a "
+    "secret out of the code, name an environment variable (kafka.sasl.passwordEnv) or a file "
+    "(kafka.sasl.passwordFile); every property has these two forms.",
 )
 SUBSCRIBE: Option[tuple[str, ...] | None] = Option(
     name="subscribe",
     parse=optional(_topics),
     default=None,
-    doc="Topics, separated by commas. One of subscribe, subscribePattern and assign is set.",
+    doc="Topics, separated by commas. Set exactly one of subscribe, subscribePattern and assign.",
 )
 SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = Option(
     name="subscribePattern",
@@ -105,7 +105,7 @@ ENDING_OFFSETS: Option[Positions | None] = Option(
     parse=optional(offsets("latest")),
     default=None,
     default_text="latest",
-    doc="For a batch read, where partitions end: latest, or JSON with offsets that are not read any more, "
+    doc="For a batch read, where partitions end: latest, or JSON with the first offsets that are not read, "
     "where -1 is latest.",
 )
 ENDING_TIMESTAMP: Option[Positions | None] = Option(
@@ -133,7 +133,7 @@ MAX_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
     name="maxOffsetsPerTrigger",
     parse=optional(integer(minimum=1)),
     default=None,
-    doc="Maximum number of offsets in one batch, in fair shares of the partitions. Spark's name of "
+    doc="Maximum number of offsets in one batch, shared fairly among the partitions. Spark's name for "
     "maxRowsPerTrigger.",
 )
 MIN_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
@@ -159,15 +159,14 @@ MIN_PARTITIONS: Option[int | None] = Option(
     name="minPartitions",
     parse=optional(integer(minimum=1)),
     default=None,
-    doc="Minimum number of Spark tasks that a batch with enough records is read by: large partitions are "
-    "cut into parts.",
+    doc="Minimum number of Spark tasks for a batch with enough records: large partitions are cut into parts.",
 )
 MAX_RECORDS_PER_PARTITION: Option[int | None] = Option(
     name="maxRecordsPerPartition",
     parse=optional(integer(minimum=1)),
     default=None,
-    doc="Maximum number of offsets that a Spark task reads of one partition; larger ranges are cut into "
-    "parts with tasks of their own.",
+    doc="Maximum number of offsets of one partition that a Spark task reads; larger ranges are cut into "
+    "parts, one for each task.",
 )
 COMMIT_OFFSETS: Option[bool] = Option(
     name="commitOffsets",
@@ -180,26 +179,26 @@ INCLUDE_HEADERS: Option[bool] = Option(
     name="includeHeaders",
     parse=boolean,
     default=False,
-    doc="Whether rows have the column headers.",
+    doc="Whether rows have a column headers, with the headers of the records.",
 )
 POLL_TIMEOUT: Option[int] = Option(
     name="kafkaConsumer.pollTimeoutMs",
     parse=integer(minimum=1),
     default=120_000,
-    doc="How long a task waits for records that the partition is known to have, in milliseconds.",
+    doc="How long a task waits for records that exist in the partition, in milliseconds.",
 )
 FETCH_RETRIES: Option[int | None] = Option(
     name="fetchOffset.numRetries",
     parse=optional(integer(minimum=0)),
     default=None,
     default_text="discoveryRetries",
-    doc="Spark's name of discoveryRetries.",
+    doc="Spark's name for discoveryRetries.",
 )
 FETCH_RETRY_INTERVAL: Option[int] = Option(
     name="fetchOffset.retryIntervalMs",
     parse=integer(minimum=0),
     default=1000,
-    doc="Pause before the first retry of a failed look at the cluster, in milliseconds; it doubles each "
+    doc="Pause before the first retry of a failed request to the cluster, in milliseconds; it doubles each "
     "time.",
 )
 GROUP_ID_PREFIX: Option[str | None] = Option(
@@ -207,22 +206,22 @@ GROUP_ID_PREFIX: Option[str | None] = Option(
     parse=optional(text),
     default=None,
     default_text="flip27",
-    doc="How the group id of the clients begins. The clients do not join the group; brokers with access "
-    "rules check its name.",
+    doc="Prefix of the clients' group id. The clients do not join the group, but brokers with access control "
+    "check its name.",
 )
 DISCOVERY_INTERVAL: Option[float] = Option(
     name="discoveryInterval",
     parse=duration_s,
     default=0.1,
     default_text="100 milliseconds",
-    doc="Pause between two looks at the ends of the partitions.",
+    doc="Pause between two requests for the end offsets of the partitions.",
 )
 DISCOVERY_RETRIES: Option[int] = Option(
     name="discoveryRetries",
     parse=integer(minimum=0),
     default=10,
-    doc="How many times in a row a look may fail, with growing pauses, before the query fails: brokers that "
-    "restart are away for a while.",
+    doc="How many times in a row these requests may fail, with growing pauses, before the query fails: "
+    "brokers are unavailable for a while when they restart.",
 )
 
 KAFKA_OPTIONS: tuple[Option[Any], ...] = (

@@ -34,8 +34,8 @@ def remedy_in_batch(options: Options) -> str:
     if options.is_set(FAIL_ON_DATA_LOSS) or options[STATE_LOCATION] is None:
         option = f"failOnDataLoss=false, Spark's name of {option}"
     return (
-        f"restart the query with {option}, at least until this batch is complete: it then has the records "
-        "that are left, and the loss is recorded. An edit takes effect after the batch"
+        f"restart the query with {option}, at least until this batch is complete: it then reads the "
+        "remaining records, and the loss is recorded. An edit takes effect after the batch"
     )
 
 

@@ -21,7 +21,8 @@ class KafkaSplit:
         next: offset of the next record to read; or EARLIEST, LATEST or AT_TIMESTAMP.
         end: where this batch ends: the first offset that it does not read. None for the whole partition. A
             split ``orders/3@100-199`` is a range that could not be read, and is read alone.
-        topic_id: id of the topic, which a topic that is made anew does not share; None if brokers tell none.
+        topic_id: id of the topic, which a recreated topic does not share; None if the brokers do not report
+        it.
         at_timestamp_ms: with AT_TIMESTAMP, the time, in milliseconds since 1970 UTC.
         record: the only record of a split ``orders/3@42``, as JSON (``KeptRecord``): it was set aside, and is
             read from here. None for a partition and its ranges.

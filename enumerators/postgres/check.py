@@ -102,8 +102,8 @@ def primary(*, is_standby: bool) -> Finding:
         return ok("primary", "the server is a primary")
     return failed(
         "primary",
-        "the server is a standby (pg_is_in_recovery() is true), which has other snapshots and slots than "
-        "its primary",
+        "the server is a standby (pg_is_in_recovery() is true), whose snapshots and slots differ from those "
+        "of its primary",
         "set host to the primary",
     )
 
@@ -114,7 +114,7 @@ def wal_level_finding(level: str) -> Finding:
         return ok("wal_level", level)
     return failed(
         "wal_level",
-        f"{level}, which leaves out what the log of changes needs",
+        f"{level}, which does not log enough for changes to be decoded",
         "ALTER SYSTEM SET wal_level = logical; then restart the server (Amazon RDS: set "
         "rds.logical_replication to 1; Cloud SQL: cloudsql.logical_decoding to on)",
     )
@@ -123,10 +123,11 @@ def wal_level_finding(level: str) -> Finding:
 def replication(role: str, *, may_replicate: bool) -> Finding:
     """Whether the role may make and read a slot."""
     if may_replicate:
-        return ok("replication", f"role {role} may make and read a replication slot")
+        return ok("replication", f"role {role} may create and read a replication slot")
     return failed(
         "replication",
-        f"role {role} is no superuser and has no attribute REPLICATION: it may not make and read a slot",
+        f"role {role} is not a superuser and lacks the attribute REPLICATION: it may not create or read a "
+        "slot",
         f"ALTER ROLE {quoted(role)} REPLICATION; (Amazon RDS: GRANT rds_replication TO {quoted(role)};)",
     )
 
@@ -138,7 +139,7 @@ def tls(found: Tls) -> Finding:
             return ok("TLS", "not in use; the server is on this machine")
         return warning(
             "TLS",
-            "not in use: who is on the way reads all rows",
+            "not in use: anyone on the network path can read all rows",
             "set sslmode=verify-full and sslrootcert; the server needs ssl = on",
         )
     said = f"{found.version}, {found.cipher}"

@@ -125,7 +125,7 @@ def log_findings(
     keep = Keep(text=text, bytes=limit, idle_timeout=idle)
     yield keep_finding(keep)
     if options[opts.SLOT_NAME] is None and options[STATE_LOCATION] is None:
-        why = "its name follows from the stateLocation"
+        why = "its name is derived from the stateLocation"
         yield skipped("slot", why, "give it with --state, or --option slotName=...")
         yield skipped("publication", why, "give it with --state, or --option publication=...")
         yield free_slots(*asked(_SLOTS))
@@ -141,7 +141,7 @@ def log_findings(
             yield prepared
         yield open_transactions(checked(options, "asking for locks", lambda: oldest_open(connection)))
         if free.remedy is None:
-            yield ok("slot", f"{name} does not exist: the first start of the query makes it")
+            yield ok("slot", f"{name} does not exist: the first start of the query creates it")
     else:
         yield from slot_findings(slot, database=connection.info.dbname, keep=keep)
     if wants_failover:
@@ -187,7 +187,7 @@ def open_transactions(oldest: OpenTransaction | None) -> Finding:
     """Whether making a slot waits for a transaction that has been open for long."""
     if oldest is None:
         return ok("open transactions", "none")
-    said = f"the oldest is that of {oldest.text}: making the slot waits for it"
+    said = f"the oldest is that of {oldest.text}: creating the slot waits for it"
     if oldest.age_s is None or oldest.age_s < WARN_AFTER_S:
         return ok("open transactions", said)
     return warning("open transactions", said, f"wait for its end; or: {oldest.statement}")
@@ -202,7 +202,7 @@ def prepared_transactions(
     name = gid.replace("'", "''")
     return warning(
         "prepared transactions",
-        f"{number} are open, the oldest ({gid}, in database {database}) since {since}: making the slot "
+        f"{number} are open, the oldest ({gid}, in database {database}) since {since}: creating the slot "
         "waits for all of them",
         f"in database {database}: COMMIT PREPARED '{name}'; or ROLLBACK PREPARED '{name}';",
     )
@@ -240,8 +240,8 @@ def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]
         faults.append(
             failed(
                 check,
-                f"{slot.name} is temporary: it goes with the session that made it",
-                "set slotName to another name: the slot is then made",
+                f"{slot.name} is temporary: it is dropped when the session that created it ends",
+                "set slotName to another name: the slot is then created",
             )
         )
     if slot.two_phase:
@@ -250,14 +250,14 @@ def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]
                 check,
                 f"{slot.name} has two_phase on, but this source reads a prepared transaction at its COMMIT "
                 "PREPARED",
-                "set slotName to another name: the slot is then made without two_phase",
+                "set slotName to another name: the slot is then created without two_phase",
             )
         )
     if slot.active_pid is not None:
         faults.append(
             warning(
                 check,
-                f"{slot.name} is read at this moment by the backend {slot.active_pid}",
+                f"{slot.name} is being read by the backend {slot.active_pid}",
                 "each query needs a slot of its own; SELECT application_name, usename, client_addr FROM "
                 f"pg_stat_activity WHERE pid = {slot.active_pid}; says who reads it",
             )
@@ -300,7 +300,7 @@ def failover_finding(version: int, *, standbys: str, name: str, is_failover: boo
     if not is_failover:
         return warning(
             check,
-            f"slotFailover is true, and slot {name} was made without failover: standbys do not have it",
+            f"slotFailover is true, and slot {name} was created without failover: standbys do not have it",
             alter_failover(name),
         )
     if not standbys:
@@ -325,13 +325,13 @@ def missing_publication(
     """Whether the first start of the query can make the publication."""
     strange = [str(table.catalog.table) for table in tables if not (table.is_owned or is_superuser)]
     if may_create and not strange:
-        return ok("publication", f"{name} does not exist: the first start of the query makes it")
+        return ok("publication", f"{name} does not exist: the first start of the query creates it")
     reasons = [] if may_create else [f"has no CREATE on database {database}"]
     reasons += [f"does not own {', '.join(strange)}"] if strange else []
     sql = publication_sql(name, [table.catalog.table for table in tables])
     return failed(
         "publication",
-        f"{name} does not exist, and role {role} may not make it: it {' and '.join(reasons)}",
+        f"{name} does not exist, and role {role} may not create it: it {' and '.join(reasons)}",
         f"have the owner of the tables run: {sql};",
     )
 
@@ -397,7 +397,7 @@ def publication_findings(
         yield ok(check, f"{publication.name} gets {len(lacking)} more tables at the start of the query")
     else:
         others = len(publication.tables) - len(tables)
-        said = f" and {others} more, which the server decodes in vain" if others > 0 else ""
+        said = f" and {others} more, whose changes the server decodes needlessly" if others > 0 else ""
         yield ok(check, f"{publication.name} has the tables{said}")
 
 

@@ -76,7 +76,7 @@ def table_findings(
         listed = ", ".join(pattern.text for pattern in patterns)
         yield failed(
             "tables",
-            f"the database has none that {listed} names",
+            f"the database has no table that {listed} names",
             "correct the option tables; unlogged and temporary tables have no log",
         )
         return ()

@@ -119,7 +119,7 @@ def _check_unread(connection: Connection, slot: str, active_pid: int | None) -> 
         listed = ", ".join(f"{pid} ({name})" for pid, name in readers) or str(active_pid)
         raise ServerError(
             f"slot {slot} is in use: a query reads it, in the backend {listed}",
-            remedy="stop the query first; if it is gone and its session is not: "
+            remedy="stop the query first; if it has ended and its session has not: "
             + " ".join(
                 f"SELECT pg_terminate_backend({pid});" for pid in [row[0] for row in readers] or [active_pid]
             ),

@@ -24,7 +24,7 @@ from flip27_source.enumerators.postgres.held_chunks import held_chunks, without_
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.looks import Look, RunMode, ServerLooks, Wanted
 from flip27_source.enumerators.postgres.own_slot import own_slot_name
-from flip27_source.enumerators.postgres.remedies import READ_ANEW
+from flip27_source.enumerators.postgres.remedies import START_AGAIN
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.split import (
     LOG_SPLIT_ID,
@@ -129,9 +129,9 @@ class PostgresEnumerator(
         if needed < present.start:
             raise EditError(
                 f"slot {present.slot} begins at {lsn_text(present.start)}, and the older state has read up "
-                f"to {lsn_text(needed)}: the server has given up the log in between, whose batches are "
-                "complete",
-                remedy=f"replay chunks; or {READ_ANEW}",
+                f"to {lsn_text(needed)}: the server has discarded the log in between, because its batches "
+                "are complete",
+                remedy=f"replay chunks; or {START_AGAIN}",
             )
 
     def start(self) -> None:

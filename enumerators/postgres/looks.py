@@ -192,7 +192,7 @@ class ServerLooks:
             slot = self._slot(connection, state)
             if self._first_look and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
                 _log.warning(
-                    "option slotFailover is true, and slot %s was made without failover: standbys do not "
+                    "option slotFailover is true, and slot %s was created without failover: standbys do not "
                     "have it; to change that: %s",
                     slot.name,
                     alter_failover(slot.name),
@@ -222,7 +222,7 @@ class ServerLooks:
         )
 
     def _may_peek(self) -> bool:
-        """Whether to look for changes now: the server decodes its log anew each time."""
+        """Whether to look for changes now: the server decodes its log again each time."""
         return self._run.is_bounded or time.monotonic() >= self._peek_after
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
@@ -259,7 +259,7 @@ class ServerLooks:
         if existing is None:
             first = oldest_open(connection)
             if first is not None:
-                _log.info("making slot %s waits for open transactions; the oldest is %s", slot, first.text)
+                _log.info("creating slot %s waits for open transactions; the oldest is %s", slot, first.text)
             start = server.create_slot(connection, slot, is_failover=self._options[opts.SLOT_FAILOVER])
         else:
             server.check_slot(existing, database=connection.info.dbname, position=None)

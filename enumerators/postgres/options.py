@@ -30,7 +30,7 @@ HOST: Option[str | None] = Option(
     name="host",
     parse=optional(text),
     default=None,
-    default_text="what libpq takes: PGHOST, else this machine",
+    default_text="libpq's default: PGHOST, otherwise this machine",
     doc="Host of the PostgreSQL server.",
 )
 PORT: Option[int | None] = Option(
@@ -47,15 +47,15 @@ USER: Option[str | None] = Option(
     name="user",
     parse=optional(text),
     default=None,
-    default_text="what libpq takes: PGUSER, else the user of the process",
+    default_text="libpq's default: PGUSER, otherwise the user of the process",
     doc="Name of the role. It needs REPLICATION and SELECT on the tables.",
 )
 PASSWORD_ENV: Option[str | None] = Option(
     name="passwordEnv",
     parse=optional(text),
     default=None,
-    default_text="what libpq takes: PGPASSWORD, else the password file",
-    doc="Name of the environment variable, on the driver and on every executor, that has the password.",
+    default_text="libpq's default: PGPASSWORD, otherwise the password file",
+    doc="Environment variable, on the driver and on every executor, that contains the password.",
 )
 PASSWORD: Option[str | None] = Option(
     name="password",
@@ -69,21 +69,21 @@ CONNECT_TIMEOUT: Option[float] = Option(
     parse=duration_s,
     default=10.0,
     default_text="10 seconds",
-    doc="How long a connection may take to be made.",
+    doc="Longest time to wait for a connection.",
 )
 STATEMENT_TIMEOUT: Option[float] = Option(
     name="statementTimeout",
     parse=duration_s,
     default=0.0,
     default_text="0s: the server's own",
-    doc="How long a statement may run on the server; reading a chunk or a window of the log is one "
+    doc="Longest time that a statement may run on the server; reading a chunk or a window of the log is one "
     "statement.",
 )
 SSL_OPTIONS: tuple[Option[str | None], ...] = tuple(
     Option(name=name, parse=optional(text), default=None, doc=doc, secret=name == "sslpassword")
     for name, doc in (
         ("sslmode", "TLS, as libpq names it: disable, allow, prefer, require, verify-ca or verify-full."),
-        ("sslrootcert", "File with the certificates of the authorities that are trusted; or system."),
+        ("sslrootcert", "File with the certificates of trusted authorities; or system."),
         ("sslcert", "File with the client's certificate."),
         ("sslkey", "File with the key of the client's certificate."),
         ("sslpassword", "Password of that key."),
@@ -112,14 +112,13 @@ TOPIC_PREFIX: Option[str | None] = Option(
     parse=optional(text),
     default=None,
     default_text="the name of the database",
-    doc="With changeFormat=debezium, the name of the source, as Debezium's topic.prefix: it is in "
-    "source.name.",
+    doc="With changeFormat=debezium, the value of source.name, like Debezium's topic.prefix.",
 )
 DECIMAL_HANDLING: Option[str] = Option(
     name="decimalHandlingMode",
     parse=one_of("string", "precise"),
     default="string",
-    doc="With changeFormat=debezium, how numeric and money are written, as Debezium's "
+    doc="With changeFormat=debezium, how numeric and money are written, like Debezium's "
     "decimal.handling.mode. string: "
     "all digits as a string; precise, Debezium's default: the digits as an integer, in Base64 of its bytes.",
 )
@@ -127,7 +126,8 @@ INTERVAL_HANDLING: Option[str] = Option(
     name="intervalHandlingMode",
     parse=one_of("numeric", "string"),
     default="numeric",
-    doc="With changeFormat=debezium, how interval is written, as Debezium's interval.handling.mode. numeric: "
+    doc="With changeFormat=debezium, how interval is written, like Debezium's interval.handling.mode. "
+    "numeric: "
     "microseconds, where a month has 30.4375 days; string: exactly, as in P1Y2M3DT4H5M6.78S.",
 )
 SNAPSHOT: Option[str] = Option(
@@ -147,15 +147,15 @@ SNAPSHOT_WHERE: Option[str | None] = Option(
     name="snapshotWhere",
     parse=optional(text),
     default=None,
-    doc="A condition in SQL: which rows of the tables the snapshot has. The log is not filtered.",
+    doc="A SQL condition that chooses the rows of the snapshot. The log is not filtered.",
     first_start_only=True,
 )
 STARTING_LSN: Option[str | int] = Option(
     name="startingLsn",
     parse=_lsn_or("earliest", "latest"),
     default="latest",
-    doc="With snapshot=never, where the log begins: earliest is what the slot still has, latest the present "
-    "end, 16/B374D848 a position.",
+    doc="With snapshot=never, where reading the log begins: earliest is the first position that the slot "
+    "has, latest is the end of the log, and 16/B374D848 is a position.",
     first_start_only=True,
 )
 SLOT_NAME: Option[str | None] = Option(
@@ -163,29 +163,29 @@ SLOT_NAME: Option[str | None] = Option(
     parse=optional(_slot),
     default=None,
     default_text="flip27_, the uid and a digest of the stateLocation",
-    doc="The logical replication slot of this query (plugin pgoutput). It is made if there is none.",
+    doc="The logical replication slot of this query (plugin pgoutput). It is created if it does not exist.",
 )
 SLOT_FAILOVER: Option[bool] = Option(
     name="slotFailover",
     parse=boolean,
     default=False,
-    doc="Whether a slot that this query makes is a failover slot (PostgreSQL 17 or newer): standbys that "
-    "synchronise slots have it too, and the query goes on after one of them is promoted.",
+    doc="Whether a slot that this query creates is a failover slot (PostgreSQL 17 or newer): standbys that "
+    "synchronise slots have it too, and the query continues after one of them is promoted.",
 )
 PUBLICATION: Option[str | None] = Option(
     name="publication",
     parse=optional(text),
     default=None,
     default_text="the name of the slot",
-    doc="The publication that has the tables. It is made if there is none and the role may.",
+    doc="The publication that has the tables. It is created if it does not exist and the role may create it.",
 )
 MAX_LOG_LAG: Option[int] = Option(
     name="maxLogLagDuringSnapshot",
     parse=size_bytes,
     default=512 * 1024 * 1024,
     default_text="512m",
-    doc="How many bytes the log may be behind while chunks are read; beyond it, the log is read beside "
-    "them, so that the slot does not hold back the server's WAL until the last chunk is read.",
+    doc="How many bytes of the log may be unread while chunks are read. Beyond that, the log is read at the "
+    "same time as the chunks, so that the server does not have to keep its WAL until the last chunk is read.",
 )
 # Declared again, with other defaults than those of all sources: a look costs a few short statements, and its
 # pause is part of the time until a change arrives; a server that fails over is away for longer than three
@@ -195,47 +195,48 @@ DISCOVERY_INTERVAL: Option[float] = Option(
     parse=duration_s,
     default=0.2,
     default_text="200 milliseconds",
-    doc="Pause between two looks at the position of the server's log.",
+    doc="Pause between two requests for the end of the server's log.",
 )
 DISCOVERY_RETRIES: Option[int] = Option(
     name="discoveryRetries",
     parse=integer(minimum=0),
     default=10,
-    doc="How many times in a row a look may fail, with growing pauses, before the query fails: a server that "
-    "restarts is away for a while.",
+    doc="How many times in a row these requests may fail, with growing pauses, before the query fails: a "
+    "server is unavailable for a while when it restarts.",
 )
 SLOT_TIMEOUT: Option[float] = Option(
     name="slotTimeout",
     parse=duration_s,
     default=120.0,
     default_text="2 minutes",
-    doc="How long a task waits while another connection reads the slot, such as that of an attempt that "
-    "failed.",
+    doc="How long a task waits while another connection reads the slot, such as the connection of a failed "
+    "attempt.",
 )
 HEARTBEAT_BYTES: Option[int] = Option(
     name="heartbeatBytes",
     parse=size_bytes,
     default=16 * 1024 * 1024,
     default_text="16m",
-    doc="How much of the log without changes of the tables is skipped in one batch without rows, so that the "
-    "slot moves on while other tables or databases of the server are written.",
+    doc="If the log has this many bytes without changes of the tables, a batch without rows skips them, so "
+    "that the slot advances while other tables or databases of the server are written.",
 )
 ON_SCHEMA_CHANGE: Option[str] = Option(
     name="onSchemaChange",
     parse=one_of("evolve", "fail", "ignore"),
     default="evolve",
     doc="What to do when a table gets columns that the DataFrame does not have: evolve records them and "
-    "stops the query, which has them after a restart (needs a stateLocation); fail stops the query, also "
-    "for columns that are gone; ignore leaves them out. A column that is gone is null with evolve and "
-    "ignore. Where the user gives a schema, columns that it does not have are always left out; with "
-    "changeFormat=envelope and debezium, rows have whatever columns the table has.",
+    "stops the query, and a restarted query has them (needs a stateLocation); fail stops the query, also for "
+    "dropped columns; ignore leaves them out. A dropped column is null with evolve and ignore. If the user "
+    "gives a schema, columns that it does not have are always left out; with changeFormat=envelope and "
+    "debezium, rows have whatever columns the table has.",
 )
 UNCHANGED_VALUES: Option[str] = Option(
     name="unchangedValues",
     parse=one_of("mark", "read"),
     default="mark",
     doc="What to do with a large value that an update did not change, and that the log does not have: mark "
-    "sets the column to null and names it in _unchanged; read reads the value that the table has by then.",
+    "sets the column to null and names it in _unchanged; read reads the value that the table has at that "
+    "time.",
 )
 
 CONNECTION_OPTIONS: tuple[Option[Any], ...] = (

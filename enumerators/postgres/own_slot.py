@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.connection import checked, connect
-from flip27_source.enumerators.postgres.remedies import READ_ANEW
+from flip27_source.enumerators.postgres.remedies import START_AGAIN
 from flip27_source.enumerators.postgres.slot_name import slot_name_of
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
@@ -53,7 +53,8 @@ def make_own_slot(
     source = server.slot_of(connection, source_name)
     if source is None:
         raise DataLossError(
-            f"slot {source_name}, of which slot {name} would be a copy, is gone", remedy=READ_ANEW
+            f"slot {source_name}, which slot {name} would be copied from, no longer exists",
+            remedy=START_AGAIN,
         )
     server.check_slot(source, database=connection.info.dbname, position=None)
     position = max(state.start, state.planned_to)
@@ -85,6 +86,7 @@ def _report_missing(
     report_data_loss(
         f"slot {source.name} begins at {lsn_text(source.confirmed)}, and the state has read up to "
         f"{lsn_text(position)}: a copy of the slot, {name}, would lack the changes in between",
-        remedy="start the fork from a savepoint of what its query has read now, before it reads on "
-        "(savepoints.stop_with_savepoint); or without a savepoint, so that the snapshot has all rows",
+        remedy="start the fork from a new savepoint of the query, before that query continues "
+        "(savepoints.stop_with_savepoint); or start it without a savepoint, so that the snapshot has all "
+        "rows",
     )

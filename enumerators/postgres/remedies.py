@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-READ_ANEW = "start a query with a new stateLocation, whose snapshot has all rows"
+START_AGAIN = "start a query with a new stateLocation, whose snapshot has all rows"
 
 CONNECTION_LOST = (
-    "nothing is lost: the task is repeated, or the query goes on at its next start; if it happens again, "
-    "look at the server's log"
+    "nothing is lost: the task is repeated, or the query continues at its next start; if it happens again, "
+    "check the server's log"
 )
 
 _NO_PRIVILEGE = "42501"
 _NO_OBJECT = "42704"
 
-_REPLICATION = "ALTER ROLE {role} REPLICATION; (on a managed server, grant the role that it has for this)"
+_REPLICATION = "ALTER ROLE {role} REPLICATION; (on a managed server, grant the role that it provides for "
+"this)"
 _SELECT = "GRANT SELECT ON <table> TO {role}; and GRANT USAGE ON SCHEMA <schema> TO {role};"
 _NO_PUBLICATION = (
-    "this server does not give changes that were made while the publication was missing: make it, drop the "
+    "this server does not send changes that were made while the publication was missing: create it, drop the "
     "slot, and start with a new stateLocation, whose snapshot has all rows"
 )
 _BY_CODE = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.postgres.assigner import Horizon, Observation
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
-from flip27_source.enumerators.postgres.remedies import READ_ANEW
+from flip27_source.enumerators.postgres.remedies import START_AGAIN
 from flip27_source.enumerators.postgres.split import TableName, lsn_text, parse_lsn
 from flip27_source.enumerators.postgres.table_losses import PublicationEntries
 from flip27_source.enumerators.postgres.table_patterns import quoted
@@ -82,7 +82,7 @@ def check_server(connection: Connection, *, reads_log: bool) -> str:
         )
     if reads_log and row[1] != "logical":
         raise DiscoveryError(
-            f"the server has wal_level={row[1]}, which leaves out what the log needs",
+            f"the server has wal_level={row[1]}, which does not log enough for changes to be decoded",
             remedy="ALTER SYSTEM SET wal_level = logical; then restart the server",
         )
     return str(row[2])
@@ -144,10 +144,11 @@ def existing_slot(
     slot = slot_of(connection, name)
     if slot is None:
         raise DataLossError(
-            f"slot {name} is gone"
-            + (": this is another server than the one that was read" if is_other_server else "")
+            f"slot {name} no longer exists"
+            + (": this is not the server that was read before" if is_other_server else "")
             + f"; changes from {lsn_text(needed_from)} on cannot be read",
-            remedy=f"{READ_ANEW}; with slotFailover=true (PostgreSQL {FAILOVER_VERSION}), standbys have the "
+            remedy=f"{START_AGAIN}; with slotFailover=true (PostgreSQL {FAILOVER_VERSION}), standbys have "
+            "the "
             "slot before a failover",
         )
     return slot
@@ -188,19 +189,20 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
         raise DiscoveryError(
             f"slot {slot.name} has the plugin {slot.plugin} and belongs to database "
             f"{slot.database or '(none)'}",
-            remedy="set slotName to another name: the slot is then made",
+            remedy="set slotName to another name: the slot is then created",
         )
     if slot.wal_status == "lost":
         raise DataLossError(
-            f"slot {slot.name} is lost: the server has removed log that it had not given yet "
+            f"slot {slot.name} is lost: the server has removed WAL that the query had not read "
             "(max_slot_wal_keep_size, idle_replication_slot_timeout)",
-            remedy=f"drop the slot, and {READ_ANEW}",
+            remedy=f"drop the slot, and {START_AGAIN}",
         )
     if position is not None and slot.confirmed > position:
         raise DataLossError(
             f"slot {slot.name} begins at {lsn_text(slot.confirmed)}, and this query has read up to "
-            f"{lsn_text(position)}: another query or tool has moved the slot, or the query was set back",
-            remedy=f"give each query a slotName of its own; then {READ_ANEW}",
+            f"{lsn_text(position)}: another query or tool has moved the slot, or the query was restored to "
+            "an earlier state",
+            remedy=f"give each query a slotName of its own; then {START_AGAIN}",
         )
 
 
@@ -213,9 +215,9 @@ def check_end(end: int, *, position: int) -> None:
     if end < position:
         raise DataLossError(
             f"the log of the server ends at {lsn_text(end)}, and this query has read up to "
-            f"{lsn_text(position)}: the server was set back to a backup, or is a standby that had not "
+            f"{lsn_text(position)}: the server was restored from a backup, or is a standby that had not "
             "received everything",
-            remedy=READ_ANEW,
+            remedy=START_AGAIN,
         )
 
 
@@ -381,7 +383,7 @@ def ensure_publication(connection: Connection, name: str, tables: Sequence[Table
         connection.execute(sql)
     except psycopg.errors.InsufficientPrivilege as error:
         raise DiscoveryError(
-            f"the role may not make the publication {name}: {error.diag.message_primary}",
+            f"the role may not create the publication {name}: {error.diag.message_primary}",
             remedy=f"have the owner of the tables run: {sql};",
         ) from None
     _log.info("publication of the postgres source: %s", sql)

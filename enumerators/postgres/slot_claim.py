@@ -54,10 +54,11 @@ def claim_slot(connection: Connection, slot: str, query: str) -> None:
     pid, name, address = other
     shown = (f", {name}" if name else "") + (f", from {address}" if address else "")
     raise DiscoveryError(
-        f"slot {slot} belongs to another query that runs now (server process {pid}{shown}); each would take "
+        f"slot {slot} belongs to another query that is running (server process {pid}{shown}); each would "
+        "take "
         "changes from the other",
-        remedy="give each query a slotName of its own; if the other driver is gone and only its session is "
-        f"left, SELECT pg_terminate_backend({pid})",
+        remedy="give each query a slotName of its own; if the other driver has ended and only its session is "
+        "left, SELECT pg_terminate_backend({pid})",
     )
 
 

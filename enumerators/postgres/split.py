@@ -34,7 +34,7 @@ class TableName:
     """A table.
 
     Attributes:
-        oid: the number of the table in its database, which a table that is made anew does not share.
+        oid: the number of the table in its database, which a recreated table does not share.
     """
 
     oid: int

@@ -1,11 +1,11 @@
-"""What the log cannot have of tables that were made anew, or were out of the publication. Pure."""
+"""Changes that the log lacks because a table was recreated, or was outside the publication. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from flip27_source.enumerators.postgres.remedies import READ_ANEW
+from flip27_source.enumerators.postgres.remedies import START_AGAIN
 from flip27_source.enumerators.postgres.split import TableName
 
 
@@ -14,12 +14,12 @@ class TableLoss:
     """Changes of a table that are not in the log."""
 
     what: str
-    remedy: str = READ_ANEW
+    remedy: str = START_AGAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationEntries:
-    """What a publication has, by numbers that are given out anew when it is put together anew.
+    """The tables of a publication, by numbers that change when the publication or an entry is recreated.
 
     Attributes:
         oid: the number of the publication.
@@ -32,7 +32,7 @@ class PublicationEntries:
 
 
 def put_back(before: PublicationEntries | None, now: PublicationEntries | None) -> frozenset[int]:
-    """The tables that were taken out of the publication and put back."""
+    """The tables that were removed from the publication and added again."""
     if before is None or now is None or before.oid != now.oid:
         return frozenset()  # another publication: the log itself says what it lacks
     known = dict(before.entries)
@@ -53,7 +53,7 @@ def table_losses(
         known: the tables that were read before.
         listed: the tables that are there now.
         published: schema and name of those in the publication.
-        moved: the numbers of those that were taken out of it and put back.
+        moved: the numbers of those that were removed from it and added again.
     """
     known_oids = {table.oid for table in known}
     known_names = {(table.schema, table.name): table.oid for table in known}
@@ -62,16 +62,16 @@ def table_losses(
         if table.oid in known_oids:
             if name not in published:
                 yield TableLoss(
-                    what=f"table {table} was taken out of publication {publication}; the log does not have "
+                    what=f"table {table} was removed from publication {publication}; the log does not have "
                     "its changes since then"
                 )
             elif table.oid in moved:
                 yield TableLoss(
-                    what=f"table {table} was taken out of publication {publication} and put back, or its "
-                    "columns or rows there were chosen anew; the log may lack changes from before"
+                    what=f"table {table} was removed from publication {publication} and added again, or its "
+                    "column list or row filter there was changed; the log may lack earlier changes"
                 )
         elif name in known_names:
             yield TableLoss(
-                what=f"table {table} was made anew (oid {known_names[name]} before, {table.oid} now); the "
-                "log does not say that the rows of the former table are gone"
+                what=f"table {table} was dropped and recreated (oid {known_names[name]} before, {table.oid} "
+                "now); the log has no deletes for the rows of the former table"
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres.connection import checked, connect
-from flip27_source.enumerators.postgres.remedies import READ_ANEW
+from flip27_source.enumerators.postgres.remedies import START_AGAIN
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.errors import DataLossError
 from flip27_source.options import Options
@@ -55,16 +55,17 @@ def check_timeline(options: Options, *, known: Timeline, present: Timeline, posi
     left_at = left_timeline_at(_history(options, present.number), known.number)
     if left_at is None:
         raise DataLossError(
-            f"the server writes timeline {present.number}, and this query has read timeline "
-            f"{known.number}, of which the server has nothing: the server was set back to a backup",
-            remedy=READ_ANEW,
+            f"the server writes timeline {present.number}, and this query has read timeline {known.number}, "
+            "which is not in the server's history: the server was restored from a backup",
+            remedy=START_AGAIN,
         )
     if left_at < position:
         raise DataLossError(
             f"the server has left timeline {known.number} at {lsn_text(left_at)}, and this query has read "
-            f"up to {lsn_text(position)}: the server was set back to a backup, or is a standby that had not "
+            f"up to {lsn_text(position)}: the server was restored from a backup, or is a standby that had "
+            "not "
             "received everything",
-            remedy=READ_ANEW,
+            remedy=START_AGAIN,
         )
 
 

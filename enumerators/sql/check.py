@@ -62,7 +62,7 @@ def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
     newest = table.newest()
     named = ", ".join(cursor_columns(options))
     if newest is None:
-        yield ok("cursor columns", f"{named}; there is no row yet")
+        yield ok("cursor columns", f"{named}; the table has no row yet")
     elif is_without_end(newest):
         yield failed(
             "cursor columns",
@@ -134,7 +134,7 @@ def _late_commits(table: CursorTable, options: Options, *, has_time: bool) -> Fi
         return ok(check, f"{database} has one writer at a time, so rows become visible in order")
     return warning(
         check,
-        "rows of transactions that commit late are missed",
+        "rows of transactions that commit late are not read",
         "begin cursorColumns with a time, and set lag above the length of the longest transaction",
     )
 

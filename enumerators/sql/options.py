@@ -20,7 +20,7 @@ LATEST = "latest"
 
 def _table(value: str) -> str:
     if _TABLE.fullmatch(value.strip()) is None:
-        raise ValueError('a name is expected as SQL writes it, such as orders, shop.orders or "Orders"')
+        raise ValueError('a name as in SQL is expected, such as orders, shop.orders or "Orders"')
     return value.strip()
 
 
@@ -68,13 +68,13 @@ URI_ENV: Option[str | None] = Option(
     name="uriEnv",
     parse=optional(text),
     default=None,
-    doc="Environment variable of the driver and the executors that contains uri.",
+    doc="Environment variable, on the driver and the executors, that contains uri.",
 )
 PASSWORD_ENV: Option[str | None] = Option(
     name="passwordEnv",
     parse=optional(text),
     default=None,
-    doc="Environment variable of the driver and the executors that contains the password.",
+    doc="Environment variable, on the driver and the executors, that contains the password.",
 )
 TABLE: Option[str | None] = Option(
     name="table",
@@ -112,14 +112,14 @@ LAG: Option[float | None] = Option(
     default=None,
     default_text="10 seconds if the first cursor column is a time, otherwise none",
     doc="How long rows wait after the time in their first cursor column, so that transactions that commit "
-    "late are not missed. For a date, the day has to be over for this long; 0s turns it off.",
+    "late are not missed. For a date, this time is counted from the end of the day; 0s turns the option off.",
 )
 WAIT_FOR_TRANSACTIONS: Option[bool] = Option(
     name="waitForTransactions",
     parse=boolean,
     default=True,
     doc="On PostgreSQL, rows wait until every transaction that was writing when they were first seen has "
-    "ended. false: only lag protects from late commits.",
+    "ended. false: only lag protects against late commits.",
 )
 TRANSACTION_TIMEOUT: Option[float] = Option(
     name="transactionTimeout",

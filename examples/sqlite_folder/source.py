@@ -69,7 +69,7 @@ class SqliteFileReader(YieldsProgress, SplitReader[SqliteFile]):
         columns = ", ".join(f'"{name}"' for name in self.context.schema.names)
         wanted = f"SELECT rowid, {columns} FROM readings WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
         with closing(sqlite3.connect(f"{Path(split.path).as_uri()}?mode=ro", uri=True)) as database:
-            refuse_if_made_anew(database, split)
+            refuse_if_recreated(database, split)
             rows = database.execute(wanted, (split.after, end.after if end else BEHIND_ALL))
             while page := rows.fetchmany(self.context.options[PAGE]):
                 rowids, *values = zip(*page, strict=True)
@@ -83,7 +83,7 @@ class SqliteFileReader(YieldsProgress, SplitReader[SqliteFile]):
                 yield Progress(replace(split, after=rowids[-1]))
 
 
-def refuse_if_made_anew(database: sqlite3.Connection, split: SqliteFile) -> None:
+def refuse_if_recreated(database: sqlite3.Connection, split: SqliteFile) -> None:
     """Refuse a shorter file with the same name: its rows would be taken for rows that were read."""
     (newest,) = database.execute("SELECT max(rowid) FROM readings").fetchone()
     if (BEFORE_ALL if newest is None else newest) < split.after:

@@ -33,14 +33,16 @@ COMMANDS = {
 """The commands, each in ``<name>/command.py``, and what the list of commands says of them."""
 
 GROUPS = {
-    "state": "Look at what sources have stored; writes nothing.",
-    "savepoint": "Savepoints: make, look at, verify and delete them.",
+    "state": "Inspect the stored state of sources; read-only.",
+    "savepoint": "Create, inspect, verify and delete savepoints.",
     "edit": "Change the state of a source: skip, replay, rewind and more. A dry run without --execute.",
-    "import": "Start a query where another system has stopped: Kafka, files of Spark, lists of files.",
-    "export": "Let another system go on where a query of ours has stopped: Spark's file source.",
-    "notifications": "The queue of discovery=notifications: make it, look at it, drop it. A dry run without "
+    "import": "Start a query where another system has stopped: Spark's Kafka and file sources, consumer "
+    "groups, lists of files.",
+    "export": "Let Spark's file source continue where a flip27 query has stopped.",
+    "notifications": "Create, inspect and drop the queue of discovery=notifications. A dry run without "
     "--execute.",
-    "postgres": "The PostgreSQL source: drop slot and publication of a query that will not run again.",
+    "postgres": "Drop the slot and publication of a PostgreSQL query that will not run again. A dry run "
+    "without --execute.",
 }
 """The groups of commands, each in ``<name>/commands.py``, and what the list of commands says of them."""
 
@@ -73,8 +75,8 @@ def _app(imported: Iterable[str]) -> typer.Typer:
     app = typer.Typer(
         cls=CommandGroup,
         name="flip27",
-        help="State of flip27 sources: look at it, save it, change it; "
-        "and whether a machine is ready for them.",
+        help="Inspect, save and change the state of flip27 sources, and check whether a machine is ready for "
+        "them.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,  # it may show local variables, and there are secrets in them
     )

@@ -45,7 +45,10 @@ Location = Annotated[
 ]
 StateLocation = Annotated[
     str | None,
-    typer.Option("--state", help="The query's stateLocation, where LOCATION is a checkpoint without it."),
+    typer.Option(
+        "--state",
+        help="The query's stateLocation, if LOCATION is a checkpoint location that does not contain it.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 

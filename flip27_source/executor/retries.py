@@ -195,7 +195,8 @@ def _other_rows(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> AttemptE
         f"{mine.metrics.rows} rows; the report of checkpoint {mine.checkpoint_id}, of attempt "
         f"{first.metrics.attempt_number} on {first.metrics.host or 'another host'}, "
         f"has {first.metrics.rows}",
-        remedy="its data has changed since: put it back as it was, and restart the query. A source whose "
+        remedy="its data has changed since then: restore the data as it was, and restart the query. A source "
+        "whose "
         "rows may change says repeatable = False in the class of its reader or enumerator; what is "
         'guaranteed then is in the documentation, "Sources whose rows change"',
     )

@@ -36,7 +36,7 @@ class PlannedFiles:
 
         Raises:
             SchemaError: a column is missing.
-            ContractError: a row is a range of a file, or a file is there twice.
+            ContractError: a row is a range of a file, or a file occurs twice.
         """
         missing = [name for name in COLUMNS if name not in rows.column_names]
         if missing:
@@ -78,7 +78,7 @@ class PlannedFiles:
         """The files of splits, each of which must be a whole file.
 
         Raises:
-            ContractError: a split is a range of a file, or a file is there twice.
+            ContractError: a split is a range of a file, or a file occurs twice.
         """
         for split in splits:
             if split.start != 0 or split.end is not None:

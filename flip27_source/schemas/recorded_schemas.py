@@ -81,7 +81,7 @@ class SchemaStorage:
         if stored.uid != self._uid:
             raise IncompatibleStateError(
                 f"the recorded schema {file} belongs to source {stored.uid!r}, not to {self._uid!r}",
-                remedy="give one of the two sources another uid that differs in letters or digits",
+                remedy="give only one of the two sources another uid that differs in letters or digits",
             )
         fields = [
             pa.field(column.name, _type(file, column), nullable=not column.not_null)

@@ -76,13 +76,13 @@ def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
     except Exception as error:
         raise SchemaError(
             f"find_schema of {finder.__qualname__} failed: {type(error).__name__}: {error}",
-            remedy='mend the cause, or add .schema("id long, name string, ...") before .load()',
+            remedy='fix the cause, or add .schema("id long, name string, ...") before .load()',
         ) from error
     _check_found(finder, found)
     if storage is None:
         return found
     recorded = storage.record(found)
-    _log.info("schema of source %s, found out and recorded as version %d: %s",
+    _log.info("schema of source %s, found and recorded as version %d: %s",
               source.uid, recorded.version, columns_text(recorded.schema))  # fmt: skip
     return recorded.schema
 
@@ -102,7 +102,7 @@ def _check_found(finder: type[FindsSchema], found: Any) -> None:
     seen = set()
     for field in found:
         if field.name.lower() in seen:
-            raise SchemaError(f"{name}: the column {field.name.lower()} is there twice", remedy=remedy)
+            raise SchemaError(f"{name}: the column {field.name.lower()} occurs twice", remedy=remedy)
         seen.add(field.name.lower())
         try:
             type_name(field.type)
@@ -135,7 +135,7 @@ def with_new_columns(source: Source, error: NewColumnsError, store: Store | None
     storage = schema_storage(source, store)
     if storage is None:
         hints = f'set .option("schemaHints", "{error.columns}"), or' if _finder(source) is None else "set"
-        remedy = f"{hints} a stateLocation, where they are recorded by themselves; then start the query again"
+        remedy = f"{hints} a stateLocation, where they are recorded automatically; then start the query again"
         return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
     version = _record_new(storage, parse_columns(error.columns), widens=mode == WIDENING_MODE)
     remedy = (

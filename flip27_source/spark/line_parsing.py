@@ -75,7 +75,7 @@ class _Parser:
                 fn.concat(
                     fn.lit(f"a line is malformed {self.options.format}, and mode is FAILFAST: "),
                     fn.substring(line, 1, _SHOWN),
-                    fn.lit("\n  What to do: set mode to PERMISSIVE or DROPMALFORMED, or mend the file"),
+                    fn.lit("\n  What to do: set mode to PERMISSIVE or DROPMALFORMED, or fix the file"),
                 )
             )
         good = fn.when(line.isNull(), line).when(is_good, text)

@@ -177,8 +177,8 @@ _FILES = View(
 
 _QUARANTINE = View(
     name="quarantine",
-    doc="One row for each split that cannot be read and was set aside, and each record of Kafka that does "
-    "not decode. None of its rows were delivered.",
+    doc="One row for each split that cannot be read and was set aside, and each Kafka record that cannot be "
+    "decoded. None of its rows were delivered.",
     rows=quarantine_rows,
     columns=(
         _LINEAGE,

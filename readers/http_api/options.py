@@ -164,7 +164,7 @@ AUTH_ENV: Option[str | None] = Option(
     name="authEnv",
     parse=optional(text),
     default=None,
-    doc="Environment variable of the executors that contains the token or password.",
+    doc="Environment variable, on the executors, that contains the token or password.",
 )
 AUTH_TOKEN: Option[str | None] = Option(
     name="authToken",

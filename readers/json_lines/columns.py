@@ -309,7 +309,7 @@ def _scales(kind: pa.DataType) -> Iterator[int]:
 def _defeats_decimals(data: pa.Buffer, whole_digits: int) -> bool:
     """True if some decimal may have an exponent, or more than ``whole_digits`` consecutive digits.
 
-    pyarrow 26 silently changes a number that has too many digits before the point, and 1e-2147483647
+    pyarrow 26 silently changes a number that has too many digits before the decimal point, and 1e-2147483647
     crashes the process with a segmentation fault.
     """
     if data.to_pybytes().translate(_IS_DIGIT).find(b"1" * (whole_digits + 1)) >= 0:

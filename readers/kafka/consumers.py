@@ -46,7 +46,7 @@ _idle: list[_Idle] = []
 def pooled_consumer(properties: ClientProperties, splits: Sequence[KafkaSplit]) -> Iterator[Consumer]:
     """A consumer with these properties, which has no assignment.
 
-    librdkafka 2.16 can crash when it fetches from a topic that was deleted and made anew, so a consumer is
+    librdkafka 2.16 can crash when it fetches from a topic that was deleted and recreated, so a consumer is
     closed when a topic has another id than before.
 
     Args:

@@ -278,8 +278,8 @@ class Fetches:
 
     def _too_late(self, item: _Range) -> SplitReadError:
         return SplitReadError(
-            f"{item.split.split_id} has offsets up to {item.end - 1}, and for {self._timeout_s:g} s nothing "
-            f"came from offset {item.position} on ({self._properties.place})",
+            f"{item.split.split_id} has offsets up to {item.end - 1}, but no record from offset "
+            f"{item.position} on arrived for {self._timeout_s:g} s ({self._properties.place})",
             remedy="check the brokers and the network; kafkaConsumer.pollTimeoutMs sets the time",
         )
 

@@ -41,7 +41,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
 
     @classmethod
     def sets_aside(cls, options: Options) -> bool:
-        """Whether records that do not decode are set aside."""
+        """Whether records that cannot be decoded are set aside."""
         return decodes_values(options) and options[ON_RECORD_ERROR] == QUARANTINE
 
     @classmethod
@@ -67,9 +67,9 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
                 continue
             if index < 0 or known.field(index).type != field.type:
                 raise SchemaError(
-                    f"the schema has {field.name} {field.type}, and records of Kafka have "
+                    f"the schema has {field.name} {field.type}, but Kafka records have "
                     + ", ".join(f"{column.name} {column.type}" for column in known),
-                    remedy="leave .schema(...) out, or name some of these columns",
+                    remedy="leave .schema(...) out, or use only these columns",
                 )
         self._properties = client_properties(context.options)
         has_values = decodes_values(context.options) and VALUE in context.schema.names
@@ -98,12 +98,12 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
                 gc.collect(0)
 
     def _of_the_same_topics(self, wanted: Sequence[KafkaSplit], timeout_s: float) -> list[KafkaSplit]:
-        """The ranges whose topics were not made anew since they were planned; the others are lost."""
+        """The ranges whose topics were not recreated since they were planned; the others are lost."""
         others = other_topics(self._properties, wanted, timeout_s=timeout_s)
         for split in wanted:
             if split.topic in others:
                 gone = f"offsets {split.next} to {(split.end or 0) - 1} are gone"
-                self._lost(split, f"{gone}: the topic was deleted and made anew (id {others[split.topic]})")
+                self._lost(split, f"{gone}: the topic was deleted and recreated (id {others[split.topic]})")
         return [split for split in wanted if split.topic not in others]
 
     def _batches(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Records whose values do not decode: they fail the query, are delivered with null, or are set aside."""
+"""Records whose values cannot be decoded: they fail the query, are delivered with null, or are set aside."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 QUARANTINE = "quarantine"
 
-_READ_BEFORE = "it could not be read when its batch was read first"
+_READ_BEFORE = "it could not be read when its batch was first read"
 
 
 class RecordErrors:
-    """Handles the records of a task that do not decode, as ``onRecordError`` says."""
+    """Handles the records of a task that cannot be decoded, as ``onRecordError`` says."""
 
     def __init__(self, context: SourceReaderContext) -> None:
         self._context = context
@@ -31,11 +31,11 @@ class RecordErrors:
         """Handle the failures of a block; gives the rows of the records that are set aside.
 
         Args:
-            failures: why a value does not decode, by its row in the block.
+            failures: why a value cannot be decoded, by its row in the block.
             runs: the records of the block, in order.
 
         Raises:
-            SplitReadError: a value does not decode, and that is not allowed.
+            SplitReadError: a value cannot be decoded, and that is not allowed.
         """
         aside = self._set_aside_before(runs)
         left = {row: why for row, why in failures.items() if row not in aside}
@@ -63,7 +63,8 @@ class RecordErrors:
             if row in failures:
                 self._context.set_aside(
                     split_of(run.topic, run.partition, message),
-                    error=f"the value of the record {_place(run, message)} does not decode: {failures[row]}",
+                    error=f"the value of the record {_place(run, message)} cannot be decoded: "
+                    f"{failures[row]}",
                     split_id=run.range_id,
                 )
 
@@ -73,8 +74,8 @@ def _not_decoded(failures: Mapping[int, str], runs: Sequence[Run]) -> SplitReadE
     place = next(_place(*record) for number, record in enumerate(_records(runs)) if number == row)
     more = f", and {len(failures) - 1} more of the same block" if len(failures) > 1 else ""
     return SplitReadError(
-        f"the value of the record {place} does not decode: {failures[row]}{more}",
-        remedy="correct the schema, if the value is as it should be; onRecordError=quarantine sets such "
+        f"the value of the record {place} cannot be decoded: {failures[row]}{more}",
+        remedy="correct the schema, if the value itself is correct; onRecordError=quarantine sets such "
         "records aside, and onRecordError=null delivers them with a null value",
     )
 

@@ -1,6 +1,6 @@
 """The ids of the topics of a task: whether they are those that its ranges were planned for.
 
-A batch that is repeated may be older than its topic: the offsets of a topic that was made anew hold other
+A batch that is repeated may be older than its topic: the offsets of a recreated topic hold other
 records.
 """
 

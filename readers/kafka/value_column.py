@@ -40,5 +40,5 @@ class ValueColumn:
         self._decoder = value_decoder(context.schema.field(VALUE).type, options, time_zone)
 
     def decoded(self, values: pa.Array) -> Decoded:
-        """The decoded values, null where a value does not decode; and why it does not."""
+        """The decoded values, null where a value cannot be decoded; and why it does not."""
         return self._decoder.decode(values)

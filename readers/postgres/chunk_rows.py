@@ -60,7 +60,7 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
         if table is None:
             raise DataLossError(
                 f"table {chunk.table} was dropped before its rows were read",
-                remedy="start a query with a new stateLocation for the tables that are there now",
+                remedy="start a query with a new stateLocation for the tables that exist now",
             )
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         snapshot = _locked(connection, table, chunk.exported)
@@ -71,10 +71,10 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
             reach_id(connection, chunk.horizon)
             if time.monotonic() > deadline:
                 raise SplitReadError(
-                    f"a transaction with an id up to {chunk.horizon}, given out again since the server was "
-                    f"killed, is open, and a chunk of {chunk.table} waits for it since {timeout_s:.0f} s",
-                    remedy="end the oldest transaction of pg_stat_activity (backend_xmin), and run the query "
-                    "again",
+                    f"the server was killed and has reused transaction ids: a transaction with an id up to "
+                    f"{chunk.horizon} is open, and a chunk of {chunk.table} has waited {timeout_s:.0f} s",
+                    remedy="end the transaction with the oldest backend_xmin in pg_stat_activity, and run "
+                    "the query again",
                 )
             time.sleep(_POLL_S)
     columns = tuple(columns_of(connection, table.oid))

@@ -63,8 +63,8 @@ class ColumnChanges:
             raise SplitReadError(
                 f"the columns of table {table} are not those of the DataFrame: it {' and '.join(said)} "
                 "(onSchemaChange=fail)",
-                remedy="set onSchemaChange=evolve to get new columns, or ignore to leave them out; a "
-                "column that was dropped is null from then on with both",
+                remedy="set onSchemaChange=evolve to add new columns, or ignore to leave them out; with "
+                "both, a dropped column is null from then on",
             )
 
     def _check_case(self, table: str, types: Mapping[str, PgType]) -> None:
@@ -81,6 +81,7 @@ class ColumnChanges:
                 )
             if self._is_whole and self._mode != "ignore":
                 raise SplitReadError(
-                    f"table {table} has got a column {name}, which a DataFrame cannot have beside {known}",
+                    f"table {table} has a new column {name}, which a DataFrame cannot have together with "
+                    f"{known}",
                     remedy="rename the column, or set onSchemaChange=ignore to leave it out",
                 )

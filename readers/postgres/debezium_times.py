@@ -169,7 +169,7 @@ def _zoned_time(text: str) -> str:
 def _interval(text: str) -> tuple[int, int, int, int, int, Decimal]:
     found = _INTERVAL.fullmatch(text)
     if found is None or not text:
-        remedy = "set changeFormat=envelope, whose intervals are texts; Debezium has no such interval"
+        remedy = "set changeFormat=envelope, which writes intervals as text; Debezium has no such interval"
         raise UnfitError(text, "it is not an interval of years to seconds", remedy=remedy)
     sign = -1 if found["sign"] == "-" else 1
     years, months, days = (int(found[part] or 0) for part in ("years", "months", "days"))

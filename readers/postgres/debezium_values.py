@@ -34,7 +34,7 @@ PLACEHOLDER = "__debezium_unavailable_value"
 """What stands for a TOAST value that did not change, so that the log does not have it."""
 
 _SPECIAL = {"NaN": "NAN", "Infinity": "POSITIVE_INFINITY", "-Infinity": "NEGATIVE_INFINITY"}
-_ENOUGH = Context(prec=200_000)  # a numeric has up to 131,072 digits before the point and 16,383 behind it
+_ENOUGH = Context(prec=200_000)  # a numeric has up to 131,072 digits before the point and 16,383 after it
 _MONEY_SCALE = 2
 _POINT = re.compile(r"\(([^,]+),([^,]+)\)")
 _HSTORE = re.compile(r'"((?:[^"\\]|\\.)*)"=>(?:"((?:[^"\\]|\\.)*)"|NULL)(?:, )?', re.DOTALL)

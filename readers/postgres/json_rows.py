@@ -77,7 +77,7 @@ def check_columns(schema: pa.Schema, known: pa.Schema, *, change_format: str) ->
     if others:
         raise SchemaError(
             f"the schema has the column {others[0]}, which changeFormat={change_format} does not have",
-            remedy=f"give no schema, or one with some of the columns {', '.join(known.names)}",
+            remedy=f"remove the schema, or use only the columns {', '.join(known.names)}",
         )
 
 

@@ -66,7 +66,7 @@ def log_blocks(
                 raise
             if time.monotonic() > deadline:
                 raise SplitReadError(
-                    f"slot {slot} is read by another connection since {timeout_s:.0f} s: "
+                    f"slot {slot} has been read by another connection for {timeout_s:.0f} s: "
                     f"{error.diag.message_primary}",
                     remedy="end the other reader (pg_terminate_backend), or give each query a slotName of "
                     "its own",

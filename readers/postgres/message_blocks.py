@@ -18,7 +18,7 @@ Int64s: TypeAlias = "NDArray[np.int64]"
 Bytes: TypeAlias = "NDArray[np.uint8]"
 Bools: TypeAlias = "NDArray[np.bool_]"
 
-REPORT = "read the log again; if the error stays, report it with the version of the server"
+REPORT = "read the log again; if the error remains, report it with the version of the server"
 
 _PADDING = bytes(8)  # lets numbers be gathered at any position of any message
 _SHORTEST = {"B": 21, "C": 26, "O": 10, "R": 10, "Y": 7, "I": 8, "U": 8, "D": 8, "T": 6, "M": 15}

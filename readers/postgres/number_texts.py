@@ -171,10 +171,12 @@ def _decimals(kind: pa.DataType) -> Parse:
 def _decimal(text: str, kind: pa.DataType) -> Decimal:
     number = _finite(text, kind)
     if number and number.adjusted() >= kind.precision - kind.scale:
-        raise UnfitError(text, f"it has more than {kind.precision - kind.scale} digits before the point")
+        raise UnfitError(
+            text, f"it has more than {kind.precision - kind.scale} digits before the decimal point"
+        )
     result = number.quantize(Decimal(1).scaleb(-kind.scale), context=_ENOUGH)
     if result != number:
-        raise UnfitError(text, f"it has more than {kind.scale} digits behind the point")
+        raise UnfitError(text, f"it has more than {kind.scale} digits after the decimal point")
     return result
 
 

@@ -20,7 +20,7 @@ from flip27_source.enumerators.postgres.chunks import CTID
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import connect, failed, imported
 from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
-from flip27_source.enumerators.postgres.remedies import READ_ANEW
+from flip27_source.enumerators.postgres.remedies import START_AGAIN
 from flip27_source.enumerators.postgres.server import (
     await_durable,
     check_slot,
@@ -210,7 +210,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 f"publication {publication} was missing when rows were changed, and the log does not have "
                 f"these changes (up to {lsn_text(window.end)})",
                 split_id=split_id,
-                remedy=f"make the publication again, and {READ_ANEW}",
+                remedy=f"create the publication again, and {START_AGAIN}",
             )
 
     def _checked_types(self, relation: Relation) -> dict[str, PgType]:
@@ -233,8 +233,9 @@ class PostgresReader(SplitReader[PostgresSplit]):
             kind = self._types.get(pair, _TEXT if self._is_text(column.name) else None)
             if kind is None:
                 raise SplitReadError(
-                    f"column {column.name} of {relation} has a type that was dropped since (oid {pair[0]})",
-                    remedy="start a query with a new stateLocation, whose snapshot has the columns of today",
+                    f"column {column.name} of {relation} has a type that has since been dropped (oid "
+                    f"{pair[0]})",
+                    remedy="start a query with a new stateLocation, whose snapshot has the current columns",
                 )
             found[column.name] = kind
         return found

@@ -164,7 +164,7 @@ def _check_pairs(
         if begins_here and is_open:
             raise block.error(index, "a transaction begins inside another one")
         if not begins_here and not is_open:
-            raise block.error(index, "a transaction ends that did not begin")
+            raise block.error(index, "a transaction ends without a beginning")
         is_open = bool(begins_here)
 
 
@@ -173,7 +173,9 @@ def _check_commits(block: MessageBlock, commits: Int64s, lsn: Int64s) -> None:
     wrong = block.int64_at(block.starts[commits] + 2) != lsn[: len(commits)]
     if wrong.any():
         first = int(wrong.argmax())
-        what = f"a transaction ends at another LSN than {_lsn_text(int(lsn[first]))}, where it was to end"
+        what = (
+            f"a transaction does not end at the LSN {_lsn_text(int(lsn[first]))} that its Begin message names"
+        )
         raise block.error(int(commits[first]), what)
 
 

@@ -157,7 +157,7 @@ def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
     """True if Arrow's cast of these texts to a decimal of ``scale`` places cannot overflow.
 
     The cast overflows silently if a text has more digits than a decimal can hold, or if its digits before
-    the point and the scale together exceed that limit.
+    the decimal point and the scale together exceed that limit.
     """
     offsets = np.frombuffer(texts.buffers()[1], np.int32)
     lengths = np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])

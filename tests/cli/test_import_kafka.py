@@ -80,7 +80,7 @@ def test_records_that_are_gone_and_partitions_that_are_missing_are_said(
     said = flip27("import", "kafka", "--checkpoint", checkpoint, *servers)
     assert said.code == 3
     assert "offsets 1 to 1 are gone" in said.out
-    assert "the partition ends at offset 0: the topic was made anew, or lost records" in said.out
+    assert "the partition ends at offset 0: the topic was recreated, or lost records" in said.out
     assert "the cluster does not have this partition" in said.out
     alone = flip27("import", "kafka", "--checkpoint", checkpoint)
     assert alone.code == 0
@@ -114,5 +114,5 @@ def test_what_is_not_enough_is_said(tmp_path: Path, flip27: CommandLine) -> None
     assert second.data["options"]["subscribe"] == "b"
     files = spark_checkpoint(tmp_path / "files", '{"logOffset":1}', committed=0)
     assert "has 0 Kafka sources" in flip27("import", "kafka", "--checkpoint", files).err
-    assert "one of --checkpoint and --group" in flip27("import", "kafka").err
-    assert "a group is kept by the brokers" in flip27("import", "kafka", "--group", "g").err
+    assert "give either --checkpoint or --group" in flip27("import", "kafka").err
+    assert "the brokers store the group's offsets" in flip27("import", "kafka", "--group", "g").err

@@ -51,9 +51,9 @@ def test_a_dry_run_says_what_is_missing_and_makes_nothing(flip27: CommandLine, s
     said = flip27(*words(s3_bucket, "create"))
     assert said.code == 0
     assert [line[:3] for line in said.lines[1:]] == [
-        ["queue", f"flip27-{s3_bucket.name}", "would be made"],
-        ["policy", f"flip27-{s3_bucket.name}", "would be made"],
-        ["events", s3_bucket.name, "would be made"],
+        ["queue", f"flip27-{s3_bucket.name}", "would be created"],
+        ["policy", f"flip27-{s3_bucket.name}", "would be created"],
+        ["events", s3_bucket.name, "would be created"],
     ]
     assert "nothing was changed" in said.err
     assert rules(s3_bucket) == {}
@@ -114,7 +114,7 @@ def test_rules_and_statements_of_others_stay(flip27: CommandLine, s3_bucket: S3B
     dropped = flip27(*words(s3_bucket, "drop"), *given)
     assert [change["what"] for change in dropped.data["changes"]] == ["events"]
     assert [rule["Id"] for rule in rules(s3_bucket)["QueueConfigurations"]] == ["theirs"]
-    assert "has not made it" in flip27(*words(s3_bucket, "drop"), "--queue", queue.name).err
+    assert "has not created it" in flip27(*words(s3_bucket, "drop"), "--queue", queue.name).err
 
 
 def test_a_rule_of_others_for_the_same_keys_is_named_instead_of_a_refusal_by_s3(
@@ -152,7 +152,7 @@ def test_a_bucket_that_does_not_exist_is_named(flip27: CommandLine, s3_bucket: S
     said = flip27("notifications", "show", "s3://no-such-bucket/a", *storage(s3_bucket))
     assert said.code == 1
     assert "no-such-bucket" in said.err
-    assert "correct the path, or make the bucket first" in said.err
+    assert "correct the path, or create the bucket first" in said.err
 
 
 def test_a_path_drops_its_own_events_and_leaves_the_queue_to_the_other_one(

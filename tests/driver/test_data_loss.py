@@ -234,7 +234,7 @@ class Tables(DiscoveringEnumerator[Item]):
 
     def discover(self, position: int | None) -> Discovery[Item, int]:
         if position == 1:
-            self.context.report_data_loss("table orders was made anew", remedy="restore the table")
+            self.context.report_data_loss("table orders was recreated", remedy="restore the table")
         found = position or 0
         return Discovery([Item(split_id=f"part-{found}")] if found < 3 else [], min(found + 1, 3))
 
@@ -255,11 +255,11 @@ class EchoItems(SplitReader[Item]):
 
 def test_discovery_reports_loss_from_its_thread() -> None:
     batches = drained(REPORT)
-    assert losses(batches) == [(2, None, "table orders was made anew")]
+    assert losses(batches) == [(2, None, "table orders was recreated")]
 
 
 def test_discovery_that_finds_loss_is_not_tried_again_and_says_what_is_lost() -> None:
-    with pytest.raises(DataLossError, match=r"(?s)table orders was made anew.*restore the table"):
+    with pytest.raises(DataLossError, match=r"(?s)table orders was recreated.*restore the table"):
         drained({"discoveryRetries": "9"})
 
 

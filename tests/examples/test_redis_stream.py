@@ -137,7 +137,7 @@ def test_entries_that_others_delete_before_they_are_read_stop_the_query(
         engine.run_batch()
 
 
-def test_a_stream_that_was_made_anew_stops_the_query(
+def test_a_stream_that_was_recreated_stops_the_query(
     source: SourceUnderTest, server: redis.Redis, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(source.with_options(discoveryRetries="0"))

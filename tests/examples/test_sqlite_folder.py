@@ -89,7 +89,7 @@ def test_a_batch_that_is_repeated_leaves_what_was_added_since_to_the_next_one(
     assert sorted(engine.rows, key=str) == sorted([*ATTIC, *CELLAR, *LATER], key=str)
 
 
-def test_a_file_that_was_made_anew_stops_the_query(
+def test_a_file_that_was_recreated_stops_the_query(
     source: SourceUnderTest, tmp_path: Path, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(source)

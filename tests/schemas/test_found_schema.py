@@ -194,7 +194,7 @@ def test_an_enumerator_may_know_the_schema_in_place_of_the_reader(tmp_path: Path
         ({"id": "long"}, "returned a dict"),
         (pa.schema({"id": pa.uint64()}), "column id: Spark has no type for uint64"),
         (pa.schema([]), "found no column"),
-        (pa.schema([("id", pa.int64()), ("ID", pa.int64())]), "the column id is there twice"),
+        (pa.schema([("id", pa.int64()), ("ID", pa.int64())]), "the column id occurs twice"),
     ],
     ids=["none", "dict", "uint64", "empty", "twice"],
 )

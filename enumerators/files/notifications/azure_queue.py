@@ -67,7 +67,7 @@ class AzureQueue(NotificationQueue):
             from azure.storage.queue import QueueClient
         except ModuleNotFoundError:
             raise OptionError(
-                "discovery=notifications with queues of Azure needs the package azure-storage-queue",
+                "discovery=notifications with Azure queues needs the package azure-storage-queue",
                 remedy="pip install 'flip27-source[azure]' on the driver",
             ) from None
         credential = credential_of(self.options.with_prefix("storage."))
@@ -107,7 +107,7 @@ def credential_of(storage: Mapping[str, Any]) -> Any:
         from azure.identity import ClientSecretCredential, DefaultAzureCredential
     except ModuleNotFoundError:
         raise OptionError(
-            "the queue of Azure needs a credential, and neither storage.account_key, storage.sas_token nor "
+            "the Azure queue needs a credential, and neither storage.account_key, storage.sas_token nor "
             "storage.connection_string is set",
             remedy="set one of them, or pip install azure-identity",
         ) from None

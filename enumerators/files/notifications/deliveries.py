@@ -130,7 +130,7 @@ def delete(queue: NotificationQueue, action: DeleteMessages, receipts: Sequence[
     try:
         queue.delete(receipts)
     except Exception as error:  # noqa: BLE001 - of any service
-        _log.warning("%s could not be deleted and come again: %s", action, said_of(error))
+        _log.warning("%s could not be deleted and will be delivered again: %s", action, said_of(error))
 
 
 def _actions(messages: Sequence[Received]) -> Iterator[DeleteMessages]:

@@ -248,7 +248,11 @@ class Inbox:
         try:
             self._queues[queue].delete(self.newest_receipts(queue, receipts))
         except Exception as error:  # noqa: BLE001 - the messages come again and are recognised
-            _log.warning("%d messages could not be deleted and come again: %s", len(receipts), said_of(error))
+            _log.warning(
+                "%d messages could not be deleted and will be delivered again: %s",
+                len(receipts),
+                said_of(error),
+            )
         self.deleted(queue, receipts)
 
     def _extend(self) -> None:

@@ -64,7 +64,7 @@ def check_options(options: Options, paths: Sequence[str]) -> None:
     if options[SEEN_FILES] != "exact":
         raise OptionError(
             f"option seenFiles is {options[SEEN_FILES]}, but discovery is notifications: messages come out "
-            "of order, so that files would count as late",
+            "of order, so files would count as late",
             remedy="set seenFiles=exact; its state is 16 bytes for each file",
         )
     service = service_of(options).lower()
@@ -72,6 +72,6 @@ def check_options(options: Options, paths: Sequence[str]) -> None:
     for path in paths:
         if schemes and path.partition("://")[0] not in schemes:
             raise OptionError(
-                f"path {path} has no events in {service}: they are about {schemes[0]}:// only",
+                f"path {path} has no events in {service}: its events are only about {schemes[0]}://",
                 remedy="set discovery=listing, or notificationService to one that has events of this path",
             )

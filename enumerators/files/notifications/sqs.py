@@ -111,7 +111,7 @@ def client(
         return session.create_client(service, region, endpoint_url=endpoint, config=config, **given)
     except Exception as error:  # noqa: BLE001 - botocore raises many kinds
         raise OptionError(
-            f"a client of {service} cannot be made: {type(error).__name__}: {error}",
+            f"a client of {service} cannot be created: {type(error).__name__}: {error}",
             remedy="check notificationQueues, storage.profile and storage.client_kwargs",
         ) from None
 
@@ -138,7 +138,7 @@ def code_of(error: BaseException) -> str:
 
 def cannot(do: str, url: str, error: BaseException) -> DiscoveryError:
     """The error for a request to a queue that failed."""
-    remedy = "check the network and the queue; flip27 notifications show tells what is there"
+    remedy = "check the network and the queue; flip27 notifications show lists what exists"
     if code_of(error) in GONE:
         remedy = "correct notificationQueues, or create the queue: flip27 notifications create"
     elif code_of(error) in _NOT_ALLOWED:

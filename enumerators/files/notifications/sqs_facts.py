@@ -70,8 +70,8 @@ def place_of(path: str, queue: str | None) -> Place:
     if scheme not in ("s3", "s3a") or not bucket or has_glob(bucket):
         raise OptionError(
             f"path {path} is not in a bucket of S3",
-            remedy="give the path of the source: s3://bucket/landing; queues of other services are made by "
-            "their own tools",
+            remedy="give the path of the source: s3://bucket/landing; create queues of other services with "
+            "the tools of these services",
         )
     first_glob = next((i for i, char in enumerate(key) if char in "*?[{"), None)
     prefix = key.rstrip("/") + "/" if key.rstrip("/") else ""

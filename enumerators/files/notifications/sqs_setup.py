@@ -113,7 +113,7 @@ class Aws:
                 f"bucket {place.bucket} has rules for the same events of the same keys, and S3 allows "
                 f"no second one: {', '.join(facts.overlapping)}",
                 remedy="let the bucket send its events to a topic of SNS or to EventBridge, and have them "
-                "handed on to both; or choose another path",
+                "forwarded to both queues; or choose another path",
             )
         steps = []
         if facts.url is None:
@@ -243,8 +243,8 @@ class Aws:
                 return facts
             time.sleep(pause_s)
         raise DiscoveryError(
-            f"SQS does not yet know queue {place.queue}, which was just made",
-            remedy="run the command again: it makes what is missing",
+            f"SQS does not yet know queue {place.queue}, which was just created",
+            remedy="run the command again: it creates what is missing",
         )
 
     def _delete(self, facts: Facts) -> None:
@@ -254,7 +254,7 @@ class Aws:
 def _refused(what: str, error: Exception) -> OptionError:
     code, remedy = code_of(error), _RIGHTS
     if code == "NoSuchBucket":
-        remedy = "correct the path, or make the bucket first"
+        remedy = "correct the path, or create the bucket first"
     elif code in _DELETED_RECENTLY:
         remedy = "wait a minute, since a queue of this name was just deleted; or give another name: --queue"
     elif code == _INVALID_QUEUE:

@@ -18,9 +18,7 @@ from ..commands import REFUSED, Lineage, Storage, command, storage_options
 from ..help_texts import CommandGroup
 
 group = typer.Typer(no_args_is_help=True)
-quarantine = typer.Typer(
-    cls=CommandGroup, help="Splits that were set aside: try again, or give up.", no_args_is_help=True
-)
+quarantine = typer.Typer(cls=CommandGroup, help="Retry or drop quarantined splits.", no_args_is_help=True)
 group.add_typer(quarantine, name="quarantine")
 
 State = Annotated[
@@ -43,13 +41,18 @@ Glob = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="TIME", help="Splits that a checkpoint made then or later has read, ISO 8601."
+        "--since",
+        metavar="TIME",
+        help="Splits that were read by a checkpoint created at this time or later, ISO 8601.",
     ),
 ]
 Until = Annotated[
     str | None,
     typer.Option(
-        "--until", metavar="TIME", help="The same for then or earlier; times without a zone are local."
+        "--until",
+        metavar="TIME",
+        help="Splits that were read by a checkpoint created at this time or "
+        "earlier; times without a zone are local.",
     ),
 ]
 
@@ -98,7 +101,8 @@ command(
 )(
     _of_splits(
         EditOperation.SKIP,
-        "Never read splits that are not read yet: waiting, live, or held by the enumerator.",
+        "Skip splits that have not been read to their end (waiting, live, or held by the enumerator): the "
+        "rest is never read.",
     )
 )
 command(
@@ -110,9 +114,9 @@ command(
 command(
     quarantine,
     "retry",
-    example="flip27 edit quarantine retry --state /ckpt/orders/flip27 --glob '*' --why 'disk mended'",
+    example="flip27 edit quarantine retry --state /ckpt/orders/flip27 --glob '*' --why 'disk repaired'",
     answers=_ANSWERS,
-)(_of_splits(EditOperation.QUARANTINE_RETRY, "Try quarantined splits, which could not be read, again."))
+)(_of_splits(EditOperation.QUARANTINE_RETRY, "Retry quarantined splits, which could not be read."))
 command(
     quarantine,
     "drop",
@@ -127,7 +131,7 @@ command(
 )(
     _of_splits(
         EditOperation.FORGET,
-        "Make the enumerator forget splits: discovery finds them again, as they are now.",
+        "Make the enumerator forget splits, so that discovery finds them again, as they are now.",
     )
 )
 
@@ -143,14 +147,15 @@ def rewind(
     why: Why,
     to_checkpoint: Annotated[
         int | None,
-        typer.Option("--to-checkpoint", metavar="N", help="Go back to this checkpoint, a retained one."),
+        typer.Option("--to-checkpoint", metavar="N", help="Go back to this retained checkpoint."),
     ] = None,
     to_time: Annotated[
         str | None,
         typer.Option(
             "--to-time",
             metavar="TIME",
-            help="Go back to the last checkpoint made until then, ISO 8601; times without a zone are local.",
+            help="Go back to the last checkpoint created at this time or earlier, ISO 8601; times without a "
+            "zone are local.",
         ),
     ] = None,
     who: Who = None,
@@ -231,7 +236,7 @@ def set_position(
     "checkpoint that has applied it; its batch may not be complete).",
 )
 def list_pending(state: State, lineage: Lineage = None, storage: Storage = None) -> Answer:
-    """List the edits that wait for the next batch boundary; applied edits are in the checkpoints."""
+    """List the edits that wait for the next batch boundary. Applied edits are listed in the checkpoints."""
     found = edits.pending(state=state, lineage=lineage, storage_options=storage_options(storage))
     columns = ("request", "edit", "splits", "who", "why", "applied in", "problem")
     rows = []

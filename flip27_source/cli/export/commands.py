@@ -32,7 +32,7 @@ _SHOWN = 5
     "--option path=/landing/orders",
     answers="an object: options (for the query of Spark: path and checkpointLocation), files (how many are "
     "in the log), unread (how many it will read first), read_twice and left_out (lists of paths), batch_id "
-    "(it goes on after that batch).",
+    "(it continues after that batch).",
 )
 def export_spark_files(
     state: Annotated[
@@ -52,14 +52,14 @@ def export_spark_files(
             "--option",
             metavar="NAME=VALUE",
             help="An option of the query: path as Spark will read it (s3a://...), and fileNameOnly, "
-            "pathGlobFilter or recursiveFileLookup if it has them. Repeatable.",
+            "pathGlobFilter or recursiveFileLookup if they are set. Repeatable.",
         ),
     ],
     checkpoint_location: Annotated[
         str | None,
         typer.Option(
             "--checkpoint-location",
-            help="The query's checkpointLocation; found by itself where it holds the state.",
+            help="The query's checkpointLocation; not needed if it contains the state.",
         ),
     ] = None,
     lineage: Lineage = None,
@@ -68,7 +68,7 @@ def export_spark_files(
     ] = False,
     storage: Storage = None,
 ) -> Answer:
-    """Write a checkpoint from which Spark's own file source goes on with the first file that was not read.
+    """Write a checkpoint from which Spark's own file source continues with the first file that was not read.
 
     The log of the new checkpoint has the files that exist and that the query has read. The watermark and the
     state of operators, such as aggregates, are copied. Exit code 3: Spark would read files twice, or leave

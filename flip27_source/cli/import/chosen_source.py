@@ -26,6 +26,6 @@ def chosen_source(found: Sequence[T], number: int | None, *, kind: str, batch: s
     if number is None and len(found) > 1:
         raise OptionError(
             f"the query has {len(found)} {kind} sources",
-            remedy="add --source, and start a query of ours for each of them",
+            remedy="add --source, and start a flip27 query for each of them",
         )
     return found[number or 0]

@@ -38,7 +38,7 @@ Given = Annotated[
         "--option",
         metavar="NAME=VALUE",
         help="An option of the new query: path, to see what it would read first, and fileNameOnly or uid if "
-        "it has them. Repeatable.",
+        "they are set. Repeatable.",
     ),
 ]
 Rewrite = Annotated[
@@ -46,7 +46,7 @@ Rewrite = Annotated[
     typer.Option(
         "--path-rewrite",
         metavar="OLD=NEW",
-        help="Names that begin with OLD begin with NEW in the new query, such as dbfs:/mnt/=/dbfs/mnt/. "
+        help="Replace the prefix OLD of file names by NEW in the new query, such as dbfs:/mnt/=/dbfs/mnt/. "
         "Repeatable.",
     ),
 ]
@@ -86,7 +86,7 @@ def import_spark_files(
     execute: Execute = False,
     storage: Storage = None,
 ) -> Answer:
-    """Start a query behind the files that a query of Spark's file source has read.
+    """Start a query after the files that a query of Spark's file source has read.
 
     Writes a savepoint that the new query starts from: it knows every file of the old query's committed
     batches. Files of a batch that the old query has planned and not committed are read by the new query.
@@ -141,7 +141,7 @@ def import_list(
     execute: Execute = False,
     storage: Storage = None,
 ) -> Answer:
-    """Start a query behind the files of a list, such as Auto Loader's `cloud_files_state`.
+    """Start a query after the files of a list, such as Auto Loader's `cloud_files_state`.
 
     Writes a savepoint that the new query starts from: it knows every file of the list. If the list has the
     column commit_time, as that of Auto Loader, files without such a time are read by the new query. Exit
@@ -245,7 +245,7 @@ class _Import:
     def _notes(self, found: Comparison | None, pattern: FoundPattern, *, is_dry_run: bool) -> list[str]:
         notes = [self.why_unsure] if self.unsure else []
         shown = "no directory in common" if pattern.path is None else pattern.path
-        notes.append(f"the known files lie in {shown}{' and below' if pattern.is_recursive else ''}")
+        notes.append(f"the known files are in {shown}{' and below' if pattern.is_recursive else ''}")
         if found is None:
             notes.append("add --option path=PATH to compare the files that exist with those that are known")
         else:

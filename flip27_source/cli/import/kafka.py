@@ -55,8 +55,8 @@ def import_kafka(
         typer.Option(
             "--option",
             metavar="NAME=VALUE",
-            help="An option kafka.* of the source, such as kafka.bootstrap.servers: the cluster is asked "
-            "what it has. Needed with --group. Repeatable.",
+            help="An option kafka.* of the source. With kafka.bootstrap.servers, the command asks the "
+            "cluster which offsets exist. Needed with --group. Repeatable.",
         ),
     ] = None,
     storage: Storage = None,
@@ -69,7 +69,7 @@ def import_kafka(
     """
     if (checkpoint is None) == (consumer_group is None):
         raise OptionError(
-            "one of --checkpoint and --group is needed", remedy="name the reader whose positions are taken"
+            "give either --checkpoint or --group", remedy="name the reader whose positions are imported"
         )
     given = pairs(option, "--option")
     batch_id, is_replanned = None, False
@@ -77,7 +77,9 @@ def import_kafka(
         batch_id, known, is_replanned = _of_spark(checkpoint, source, storage)
     else:
         if _SERVERS not in given:
-            raise OptionError("a group is kept by the brokers", remedy=f"add --option {_SERVERS}=HOST:PORT")
+            raise OptionError(
+                "the brokers store the group's offsets", remedy=f"add --option {_SERVERS}=HOST:PORT"
+            )
         known = migration.offsets_of_group(_options(given), consumer_group or "")
     topics = sorted({topic for topic, _ in known})
     bounds = migration.bounds_of(_options(given), set(topics)) if _SERVERS in given else None
@@ -121,7 +123,7 @@ def _answer(
             "records that are gone"
         )
     if problems:
-        notes.append("with onDataLoss=report the query starts in spite of records that are gone")
+        notes.append("with onDataLoss=report the query starts although records are gone")
     return Answer(
         data={
             "options": options,

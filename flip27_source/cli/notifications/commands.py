@@ -46,11 +46,11 @@ _ANSWERS = (
 def create(
     path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
 ) -> Answer:
-    """Make a queue of SQS, let the bucket send to it, and have it send events; a dry run without --execute.
+    """Create an SQS queue for the events of the bucket; a dry run without --execute.
 
-    What is there already stays as it is: other rules of the bucket, and statements of the queue's policy. A
-    queue that exists is used, also for several paths of one query; each query needs its own (--queue). The
-    command can be repeated; it makes what is missing.
+    Other rules of the bucket, and statements of the queue's policy, stay as they are. An existing queue is
+    used again, also for several paths of one query; each query needs its own queue (--queue). The command
+    can be repeated; it creates what is missing.
     """
     aws = Aws(storage_options(storage))
     facts = aws.look(place_of(path, queue))
@@ -67,7 +67,7 @@ def create(
     if facts.url is not None and (is_done or not steps):
         options = f'.option("discovery", "notifications").option("notificationQueues", "{facts.url}")'
         notes.append(f"options of the source: {options}")
-    return _answer(facts, steps, notes, done=("made", "would be made"), is_done=is_done)
+    return _answer(facts, steps, notes, done=("created", "would be created"), is_done=is_done)
 
 
 @command(
@@ -81,17 +81,17 @@ def drop(
 ) -> Answer:
     """Remove the bucket's rules for the path, and their queue; a dry run without --execute.
 
-    Only what the command create has made: rules and statements whose id begins with flip27-, and a queue with
-    its tag. A queue that gets other events as well stays. The messages of a removed queue are lost; the next
-    listing of a query finds their files.
+    Removes only what the command create has created: rules and statements whose id begins with flip27-, and
+    a queue with its tag. A queue that also gets other events stays. The messages of a removed queue are
+    lost; the next listing of a query finds their files.
     """
     aws = Aws(storage_options(storage))
     facts = aws.look(place_of(path, queue))
     steps = aws.removal(facts)
     is_done = _done(aws, steps, execute=execute, yes=yes)
-    notes = [] if steps else ["there is nothing to drop that flip27 notifications create has made"]
+    notes = [] if steps else ["there is nothing to drop that flip27 notifications create has created"]
     if facts.url is not None and not facts.is_ours:
-        notes.append(f"queue {facts.url} stays: flip27 notifications create has not made it")
+        notes.append(f"queue {facts.url} stays: flip27 notifications create has not created it")
     elif facts.others:
         notes.append(f"queue {facts.url} stays: it also gets the events of {', '.join(facts.others)}")
     return _answer(facts, steps, notes, done=("dropped", "would be dropped"), is_done=is_done)
@@ -108,7 +108,7 @@ def drop(
 def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
     """Show a queue, its messages, and whether the bucket sends the events of a path to it; changes nothing.
 
-    Exit code 3: messages do not come.
+    Exit code 3: the queue does not get messages.
     """
     facts = Aws(storage_options(storage)).look(place_of(path, queue))
     redrive = json.loads(facts.attributes.get("RedrivePolicy") or "{}")
@@ -132,7 +132,7 @@ def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
             "is_ready": not problems,
         },
         shown=[Table(columns=("what", "value"), rows=rows)],
-        notes=[*problems, *(["flip27 notifications create makes what is missing"] if problems else [])],
+        notes=[*problems, *(["flip27 notifications create creates what is missing"] if problems else [])],
         exit_code=CHECK_FAILED if problems else DONE,
     )
 
@@ -146,7 +146,7 @@ def _shown_messages(facts: Facts) -> list[tuple[str, Any]]:
 
 
 def _done(aws: Aws, steps: Sequence[Step], *, execute: bool, yes: bool) -> bool:
-    """Make the changes, if that is wanted; whether they were made."""
+    """Make the changes if the user wants them; returns whether they were made."""
     if not execute or not steps:
         return False
     if not yes:

@@ -34,7 +34,7 @@ class _State(msgspec.Struct, frozen=True):
     "drop",
     example="flip27 postgres drop /ckpt/orders --host db.internal --database shop --user flip27 "
     "--password-env SHOP_PASSWORD",
-    answers="an object: database, slot and publication (null if there is none of the name), tables (of the "
+    answers="an object: database, slot and publication (null if it does not exist), tables (of the "
     "publication), kept_bytes, released_bytes, held_by (the slot that needs the other bytes), statements, "
     "is_dropped.",
 )
@@ -43,12 +43,12 @@ def drop_leftovers(
         str | None,
         typer.Argument(
             metavar="LOCATION",
-            help="Where the query's state is: its checkpoint location or stateLocation. Its slot is dropped, "
-            "and the publication that the query made.",
+            help="The query's checkpoint location or stateLocation. Its slot is dropped, and the publication "
+            "that the query created.",
         ),
     ] = None,
     slot: Annotated[
-        str | None, typer.Option("--slot", help="The slot, where there is no state any more.")
+        str | None, typer.Option("--slot", help="The slot, if the state no longer exists.")
     ] = None,
     publication: Annotated[
         str | None,
@@ -82,7 +82,7 @@ def drop_leftovers(
     """Drop the slot and the publication of a query that will not run again; a dry run without --execute.
 
     A slot that nobody reads makes the server keep WAL until its disk is full. The command refuses while the
-    query runs. The query, its forks and its savepoints cannot go on afterwards.
+    query runs. The query, its forks and its savepoints cannot continue afterwards.
     """
     given = {"host": host, "port": port, "database": database, "user": user, "passwordEnv": password_env}
     raw = {name: str(value) for name, value in given.items() if value is not None}
@@ -118,7 +118,7 @@ def _slot(state: _State | None, slot: str | None) -> str | None:
         return slot
     if slot not in (None, state.slot):
         raise OptionError(
-            f"--slot is {slot}, and the state has the slot {state.slot}", remedy="give one of the two"
+            f"--slot is {slot}, and the state has the slot {state.slot}", remedy="give only one of the two"
         )
     return state.slot
 
@@ -162,7 +162,10 @@ def _answer(found: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
             f"{found.released_bytes:,} bytes of WAL {verb} removed at the server's next checkpoint{rest}"
         )
     if not rows:
-        notes.append("nothing is left to drop: there is no such slot, and no publication that the query made")
+        notes.append(
+            "nothing is left to drop: the slot does not exist, and neither does a publication that "
+            "the query created"
+        )
     elif not is_dropped:
         notes.append(f"nothing was changed on {place(options)}; --execute drops them")
     columns = ("what", "name", "outcome", "details")

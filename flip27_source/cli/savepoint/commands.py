@@ -24,7 +24,7 @@ Checkpoint = Annotated[
     str | None,
     typer.Option(
         "--checkpoint-location",
-        help="The query's checkpointLocation; found by itself where it holds the state.",
+        help="The query's checkpointLocation; not needed if it contains the state.",
     ),
 ]
 _FAILED_SHOWN = 5
@@ -74,8 +74,9 @@ def create(
     if made.batch_id is not None:
         said += f", the state after batch {made.batch_id}"
     elif not made.requested:
-        said += ", the newest that is surely complete (give --checkpoint-location for the very last batch)"
-    said += "; made by the running query" if made.requested else ""
+        said += ", the newest that is known to be complete (give --checkpoint-location for the very last "
+        "batch)"
+    said += "; created by the running query" if made.requested else ""
     return Answer(data=made, shown=[made.directory], notes=[said])
 
 
@@ -155,7 +156,7 @@ def withdraw(
     "restore",
     example="flip27 savepoint restore /savepoints/savepoint-17-0f3a... "
     "--checkpoint-location /ckpt/orders-fork",
-    answers="an object: checkpoint_location, state_location, batch_id (the fork goes on after that batch).",
+    answers="an object: checkpoint_location, state_location, batch_id (the fork continues after that batch).",
 )
 def restore(
     savepoint: Savepoint,
@@ -193,7 +194,7 @@ def list_all(
     ],
     storage: Storage = None,
 ) -> Answer:
-    """List the savepoints in a directory, with damaged and unfinished ones."""
+    """List the savepoints in a directory, including damaged and unfinished ones."""
     found = savepoints.list_savepoints(directory, storage_options(storage))
     columns = ("directory", "status", "created_at", "checkpoint_id", "uid", "lineage", "problem")
     rows = [[getattr(entry, column) for column in columns] for entry in found]

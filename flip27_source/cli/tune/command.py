@@ -33,7 +33,9 @@ def tune(
             help="The Spark distribution; by default SPARK_HOME, or the installed pyspark.",
         ),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Change nothing: say what there is.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; report which modules have bytecode.")
+    ] = False,
 ) -> Answer:
     """Put bytecode into pyspark.zip and py4j.zip, so that Spark's Python processes do not compile them.
 

@@ -1,4 +1,4 @@
-"""Topics of a simulated Kafka cluster: logs that expire, transactions, and topics that are made anew.
+"""Topics of a simulated Kafka cluster: logs that expire, transactions, and topics that are recreated.
 
 The enumerator of ``kafka``, its looks and its assigner are the real ones; the cluster that they ask and the
 reader are simulated.
@@ -62,7 +62,7 @@ class Log:
 
 @dataclass(slots=True)
 class SimulatedTopic:
-    """A topic, as long as it is not made anew."""
+    """A topic, until it is recreated."""
 
     topic_id: str | None
     logs: list[Log]
@@ -84,7 +84,7 @@ class SimulatedCluster:
         self.trouble = 0.0
         self.forgetfulness = 0.0
         self.now_s = 0.0
-        # Brokers without ids do not tell a topic that was made anew from one that has grown.
+        # Brokers without ids cannot distinguish a recreated topic from one that has grown.
         self.has_ids = random_.random() < 0.8
         self.topics: dict[str, SimulatedTopic] = {}
         self.logs: dict[str, tuple[str, Log]] = {}
@@ -254,7 +254,7 @@ class LogReader(SplitReader[KafkaSplit]):
         if split.end is None or split.end <= split.next:
             return None
         if topic is not None and topic.topic_id != split.topic_id:
-            return self._lost(split, split.next, split.end, "the topic was deleted and made anew")
+            return self._lost(split, split.next, split.end, "the topic was deleted and recreated")
         if log is None:
             return self._lost(split, split.next, split.end, "the topic was deleted")
         if log.stable < split.end:

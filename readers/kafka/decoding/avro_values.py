@@ -40,7 +40,7 @@ class AvroSchema:
             ) from None
         if not isinstance(schema, dict) or schema["type"] not in ("record", "error"):
             raise SchemaError(
-                f"the Avro schema of {where} is that of {str(schema)[:100]}, and values must be records",
+                f"the Avro schema of {where} is {str(schema)[:100]}, but values must be records",
                 remedy="leave valueFormat out and decode the values in the query",
             )
         types = AvroTypes(schema)
@@ -61,12 +61,12 @@ class AvroSchema:
         return pa.struct([pa.field(field.name, spark_type(field.type)) for field in self.stored])
 
     def record(self, value: bytes) -> dict[str, Any] | str:
-        """The fields of one value, or why it does not decode."""
+        """The fields of one value, or why it cannot be decoded."""
         data = io.BytesIO(value)
         try:
             record: dict[str, Any] = self._read(data, self._decoded_by)
         except Exception as error:  # noqa: BLE001 - fastavro raises what its decoding runs into
-            return f"it is no Avro record of {self.where}: {type(error).__name__}: {error}"[:500]
+            return f"it is not an Avro record of {self.where}: {type(error).__name__}: {error}"[:500]
         left = len(value) - data.tell()
         return f"{left} bytes follow the Avro record of {self.where}" if left else record
 

@@ -17,8 +17,8 @@ class Decoded:
     """The decoded values of a block.
 
     Attributes:
-        values: one for each value of the block; null if the value is null or does not decode.
-        failures: why a value does not decode, by its row.
+        values: one for each value of the block; null if the value is null or cannot be decoded.
+        failures: why a value cannot be decoded, by its row.
     """
 
     values: pa.Array

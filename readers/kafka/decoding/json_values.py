@@ -110,7 +110,7 @@ class JsonValues(ValueDecoder):
         return fast, sorted([*refused, *others])
 
     def _one(self, value: bytes) -> Row | str:
-        """The fields of a value, or why it does not decode."""
+        """The fields of a value, or why it cannot be decoded."""
         if value.lstrip()[:1] == b"{":
             line = self._parser.parse(value, whole=True)
             if not line.malformed and len(line.rows) == 1:
@@ -127,7 +127,7 @@ class JsonValues(ValueDecoder):
         except (ValueError, RecursionError) as error:
             return f"it is not valid JSON: {error}: {shown(value)}"
         if not isinstance(found, dict):
-            return f"it is no JSON object: {shown(value)}"
+            return f"it is not a JSON object: {shown(value)}"
         for field in self._schema:
             if self._parser_of(pa.schema([field])).parse(value).malformed:
                 text = json.dumps(found.get(field.name), ensure_ascii=False)[:_SHOWN_CHARS]

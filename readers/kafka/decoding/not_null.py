@@ -1,4 +1,4 @@
-"""NOT NULL within decoded values: a value without a field that must be there does not decode."""
+"""NOT NULL within decoded values: a value without a field that must be there cannot be decoded."""
 
 from __future__ import annotations
 

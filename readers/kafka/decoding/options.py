@@ -46,28 +46,29 @@ REGISTRY_URL: Option[str | None] = Option(
     parse=optional(_registry_url),
     default=None,
     doc="URL of a schema registry with Confluent's API. Values then begin with the id of their schema, which "
-    "each process asks for once.",
+    "each process requests once.",
 )
 REGISTRY_AUTH_ENV: Option[str | None] = Option(
     name="schemaRegistryAuthEnv",
     parse=optional(text),
     default=None,
-    doc="Name of the environment variable, on the driver and on every executor, that has user:password for "
-    "the registry.",
+    doc="Environment variable, on the driver and on every executor, that contains user:password for the "
+    "registry.",
 )
 REGISTRY_TOKEN_ENV: Option[str | None] = Option(
     name="schemaRegistryTokenEnv",
     parse=optional(text),
     default=None,
-    doc="Name of the environment variable that has a bearer token for the registry.",
+    doc="Environment variable, on the driver and on every executor, that contains a bearer token for the "
+    "registry.",
 )
 ON_RECORD_ERROR: Option[str] = Option(
     name="onRecordError",
     parse=one_of("fail", "null", "quarantine"),
     default="fail",
-    doc="What to do with a record whose value does not decode: fail the query, naming the record; deliver it "
-    "with a null value (null); or leave it out and keep it in the state with its bytes and the error, to be "
-    "read later (quarantine). quarantine needs a stateLocation; maxQuarantinedSplits limits the number.",
+    doc="What to do with a record whose value cannot be decoded: fail the query, naming the record; deliver "
+    "it with a null value (null); or leave it out and keep it in the state with its bytes and the error, to "
+    "be read later (quarantine). quarantine needs a stateLocation; maxQuarantinedSplits limits the number.",
 )
 
 DECODING_OPTIONS: tuple[Option[Any], ...] = (

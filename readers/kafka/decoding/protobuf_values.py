@@ -79,7 +79,7 @@ class ProtobufMessage:
         try:
             message.ParseFromString(value)
         except Exception as error:  # noqa: BLE001 - protobuf has several implementations with errors of their own
-            raise ValueError(f"it is no {self.name} of {self.where}: {error}") from None
+            raise ValueError(f"it is not a {self.name} of {self.where}: {error}") from None
         return message
 
 

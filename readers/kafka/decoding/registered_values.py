@@ -19,7 +19,7 @@ class RegisteredValues(ValueDecoder):
     Args:
         kind: the type of the decoded values.
         decoder_of: the decoder for an id. Raises UnknownSchemaError if the registry has no such schema,
-            SchemaError if the schema does not fit ``kind``: then its values do not decode.
+            SchemaError if the schema does not fit ``kind``: then its values cannot be decoded.
     """
 
     def __init__(self, kind: pa.DataType, decoder_of: Callable[[int], ValueDecoder]) -> None:

@@ -77,9 +77,9 @@ def value_type(options: Options, topics: tuple[str, ...]) -> pa.DataType:
     if options[REGISTRY_URL] is not None and topics and value_format != "json":
         return _registered_type(_registry(options), f"{topics[0]}-value", value_format)
     raise SchemaError(
-        f"valueFormat={value_format}, and nothing says which fields values have",
+        f"valueFormat={value_format} is set, but the fields of the values are not known",
         remedy='add .schema("value STRUCT<id: BIGINT, name: STRING>, topic STRING, offset BIGINT") '
-        "before .load(), with the columns of the records that you want; or set valueSchemaFile"
+        "before .load(), with the columns that you need; or set valueSchemaFile"
         + (", or schemaRegistryUrl with subscribe" if value_format != "json" else ""),
     )
 
@@ -182,7 +182,7 @@ def _message_of_file(options: Options) -> ProtobufMessage:
         files = files_of_set(data)
     except ValueError as error:
         raise SchemaError(
-            f"{path} is no descriptor set: {error}",
+            f"{path} is not a descriptor set: {error}",
             remedy="make it with protoc --include_imports --descriptor_set_out=FILE",
         ) from None
     return ProtobufMessage(files, where=path, name=options[VALUE_MESSAGE] or "")
@@ -204,6 +204,6 @@ def _file(options: Options) -> tuple[str, bytes]:
 
 def _other_type(kind: pa.DataType, expected: str) -> SchemaError:
     return SchemaError(
-        f"the column value has the type {type_name(kind)}, and decoded values are {expected}",
+        f"the column value has the type {type_name(kind)}, but decoded values are {expected}",
         remedy='write .schema("value STRUCT<id: BIGINT, name: STRING>, ...")',
     )

@@ -240,7 +240,7 @@ def test_a_range_that_expired_before_its_retry_is_set_aside_with_the_loss(
     engine.stop()
 
 
-def test_a_range_of_a_topic_that_was_made_anew_is_not_read(tansu: KafkaBroker) -> None:
+def test_a_range_of_a_topic_that_was_recreated_is_not_read(tansu: KafkaBroker) -> None:
     topic = tansu.topic()
     tansu.produce(topic, [b"a", b"b", b"c"])
     run = EnumeratorRun(Source.resolve(options_of(tansu, topic)))

@@ -37,7 +37,7 @@ def test_the_source_keeps_the_laws(options: dict[str, str]) -> None:
 
 @pytest.fixture
 def decoding(kafka: KafkaBroker) -> SourceUnderTest:
-    """Two partitions with records that do not decode."""
+    """Two partitions with records that cannot be decoded."""
     topic = kafka.topic(2)
     for partition in range(2):
         kafka.produce(topic, [b'{"id": 1}', b"broken", None, b'{"id": 2}', b"{}}"], partition=partition)

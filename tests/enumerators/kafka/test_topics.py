@@ -83,7 +83,7 @@ def test_offsets_that_leave_out_a_partition_are_refused(kafka: KafkaBroker) -> N
 def test_an_offset_behind_the_end_is_refused(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}}))
-    with pytest.raises(DiscoveryError, match=f"offset 7 is wanted in {topic}/0"):
+    with pytest.raises(DiscoveryError, match=f"startingOffsets sets offset 7 for {topic}/0"):
         engine.run_batch()
 
 
@@ -190,7 +190,7 @@ def test_with_fail_on_data_loss_false_the_query_goes_on_behind_what_expired(kafk
     assert engine.holder.report()["dataLosses"] == 1
 
 
-def test_a_topic_that_is_made_anew_with_fewer_records_is_a_loss(kafka: KafkaBroker) -> None:
+def test_a_topic_that_is_recreated_with_fewer_records_is_a_loss(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"a", b"b", b"c"])
     engine = stream(kafka, topic)
@@ -218,7 +218,7 @@ def test_a_topic_that_shrinks_has_lost_the_partitions_that_it_no_longer_has(
     assert engine.holder.report()["dataLosses"] == 1
 
 
-def test_with_report_a_topic_that_is_made_anew_is_read_from_its_beginning(kafka: KafkaBroker) -> None:
+def test_with_report_a_topic_that_is_recreated_is_read_from_its_beginning(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"a", b"b", b"c"])
     engine = stream(kafka, topic, onDataLoss="report")
@@ -230,7 +230,7 @@ def test_with_report_a_topic_that_is_made_anew_is_read_from_its_beginning(kafka:
     assert values_of(engine.rows) == [b"a", b"b", b"c", b"d"]
 
 
-def test_the_id_of_a_topic_tells_that_it_was_made_anew(tansu: KafkaBroker) -> None:
+def test_the_id_of_a_topic_tells_that_it_was_recreated(tansu: KafkaBroker) -> None:
     topic = tansu.topic()
     tansu.produce(topic, [b"a"])
     engine = stream(tansu, topic, onDataLoss="report")
@@ -249,7 +249,9 @@ def test_a_topic_that_is_deleted_is_a_loss(clock: HandClock, kafka: KafkaBroker)
     engine = stream(kafka, f"{topic},{other}")
     engine.process_all_available()
     kafka.delete_topic(topic)
-    with pytest.raises(DataLossError, match=f"topic {topic} is gone, and with it what it had from offset 1"):
+    with pytest.raises(
+        DataLossError, match=f"topic {topic} no longer exists; its records from offset 1 on are lost"
+    ):
         look_for_a_while(engine, clock)
 
 
@@ -260,7 +262,7 @@ def test_a_run_with_one_look_notices_a_deleted_topic_too(kafka: KafkaBroker) -> 
     engine.process_all_available()
     kafka.delete_topic(topic)
     engine.restart()
-    with pytest.raises(DataLossError, match=f"topic {topic} is gone"):
+    with pytest.raises(DataLossError, match=f"topic {topic} no longer exists"):
         engine.process_all_available()
 
 

@@ -89,7 +89,7 @@ def test_a_server_that_is_ready_is_said_to_be_with_its_values(shop: TestedDataba
     assert said["TLS"] == "not in use; the server is on this machine"
     assert said["tables"] == "1 can be read, with a key for their rows: public.orders"
     assert said["publication"] == "p has the tables"
-    assert said["slot"] == f"{OWN_SLOT} does not exist: the first start of the query makes it"
+    assert said["slot"] == f"{OWN_SLOT} does not exist: the first start of the query creates it"
     assert re.fullmatch(r"\d+ of 50 are free", said["replication slots"])
 
 
@@ -108,8 +108,9 @@ def test_the_remedies_for_a_role_without_rights_make_it_ready(server: PostgresSe
             (
                 "replication",
                 (
-                    f"role {role.name} is no superuser and has no attribute REPLICATION: "
-                    "it may not make and read a slot"
+                    f"role {role.name} is not a superuser and lacks the attribute REPLICATION: "
+                    "it may not "
+                    "create or read a slot"
                 ),
             ),
             ("table sales.orders", f'role {role.name} has no USAGE on schema "sales"'),
@@ -117,7 +118,7 @@ def test_the_remedies_for_a_role_without_rights_make_it_ready(server: PostgresSe
             (
                 "publication",
                 (
-                    f"{OWN_SLOT} does not exist, and role {role.name} may not make it: "
+                    f"{OWN_SLOT} does not exist, and role {role.name} may not create it: "
                     f"it has no CREATE on database {name} and does not own sales.orders"
                 ),
             ),
@@ -256,7 +257,7 @@ def test_a_prepared_transaction_that_blocks_the_creation_of_the_slot_is_reported
 
 def test_a_publication_is_made_by_the_query_where_the_role_may(shop: TestedDatabase) -> None:
     finding = the(check_shop(shop), "publication")
-    assert finding.found == f"{OWN_SLOT} does not exist: the first start of the query makes it"
+    assert finding.found == f"{OWN_SLOT} does not exist: the first start of the query creates it"
 
 
 def test_what_a_publication_lacks_is_reported_with_the_statement_to_run(server: PostgresServer) -> None:
@@ -275,7 +276,7 @@ def test_what_a_publication_lacks_is_reported_with_the_statement_to_run(server: 
         for finding in (lacks, leaves_out):
             owner.execute((finding.remedy or "").removeprefix("have the owner run: "))
         said = the(check(server, name, role, publication="part"), "publication").found
-        assert said == "part has the tables and 1 more, which the server decodes in vain"
+        assert said == "part has the tables and 1 more, whose changes the server decodes needlessly"
 
 
 def test_filters_of_a_publication_and_partitions_without_their_root_are_reported(
@@ -419,7 +420,7 @@ def test_old_servers_are_refused() -> None:
     ("version", "is_failover", "standbys", "status", "said"),
     [
         (16, True, "", Status.FAILED, "PostgreSQL 16 has no failover slots"),
-        (17, False, "a", Status.WARNING, "slot orders was made without failover"),
+        (17, False, "a", Status.WARNING, "slot orders was created without failover"),
         (17, True, "", Status.WARNING, "synchronized_standby_slots is not set"),
         (17, True, "a, b", Status.OK, "once the standby of a, b has them"),
     ],

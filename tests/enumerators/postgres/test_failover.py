@@ -179,7 +179,11 @@ def test_a_standby_without_the_slot_stops_the_query() -> None:
         engine = caught_up(MicroBatchEngine({**servers.options, "maxRowsPerTrigger": "1000"}))
         servers.fail_over()
         engine.restart(available_now=True)
-        with pytest.raises(DataLossError, match=rf"(?s)slot {servers.slot} is gone.*slotFailover=true"):
+        with pytest.raises(
+            DataLossError,
+            match=rf"(?s)slot {servers.slot} no longer "
+            "exists.*slotFailover=true",
+        ):
             engine.process_all_available()
 
 

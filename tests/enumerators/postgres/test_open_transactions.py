@@ -88,7 +88,7 @@ def test_a_transaction_that_is_open_for_more_than_a_minute_is_a_warning() -> Non
     found = open_transactions(opened(age_s=61.0))
     assert found.status is Status.WARNING
     said = "the oldest is that of server process 17 (ada, psql), open since 2026-01-03 11:58:59 UTC"
-    assert found.found == f"{said}: making the slot waits for it"
+    assert found.found == f"{said}: creating the slot waits for it"
     assert found.remedy == "wait for its end; or: SELECT pg_terminate_backend(17);"
     assert open_transactions(opened(age_s=59.0)).status is Status.OK
     assert open_transactions(None).found == "none"

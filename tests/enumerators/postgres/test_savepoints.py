@@ -102,7 +102,7 @@ def test_a_query_from_a_savepoint_waits_until_the_query_of_its_slot_has_ended(
     query.restart(available_now=False)
     query.run_batch()
     new = started(shop, savepoint, tmp_path)
-    with pytest.raises(DiscoveryError, match=f"slot {shop.slot} belongs to another query that runs now"):
+    with pytest.raises(DiscoveryError, match=f"slot {shop.slot} belongs to another query that is running"):
         new.run_batch()
     query.stop()
     event = insert(shop, 11)
@@ -201,7 +201,7 @@ def test_a_fork_is_refused_where_the_slot_that_it_would_copy_is_gone(
     savepoint = saved(shop, query, tmp_path)
     shop.one("SELECT pg_drop_replication_slot(%s)::text", shop.slot)
     with pytest.raises(
-        DataLossError, match=f"slot {shop.slot}, of which slot forked would be a copy, is gone"
+        DataLossError, match=f"slot {shop.slot}, which slot forked would be copied from, no longer exists"
     ):
         ended(started(shop, savepoint, tmp_path, slotName="forked"))
 
@@ -241,4 +241,4 @@ def test_a_rewind_behind_the_slot_is_refused_and_the_query_goes_on(shop: FaultyS
     assert shop.ops(ended(query)) == [*ROWS, first, first_later, later]
     (edit,) = edits_of(shop)
     assert f"slot {shop.slot} begins at" in edit["refused"]
-    assert "the server has given up the log in between" in edit["refused"]
+    assert "the server has discarded the log in between" in edit["refused"]

@@ -40,7 +40,7 @@ def test_a_table_that_can_be_polled_passes_in_every_database(shop: Shop) -> None
 
 
 def test_an_empty_table_passes(sqlite: Shop) -> None:
-    assert check(sqlite)["cursor columns"].found == "updated_at, id; there is no row yet"
+    assert check(sqlite)["cursor columns"].found == "updated_at, id; the table has no row yet"
 
 
 def test_a_table_that_is_missing_fails_with_what_the_database_says(shop: Shop) -> None:

@@ -1,4 +1,4 @@
-"""Records that do not decode are set aside with their bytes, and are read again after the mend."""
+"""Records that cannot be decoded are set aside with their bytes, and are read again after the mend."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BROKEN = b'{"id": oh no}'
 
 
 def quarantining(broker: KafkaBroker, topic: str, folder: Path, **more: Any) -> MicroBatchEngine:
-    """A query that decodes JSON and sets aside what does not decode."""
+    """A query that decodes JSON and sets aside what cannot be decoded."""
     given = {"valueFormat": "json", "schema": SCHEMA, "onRecordError": "quarantine", **more}
     return stream(broker, topic, stateLocation=folder, **given)
 
@@ -115,7 +115,7 @@ def test_the_state_has_the_record_with_its_place_bytes_time_and_error(
     assert place == (f"{topic}/1@1", topic, 1, 1)
     assert (line["key"], line["value"]) == (b"\xffk", BROKEN)
     assert line["timestamp"] == dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
-    assert line["error"].startswith(f"the value of the record {topic}/1 at offset 1 does not decode")
+    assert line["error"].startswith(f"the value of the record {topic}/1 at offset 1 cannot be decoded")
     (printed,) = quarantine(tmp_path, capsys)
     assert printed["split_id"] == f"{topic}/1@1"
     told = engine.holder.report()
@@ -457,7 +457,7 @@ def test_a_fork_has_the_records_that_were_set_aside(kafka: KafkaBroker, tmp_path
 def test_a_batch_read_names_the_record_and_sets_nothing_aside(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [BROKEN])
-    with pytest.raises(SplitReadError, match=f"{topic}/0 at offset 0 does not decode"):
+    with pytest.raises(SplitReadError, match=f"{topic}/0 at offset 0 cannot be decoded"):
         batch_read(kafka, topic, schema=SCHEMA, valueFormat="json", onRecordError="quarantine")
 
 

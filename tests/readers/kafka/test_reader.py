@@ -269,7 +269,7 @@ def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: K
 
 
 @pytest.mark.parametrize("is_reported", [False, True])
-def test_records_of_a_topic_that_was_made_anew_after_planning_are_not_those_that_were_planned(
+def test_records_of_a_topic_that_was_recreated_after_planning_are_not_those_that_were_planned(
     tansu: KafkaBroker, *, is_reported: bool
 ) -> None:
     topic = tansu.topic()
@@ -281,7 +281,7 @@ def test_records_of_a_topic_that_was_made_anew_after_planning_are_not_those_that
     tansu.produce(topic, [b"b", b"c"])
     if not is_reported:
         with pytest.raises(
-            DataLossError, match="offsets 0 to 0 are gone: the topic was deleted and made anew"
+            DataLossError, match="offsets 0 to 0 are gone: the topic was deleted and recreated"
         ):
             engine.run_batch()
         return
@@ -310,5 +310,7 @@ def test_brokers_that_stay_away_end_the_task_when_its_time_is_over() -> None:
         engine = stream(broker, topic, **{"kafkaConsumer.pollTimeoutMs": 2_000})
         assert engine.trigger()
         broker.kill()
-        with pytest.raises(SplitReadError, match="has offsets up to 0, and for 2 s nothing came"):
+        with pytest.raises(
+            SplitReadError, match="has offsets up to 0, but no record from offset 0 on arrived for 2 s"
+        ):
             engine.run_batch()

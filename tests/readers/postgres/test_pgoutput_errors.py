@@ -181,19 +181,23 @@ def test_changes_outside_of_a_transaction_are_refused() -> None:
 def test_begin_and_commit_have_to_alternate() -> None:
     messages = [begin(9), commit(9), commit(9), begin(10)]
     for cut in range(4):
-        with pytest.raises(SplitReadError, match=r"message 3 \(C\) .* a transaction ends that did not begin"):
+        with pytest.raises(
+            SplitReadError,
+            match=r"message 3 \(C\) .* a transaction ends without a "
+            "beginning",
+        ):
             decoded(messages[:cut], messages[cut:])
     messages = [begin(9), commit(9), begin(10), begin(11), commit(11)]
     for cut in range(4):
         with pytest.raises(SplitReadError, match=r"message 4 \(B\) .* begins inside another one"):
             decoded(messages[:cut], messages[cut:])
-    with pytest.raises(SplitReadError, match=r"message 1 \(C\) .* a transaction ends that did not begin"):
+    with pytest.raises(SplitReadError, match=r"message 1 \(C\) .* a transaction ends without a beginning"):
         decoded([commit(9), begin(9)])
 
 
-def test_a_commit_at_another_lsn_than_its_begin_is_refused() -> None:
+def test_a_commit_at_another_lsn_than_that_of_its_begin_is_refused() -> None:
     for blocks in ([[begin(2**32 + 10), commit(9)]], [[begin(2**32 + 10)], [commit(9)]]):
-        with pytest.raises(SplitReadError, match=r"message 2 \(C\) .* at another LSN than 1/A"):
+        with pytest.raises(SplitReadError, match=r"message 2 \(C\) .* does not end at the LSN 1/A"):
             decoded(*blocks)
 
 

@@ -151,7 +151,7 @@ def test_a_deletion_that_fails_is_logged_and_the_message_is_no_longer_held(
     queue.error = OSError("the queue is gone")
     inbox.delete_soon(taken)
     until(lambda: inbox.held == 0)
-    assert "1 messages could not be deleted and come again" in caplog.text
+    assert "1 messages could not be deleted and will be delivered again" in caplog.text
 
 
 class DeletedInPairs(MemoryQueue):

@@ -1,4 +1,4 @@
-"""Decoding Avro, Protobuf and text by a file or a registry, and what does not decode."""
+"""Decoding Avro, Protobuf and text by a file or a registry, and what cannot be decoded."""
 
 from __future__ import annotations
 
@@ -236,12 +236,12 @@ def test_protobuf_is_decoded_by_a_descriptor_set(tmp_path: Path) -> None:
     given = {"valueFormat": "protobuf", "valueSchemaFile": str(path)}
     found = decoded([FULL, b"", None, b"\xff"], valueMessage="shop.Order", **given)
     assert found.values.to_pylist() == [FULL_ROW, EMPTY_ROW, None, None]
-    assert found.failures[3].startswith(f"it is no shop.Order of {path}: ")
+    assert found.failures[3].startswith(f"it is not a shop.Order of {path}: ")
     assert list(found.failures) == [3]
     with pytest.raises(SchemaError, match=r"no message type 'shop.Nothing'"):
         decoded([], valueMessage="shop.Nothing", **given)
     path.write_bytes(b"\xff")
-    with pytest.raises(SchemaError, match="is no descriptor set"):
+    with pytest.raises(SchemaError, match="is not a descriptor set"):
         decoded([], **given)
 
 
@@ -285,7 +285,7 @@ def test_a_value_without_a_field_that_must_be_there_does_not_decode() -> None:
 @pytest.mark.parametrize(
     ("given", "kind", "match"),
     [
-        ({"valueFormat": "json"}, None, "nothing says which fields values have"),
+        ({"valueFormat": "json"}, None, "the fields of the values are not known"),
         ({"valueFormat": "json"}, pa.binary(), "decoded values are a struct"),
         ({"valueFormat": "string"}, pa.binary(), "decoded values are a string"),
         ({"valueFormat": "avro"}, pa.struct([("a", pa.int64())]), "needs the schema"),
