@@ -110,7 +110,7 @@ _REPORT_LOSS = (
 
 
 class DataLossError(SplitReadError):
-    """Data is gone before it was read: retention removed it, its table or topic was removed or recreated, or
+    """Data was lost before it was read: retention removed it, its table or topic was removed or recreated, or
     its file vanished. Raised by ``read`` for a split of which nothing is left.
     """
 

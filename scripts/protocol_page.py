@@ -45,7 +45,7 @@ def page(text: str) -> str:
 
 
 def _gateway_table() -> str:
-    lines = ["| state | call | next state | besides | because |", "|---|---|---|---|---|"]
+    lines = ["| state | call | next state | effect | because |", "|---|---|---|---|---|"]
     for item in TRANSITIONS:
         next_state = "the same" if item.next_state is item.state else item.next_state.value
         cells = (item.state.value, item.call.value, next_state, item.effect.value, item.rule)

@@ -148,7 +148,7 @@ class CursorTable:
         if len(same) == 1:
             return same[0]
         raise OptionError(
-            f"option {CURSOR_COLUMNS.name} contains {name!r}, which is no column of {self.name}; it has "
+            f"option {CURSOR_COLUMNS.name} contains {name!r}, which is not a column of {self.name}; it has "
             f"{', '.join(names)}",
             remedy="name columns of the table; if the column was renamed or dropped, its positions are lost: "
             "start a new query with a startingCursor",

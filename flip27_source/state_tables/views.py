@@ -109,9 +109,7 @@ _CHECKPOINTS = View(
         _key("state_version", _LONG, "the version of that state"),
         _key("library", _STRING, "the version of flip27-source that wrote it"),
         _key("document_bytes", _LONG, "size of its document"),
-        _key(
-            "segment_bytes", _LONG, "size of the segments beside the document, shared with other checkpoints"
-        ),
+        _key("segment_bytes", _LONG, "size of the segments, which are shared with other checkpoints"),
         _key("digest", _STRING, "digest of its content, part of its name"),
         _column(
             "parent",

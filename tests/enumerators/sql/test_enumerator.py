@@ -226,7 +226,7 @@ def test_an_integer_cursor_may_become_wider(flip27_engine: Engine, postgres: Pos
         ({"table": "no_orders"}, "no_orders"),
         (
             {"cursorColumns": "changed_at"},
-            "which is no column of table orders; it has id, amount",
+            "which is not a column of table orders; it has id, amount",
         ),
         ({"cursorColumns": "id", "lag": "1h"}, "lag is set, but the first cursor column is not a time"),
         ({"query": "SELECT 1"}, "table and query are both set"),
