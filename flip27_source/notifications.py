@@ -67,8 +67,8 @@ class NotificationQueue(ABC):
         """Messages that nobody else has; none if there is none within ``wait_s`` seconds.
 
         Args:
-            count: at most so many, or fewer.
-            hidden_s: for so many seconds no other call receives them, unless they are deleted before.
+            count: the largest number of messages.
+            hidden_s: for this number of seconds no other call receives them, unless they are deleted before.
         """
 
     @abstractmethod

@@ -64,13 +64,13 @@ def check_comment(field: pa.Field, options: Options) -> None:
     Raises:
         SchemaError: the options and the comment differ.
     """
-    told = _comment_of(field)
-    if told is None or header_in(told) is None:
+    declared = _comment_of(field)
+    if declared is None or header_in(declared) is None:
         return
     actual = _comment_of(commented(field.remove_metadata(), options))
-    if told != actual:
+    if declared != actual:
         raise SchemaError(
-            f"the comment of the column {field.name} in the schema is {told!r}, but "
+            f"the comment of the column {field.name} in the schema is {declared!r}, but "
             + ("the option header is not set" if actual is None else f"the options require {actual!r}"),
             remedy="set the options header and comment of the stream to match the comment of the column",
         )

@@ -30,12 +30,12 @@ class DirectoryLinks:
     """The links of one tree across listings; each skipped link is logged once."""
 
     def __init__(self) -> None:
-        self._told_before: set[str] = set()
-        self._told: set[str] = set()
+        self._logged_before: set[str] = set()
+        self._logged: set[str] = set()
 
     def begin(self) -> None:
         """Start a listing."""
-        self._told_before, self._told = self._told, set()
+        self._logged_before, self._logged = self._logged, set()
 
     def leads_nowhere(self, entry: os.DirEntry[str], error: OSError) -> None:
         """Skip a link without a target; ``error`` comes from following it, and other errors are raised."""
@@ -72,6 +72,6 @@ class DirectoryLinks:
         return found
 
     def _pass_over(self, path: str, why: str) -> None:
-        self._told.add(path)
-        if path not in self._told_before:
+        self._logged.add(path)
+        if path not in self._logged_before:
             _log.warning("the link %s is skipped: %s", path, why)

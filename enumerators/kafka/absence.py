@@ -21,7 +21,7 @@ class Absence:
 
     Attributes:
         since_s, until_s: when the first and the last of them were made, by a clock that never goes back.
-        descriptions: how many they are.
+        descriptions: their number.
     """
 
     since_s: float

@@ -3,10 +3,10 @@
 Three rules:
 1. A partition that was never seen starts where the options say at the first look of the first start, and at
    its beginning ever after. Its start is an offset in the state before anything is read.
-2. A range ends at an end that the cluster told. A position is never moved back, and never forward, except by
-   a loss that was reported.
-3. What the cluster no longer tells of stays where it is. Only a topic whose absence has lasted is gone
-   (``absence``).
+2. A range ends at an end that the cluster has reported. A position is never moved back, and never forward,
+   except by a loss that was reported.
+3. A partition that the cluster no longer reports keeps its position. Only a topic whose absence has lasted
+   counts as deleted (``absence``).
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Assigner:
         return replace(split, next=offset, at_timestamp_ms=None, topic_id=topic_id)
 
     def after_loss(self, split: KafkaSplit, loss: Loss) -> KafkaSplit | None:
-        """Where a split goes on behind a loss; None if nothing is left of it.
+        """Where a split continues after a loss; None if nothing is left of it.
 
         A partition that is gone is forgotten: if it comes back, it is new, and starts at its beginning.
         """

@@ -152,7 +152,7 @@ def _read(properties: ClientProperties, place: TopicPartition, start: int) -> Fi
 
 
 def _state(options: Options, partitions: int) -> Iterator[Finding]:
-    """Whether the state of so many partitions fits into Spark's offset log."""
+    """Whether the state of this number of partitions fits into Spark's offset log."""
     size = partitions * STATE_BYTES_PER_PARTITION
     if options[STATE_LOCATION] is None and size > options[INLINE_STATE_LIMIT]:
         yield failed(

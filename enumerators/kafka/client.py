@@ -55,7 +55,7 @@ def imported() -> Any:
 
 
 def new_consumer(properties: ClientProperties) -> Consumer:
-    """A consumer that is a member of no group.
+    """A consumer that does not join a group.
 
     Raises:
         OptionError: librdkafka does not take a property.

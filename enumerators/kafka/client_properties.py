@@ -26,7 +26,7 @@ _OF_JAVA = {
 """Properties of Kafka's Java client that librdkafka has by another name."""
 
 _WITHOUT_EFFECT = frozenset({"default.api.timeout.ms", "max.poll.records", "ssl.truststore.password"})
-"""Properties of Kafka's Java client that change nothing here."""
+"""Properties of Kafka's Java client that have no effect here."""
 
 _REFUSED = {
     "auto.offset.reset": "use startingOffsets",

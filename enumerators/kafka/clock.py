@@ -1,4 +1,4 @@
-"""Clock: the time that the enumerator goes by; tests and the simulator have clocks of their own."""
+"""Clock: the time that the enumerator uses; tests and the simulator have clocks of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Clock:
 
     Attributes:
         now_s: seconds since any moment; never goes back.
-        wait_s: returns so many seconds later.
+        wait_s: waits for the given number of seconds.
     """
 
     now_s: Callable[[], float] = time.monotonic

@@ -49,7 +49,7 @@ class _Unknown:
 
 
 class Cluster:
-    """A cluster of brokers; its clients are made at the first question."""
+    """A cluster of brokers; its clients are created at the first request."""
 
     def __init__(self, properties: ClientProperties) -> None:
         self._properties = properties
@@ -188,6 +188,6 @@ def _is_unknown(error: Any) -> bool:
     return error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes._UNKNOWN_PARTITION)
 
 
-def _known_id(told: Any) -> str | None:
-    text = "" if told is None else str(told)
+def _known_id(topic_id: Any) -> str | None:
+    text = "" if topic_id is None else str(topic_id)
     return None if not text.strip("A=") else text

@@ -121,7 +121,7 @@ class KafkaEnumerator(
         return offsets_between(now, then)
 
     def start(self) -> None:
-        """Look at the cluster at once, and then again and again."""
+        """Query the cluster at once, and then periodically."""
         self._look()
 
     def _look(self) -> None:
@@ -296,7 +296,7 @@ class KafkaEnumerator(
         return False
 
     def _position(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
-        """Where the split is read next, behind what is lost; a Loss if nothing is left."""
+        """Where the split is read next, after what is lost; a Loss if nothing is left."""
         at = self._assigner.found(split)
         while isinstance(at, Loss):
             self._report(at)

@@ -1,4 +1,4 @@
-"""Looks at the cluster, on a thread: what the enumerator asks it again and again.
+"""Looks at the cluster, on a thread: what the enumerator asks periodically.
 
 What must not live here: decisions, which are the assigner's, and values that the coordinator's thread uses.
 """
@@ -70,7 +70,7 @@ class Look:
         resolved: offsets of new partitions, and of the positions that were wanted.
         stops: where partitions end for this query, in a batch read.
         oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this look asked for it.
-        problem: an error that a retry does not mend.
+        problem: an error that a retry does not fix.
     """
 
     topics: Mapping[str, Topic] | None = None
@@ -90,7 +90,7 @@ class ClusterLooks:
         first, last: where partitions start and end; ``last`` is None for a stream.
         is_only: whether this run looks once.
         connect: makes the connection.
-        clock: the time to go by.
+        clock: the clock to use.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ClusterLooks:
         self._cluster: Cluster | None = None
         self._oldest_after = 0.0
         self._topics: dict[str, Topic] | None = None
-        self._is_told = False
+        self._is_reported = False
         self._described_s = 0.0
         self._names: tuple[str, ...] = ()
         self._describe_after = 0.0
@@ -144,9 +144,9 @@ class ClusterLooks:
         ends = cluster.offsets(dict.fromkeys(present, LATEST))
         resolved = self._resolved(cluster, wanted, present, ends)
         starts = self._starts(cluster, wanted, topics, ends)
-        is_told, self._is_told = self._is_told, True
+        is_reported, self._is_reported = self._is_reported, True
         return Look(
-            topics=None if is_told else topics,
+            topics=None if is_reported else topics,
             described=self._confirmed(cluster, wanted, topics),
             ends=ends,
             starts=starts,
@@ -186,7 +186,7 @@ class ClusterLooks:
                 )
             )
         self._topics = topics
-        self._is_told = False
+        self._is_reported = False
         return topics
 
     def _confirmed(self, cluster: Cluster, wanted: Wanted, topics: Mapping[str, Topic]) -> Absence:
@@ -348,7 +348,7 @@ class ClusterLooks:
 
 
 class _FinalError(Exception):
-    """Carries an error that a retry does not mend to the coordinator's thread."""
+    """Carries an error that a retry does not fix to the coordinator's thread."""
 
     def __init__(self, problem: Flip27Error) -> None:
         super().__init__(problem.what)

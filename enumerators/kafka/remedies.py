@@ -1,4 +1,4 @@
-"""Remedies: the command or the option with which a query goes on behind a loss. Pure."""
+"""Remedies: the command or the option with which a query continues after a loss. Pure."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ class KnownTopic:
     """A topic whose partitions were found.
 
     Attributes:
-        topic_id: the id when it was found last; None if brokers tell none.
+        topic_id: the id when it was found last; None if the brokers do not report it.
         partitions: numbers of the partitions that were found, as ranges: (0, 5) and (7, 8) are 0 to 4, and 7.
     """
 
@@ -35,7 +35,7 @@ class KafkaState:
 
 
 def as_ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """The numbers as ranges, each with the number behind its last."""
+    """The numbers as ranges, each with the number after its last."""
     ranges: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if ranges and ranges[-1][1] == number:

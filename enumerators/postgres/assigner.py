@@ -1,4 +1,4 @@
-"""What the postgres source reads when: chunks of tables first, the log beside them, then the log alone.
+"""What the postgres source reads when: chunks of tables, the log together with them, then the log alone.
 
 Pure: facts in, decisions out; no I/O, no clock. Three rules make it exact:
 
@@ -9,9 +9,9 @@ Pure: facts in, decisions out; no I/O, no clock. Three rules make it exact:
    newest settled horizon. So an event of a chunk that is not read is visible to its snapshot, and is dropped.
 3. An event of a chunk that is read is delivered exactly if the snapshot of the chunk does not see it.
 
-A TRUNCATE that some chunks of a table see and others do not is delivered, and takes away the rows of
-chunks that saw it. These are read again; rule 3 goes on with their first snapshots, so that what the log
-brings meanwhile is delivered too.
+A TRUNCATE that some chunks of a table see and others do not is delivered, and removes the rows of chunks
+that saw it. These chunks are read again; rule 3 still uses their first snapshots, so that changes in the
+meantime are delivered too.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProgress:
-    """A table whose snapshot is not past.
+    """A table whose snapshot is still needed.
 
     Attributes:
         generation: how often chunks of the table were to be read again.
@@ -115,8 +115,8 @@ class AssignerState:
     """Everything that is needed to continue.
 
     Attributes:
-        known: the tables whose events are delivered without a rule: their snapshot is past.
-        tables: the tables whose snapshot is not past.
+        known: the tables whose events are delivered without a rule: their snapshot is no longer needed.
+        tables: the tables whose snapshot is still needed.
         settled, pending: the newest settled horizon, and the one that is to settle next.
     """
 
@@ -132,7 +132,7 @@ class Assigner:
     Args:
         start: position at which the log begins.
         most_chunks: the number of chunks that may be assigned and not read.
-        most_lag_bytes: how far the log may be behind before it is read beside the chunks.
+        most_lag_bytes: how much of the log may be unread before it is read together with the chunks.
         reads_tables: whether new tables are read before their changes are.
     """
 
@@ -159,7 +159,7 @@ class Assigner:
     # Facts.
 
     def observe(self, seen: Observation) -> None:
-        """Take in what the server said."""
+        """Take in an observation of the server."""
         end = seen.end if self._most_end is None else min(seen.end, self._most_end)
         self._end = max(self._end, end)
         if seen.horizon is not None and self._pending is None:
@@ -176,7 +176,7 @@ class Assigner:
         self._most_end = lsn
 
     def reads_up_to(self, position: int) -> None:
-        """The next window begins here or later; rules that are past are dropped."""
+        """The next window begins here or later; rules that are no longer needed are dropped."""
         self._position = max(self._position, position)
         for oid, past_at in list(self._past_at.items()):
             if self._position >= past_at:
@@ -202,10 +202,10 @@ class Assigner:
         self._past_at = {oid: lsn for oid, lsn in self._past_at.items() if oid in self._tables}
 
     def renew_horizon(self) -> None:
-        """No chunk is assigned with a horizon that was made before now.
+        """Assign no chunk with a horizon from before this call.
 
-        So it is when a table was published: the log does not have what open transactions wrote before, and
-        the snapshots of its chunks must see them.
+        This is needed when a table was published: the log lacks what open transactions wrote before, so the
+        snapshots of the table's chunks must see them.
         """
         self._settled = self._pending = None
 
@@ -217,7 +217,7 @@ class Assigner:
                 self._past_at.pop(oid, None)
                 read = [number for number, snapshot in enumerate(found.snapshots) if snapshot is not None]
                 self._tables[oid] = replace(found, again=tuple(read), generation=found.generation + 1)
-        # Afterwards: the rules of a table that was truncated are not past.
+        # Afterwards: the rules of a table that was truncated are still needed.
         self.reads_up_to(event.end)
 
     def cut(
@@ -310,7 +310,7 @@ class Assigner:
 
     @property
     def tables(self) -> tuple[TableProgress, ...]:
-        """The tables whose snapshot is not past."""
+        """The tables whose snapshot is still needed."""
         return tuple(self._tables.values())
 
     def next_chunk(self) -> PostgresSplit | None:
@@ -360,9 +360,9 @@ class Assigner:
 
     @property
     def _has_settled(self) -> bool:
-        """Whether the settled horizon lies at the position of the log or behind it.
+        """Whether the settled horizon is at the position of the log or after it.
 
-        While chunks are not read, windows end at the settled horizon, so none that is planned ends behind it.
+        While chunks are not read, windows end at the settled horizon, so no planned window ends after it.
         """
         return self._settled is not None and self._settled.lsn >= self._position
 

@@ -55,7 +55,7 @@ class Tls:
 
 
 def findings(options: Options) -> Iterator[Finding]:
-    """All findings; those that need the log are left out where the server cannot give it."""
+    """All findings; those that need the log are left out if the server cannot provide it."""
     try:
         connection = connect(options, purpose="check")
     except Flip27Error as error:

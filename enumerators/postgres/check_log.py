@@ -42,7 +42,7 @@ SELECT pubviaroot, pg_has_role(pubowner, 'USAGE'),
            CASE WHEN NOT pubdelete THEN 'delete' END, CASE WHEN NOT pubtruncate THEN 'truncate' END], NULL)
 FROM pg_publication WHERE pubname = %s
 """
-# Row filters and lists of columns are new in PostgreSQL 15.
+# Row filters and column lists are new in PostgreSQL 15.
 _PUBLISHED = """
 SELECT t.schemaname, t.tablename, to_jsonb(t) ->> 'rowfilter',
        (SELECT count(*)

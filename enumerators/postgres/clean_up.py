@@ -33,10 +33,10 @@ _MAY_DROP = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """What a query has left on the server, and what dropping it gives back.
+    """What a query has left on the server, and what dropping it releases.
 
     Attributes:
-        slot, publication: their names; None if there is none of the name.
+        slot, publication: their names; None if it does not exist.
         tables: the tables of the publication.
         kept_bytes: WAL that the server keeps for the slot.
         released_bytes: the part of it that no other slot needs.
@@ -62,7 +62,7 @@ class Leftovers:
 def leftovers(
     connection: Connection, slot: str, publication: str | None, *, system: str | None = None
 ) -> Leftovers:
-    """What is there of a slot and a publication; changes nothing.
+    """What exists of a slot and a publication; changes nothing.
 
     Args:
         publication: None to leave every publication as it is.

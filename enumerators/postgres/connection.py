@@ -32,12 +32,12 @@ _SESSION = {
     "client_min_messages": "warning",
     # A policy that hides rows from the role is an error, and not a table with fewer rows.
     "row_security": "off",
-    # A server that writes to a client that is gone would hold the slot until the window is decoded.
+    # A server that writes to a vanished client would hold the slot until the window is decoded.
     "client_connection_check_interval": "5s",
     # Between two questions a session is idle, and the keeper of a snapshot is idle in a transaction.
     "idle_session_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    # A driver whose machine is gone would keep its lock of the slot for hours.
+    # A driver whose machine has vanished would keep its lock of the slot for hours.
     "tcp_keepalives_idle": "20",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "4",

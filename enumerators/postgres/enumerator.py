@@ -122,7 +122,7 @@ class PostgresEnumerator(
 
     @classmethod
     def check_rewind(cls, present: PostgresState | None, older: PostgresState | None) -> None:
-        """Refuse to go back behind what the slot was advanced to."""
+        """Refuse to go back to a position before that of the slot."""
         if present is None or present.slot is None:
             return
         needed = 0 if older is None else max(older.start, older.planned_to)
@@ -135,7 +135,7 @@ class PostgresEnumerator(
             )
 
     def start(self) -> None:
-        """Look at the server at once, and then again and again."""
+        """Query the server at once, and then periodically."""
         self._wanted = self._next_wanted()
         self.context.call_async(
             lambda: self._looks.look(self._wanted),
@@ -238,7 +238,7 @@ class PostgresEnumerator(
         committed_at = self._state.committed_at if event.committed_at is None else event.committed_at
         self._state = replace(self._state, start=event.end, committed_at=committed_at)
         if event.rows:
-            # Where there were changes there are more, most likely: found out by reading, not by another peek.
+            # After changes, more changes are likely: reading finds them without another peek.
             self._has_changes = (event.end, True)
         self._wanted = self._next_wanted()
         slot = own_slot_name(self.options_given, self._state)
@@ -308,7 +308,7 @@ class PostgresEnumerator(
         self._wanted = self._next_wanted()
 
     def _publish_waits(self, look: Look) -> None:
-        """Which transaction holds chunks back, for as long as one does."""
+        """Publish the transaction that holds chunks back, while there is one."""
         if look.waits is None and not self._is_held_back:
             return
         self._is_held_back = look.waits is not None

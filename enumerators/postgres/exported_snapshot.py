@@ -92,7 +92,7 @@ def export_snapshot(
 
 
 def _keep(given: dict[str, Any]) -> None:
-    """Export a snapshot, tell its name, and hold it as long as it is read."""
+    """Export a snapshot, print its name, and hold it as long as it is read."""
     psycopg = imported()
     parameters = {**given["parameters"], "options": given["settings"]}
     try:
@@ -120,7 +120,7 @@ def _keep(given: dict[str, Any]) -> None:
 def _tell(answer: dict[str, str]) -> None:
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
-    # Whoever waits for the end of the output must not wait for the end of the snapshot.
+    # A process that waits for the end of the output must not wait for the end of the snapshot.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""Chunks that are to be read, as the state has them: for edits, and for whoever looks at the state. Pure."""
+"""Chunks that are to be read, as the state has them: for edits and for the state tables. Pure."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ class LogLag:
     """How far a position is behind the end of the log.
 
     Attributes:
-        bytes: the log behind the position, of all databases and tables of the server.
-        seconds: at most so long ago the oldest waiting change was committed; 0 if none waits, None if that is
-            not known.
+        bytes: the log after the position, of all databases and tables of the server.
+        seconds: upper bound of the time since the oldest waiting change was committed; 0 if none waits,
+            None if that is not known.
         since: the time at which this is counted from; None if no change waits, or if it is not known.
     """
 
@@ -30,9 +30,9 @@ class LogLag:
 
 
 class LogClock:
-    """Remembers how long the log was when, by the clock of the server.
+    """Remembers the end of the log at each look, with the time by the clock of the server.
 
-    What is behind a position was committed after the last look at which the log ended at or before the
+    Changes after a position were committed after the last look at which the log ended at or before the
     position. Positions from before the first look, such as after a restart, have the commit time of the last
     change that was read.
 
@@ -55,7 +55,7 @@ class LogClock:
         self._ends.append(end)
         self._times.append(at)
         if len(self._ends) > MOST_LOOKS:
-            # Where a query is far behind, a bound that is less close will do.
+            # If a query is far behind, a coarser bound is sufficient.
             del self._ends[1:-1:2], self._times[1:-1:2]
 
     def read(self, committed_at: int | None) -> None:
@@ -67,7 +67,7 @@ class LogClock:
         """The lag of ``position`` at the newest look, when the log ended at ``end``.
 
         Args:
-            has_changes: False if the log behind the position is known to have no change of the tables.
+            has_changes: False if the log after the position is known to have no change of the tables.
         """
         behind = max(0, end - position)
         if not behind or not has_changes:

@@ -1,4 +1,4 @@
-"""Looks at the server, on a thread: what the enumerator asks it again and again, and what it makes there.
+"""Looks at the server, on a thread: what the enumerator asks periodically, and what it creates there.
 
 What must not live here: decisions, which are the assigner's, and values that the coordinator's thread uses.
 """
@@ -52,7 +52,7 @@ class Wanted:
     """What the next look at the server is to find out; a value, because another thread reads it.
 
     Attributes:
-        state: None until the first look has made what is missing.
+        state: None until the first look has created what is missing.
         position: the log is planned up to here.
         cut: tables of which bounds are missing, each with its last bound.
         pending: the horizon that is to settle.
@@ -83,7 +83,7 @@ class Look:
     Attributes:
         setup: at the first look of the first start, what was made.
         tables: at the first look of a run, the tables of the option.
-        has_changes: whether the log has changes behind the wanted position; None if that is not known.
+        has_changes: whether the log has changes after the wanted position; None if that is not known.
         slot: the slot, once the enumerator knows of it.
         timeline: that of the server, which has all that was read; None where no log is read.
         published: see PostgresState; None if the publication was not asked.
@@ -233,7 +233,7 @@ class ServerLooks:
         return found
 
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
-        """Make what is missing on the server; repeated, it finds what it made."""
+        """Create what is missing on the server; a repeated call finds what was created."""
         system = server.check_server(connection, reads_log=self._run.reads_log)
         self._check_failover(connection)
         if self._run.reads_once:
@@ -305,7 +305,7 @@ class ServerLooks:
     def _check(
         self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]
     ) -> PublicationEntries | None:
-        """Check that the server still has what the state rests on; what the publication has."""
+        """Check that the server still has what the state depends on; return the publication's tables."""
         system = server.check_server(connection, reads_log=state.slot is not None)
         self._check_failover(connection)
         if state.slot is None or state.publication is None:
@@ -322,7 +322,7 @@ class ServerLooks:
         """The slot of the query, which the server still has.
 
         Raises:
-            DataLossError: it is gone or lost. No option leaves this out: the query would wait for ever.
+            DataLossError: it is gone or lost. No option disables this check: the query would wait for ever.
         """
         name = own_slot_name(self._options, state)
         assert name is not None
@@ -350,7 +350,7 @@ class ServerLooks:
         tables: Sequence[CatalogTable],
         known: Sequence[TableName],
     ) -> PublicationEntries | None:
-        """Let the publication have all tables, and report what the log does not have."""
+        """Add missing tables to the publication, and report what the log does not have."""
         publication = state.publication
         assert publication is not None
         published = server.published_tables(connection, publication)

@@ -1,4 +1,4 @@
-"""The slot of a query whose option ``slotName`` names another one than its state: a copy, made once.
+"""The slot of a query whose option ``slotName`` differs from the slot in its state: a copy, created once.
 
 So a fork of a savepoint gets a log of its own, which begins where the slot of the first query stands.
 """
@@ -42,7 +42,7 @@ def make_own_slot(
     """Make the query's slot, if it is another one than that of the state and is missing.
 
     Raises:
-        DataLossError: the slot of the state is gone or lost; or it no longer has the log behind the state,
+        DataLossError: the slot of the state is gone or lost; or it no longer has the log after the state,
             unless losses are reported.
     """
     name, source_name = own_slot_name(options, state), state.slot
@@ -71,7 +71,7 @@ def make_own_slot(
 
 
 def _make_failover_slot(options: Options, name: str) -> None:
-    """A copy is no failover slot, whatever the slot is that it was copied from."""
+    """A copy is not a failover slot, even if the original is one."""
     with connect(options, purpose="failover slot", replicates=True) as connection:
         checked(
             options,

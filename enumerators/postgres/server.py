@@ -38,7 +38,7 @@ class Slot:
     """A logical replication slot.
 
     Attributes:
-        confirmed: transactions that commit before this position are no longer given.
+        confirmed: transactions that commit before this position are no longer sent.
         active_pid: the backend that reads it now.
         wal_status: reserved, extended, unreserved or lost.
         kept_bytes: how much WAL the server keeps for it.
@@ -139,7 +139,7 @@ def existing_slot(
         is_other_server: whether this is not the server that was read before.
 
     Raises:
-        DataLossError: there is none. No option leaves this out: the query would wait for ever.
+        DataLossError: there is none. No option disables this check: the query would wait for ever.
     """
     slot = slot_of(connection, name)
     if slot is None:
@@ -183,7 +183,7 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
 
     Raises:
         DiscoveryError: it is a slot of another kind or database.
-        DataLossError: the server has dropped what lies behind ``position``.
+        DataLossError: the server has dropped log after ``position``.
     """
     if slot.plugin != "pgoutput" or slot.database != database:
         raise DiscoveryError(
@@ -222,9 +222,7 @@ def check_end(end: int, *, position: int) -> None:
 
 
 def advance_slot(connection: Connection, name: str, lsn: int, *, timeout_s: float) -> None:
-    """Give up the log before ``lsn``; waits while another connection reads the slot.
-
-    A slot that is gone has no log to give up: a query that still needs it says so when it looks.
+    """Release the log before ``lsn``; waits while another connection reads the slot.
 
     Raises:
         psycopg.Error: the slot is still read after ``timeout_s``.
@@ -246,10 +244,10 @@ def advance_slot(connection: Connection, name: str, lsn: int, *, timeout_s: floa
 
 
 def observe(connection: Connection, *, makes_horizon: bool) -> Observation:
-    """The server at this moment; the order of the statements is what the assigner's rules rest on."""
+    """The server at this moment; the assigner's rules depend on the order of the statements."""
     horizon = None
     if makes_horizon:
-        # Only what is durable: a server that is killed writes something else at the positions behind it.
+        # Only what is durable: a server that is killed writes something else at later positions.
         lsn = _durable_end(connection)
         horizon = Horizon(lsn=lsn, xid=int(_one(connection, "SELECT pg_current_xact_id()::text")))
     xmin = int(_one(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))
@@ -258,7 +256,7 @@ def observe(connection: Connection, *, makes_horizon: bool) -> Observation:
 
 
 def log_end(connection: Connection) -> int:
-    """The position behind the last record that was written, which may be only in the server's memory."""
+    """The position after the last record that was written, which may be only in the server's memory."""
     return _lsn(connection, "SELECT pg_current_wal_insert_lsn()::text")
 
 
@@ -268,10 +266,10 @@ def _durable_end(connection: Connection) -> int:
 
 
 def await_durable(connection: Connection, lsn: int) -> None:
-    """Wait until the log is on disk up to ``lsn``; the server sees to it, or else a message brings it there.
+    """Wait until the log is on disk up to ``lsn``; if the server does not write it, a message forces it to.
 
-    A transaction whose records the server had only in its memory is forgotten when the server is killed, and
-    its id goes to a new transaction. An ended transaction has a record of its end.
+    If the server is killed, a transaction whose records were only in its memory is lost, and its id is
+    reused. An ended transaction has a record of its end.
     """
     deadline = time.monotonic() + _FLUSH_S
     while _durable_end(connection) < lsn:
@@ -282,17 +280,17 @@ def await_durable(connection: Connection, lsn: int) -> None:
 
 
 def reach_id(connection: Connection, xid: int) -> None:
-    """Use up ids until ``xid`` was given out.
+    """Consume ids until ``xid`` has been assigned.
 
-    It was, but by a server that was killed since and gives ids out again. Without other transactions, what
-    waits for the ids below it to have ended would wait for ever.
+    It has not been assigned if the server was killed and reuses ids. Without other transactions, a wait for
+    the end of all ids below ``xid`` would then never end.
     """
     while int(_one(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")) <= xid:
         _write_id(connection)
 
 
 def _write_id(connection: Connection) -> None:
-    """Bring the log to disk, with a message that no reader of the log is sent. It uses up an id."""
+    """Force the log to disk with a message that is not sent to readers of the log. It consumes an id."""
     with connection.transaction():
         connection.execute("SET LOCAL synchronous_commit = local")
         connection.execute("SELECT pg_logical_emit_message(true, 'flip27', '')")
@@ -303,11 +301,11 @@ def has_changes(
 ) -> bool | None:
     """Whether the slot has a change in ``[position, end)``; None while another connection reads the slot.
 
-    So it says of changes that are missing because there was no publication: the window reports them.
+    True also if changes are missing because there was no publication: the window reports them.
     """
     import psycopg
 
-    # The row of a commit has the position behind its record. Where the slot already begins at ``position``,
+    # The row of a commit has the position after its record. If the slot already begins at ``position``,
     # the first transaction answers the question, and the server need not decode the rest.
     is_advanced = slot.confirmed >= position
     try:

@@ -29,7 +29,7 @@ LIMIT 1
 
 
 def query_of(options: Options, *, made: str) -> str:
-    """What tells a query from others.
+    """What distinguishes a query from others.
 
     Args:
         made: an id that its state has, for queries whose state is in their offsets.

@@ -31,7 +31,7 @@ def slot_name_of(options: Options) -> str:
 def reading_purpose(slot: str) -> str:
     """The purpose of the connection that a query keeps while it reads the slot.
 
-    It is in ``pg_stat_activity`` behind ``flip27``, so that clean-up can tell that the query runs. PostgreSQL
-    cuts long names off, and the digest is at the end of a slot's name.
+    In ``pg_stat_activity`` it follows the prefix ``flip27``, so that clean-up can tell that the query runs.
+    PostgreSQL cuts long names off, and the digest is at the end of a slot's name.
     """
     return f"log {slot[len(_PREFIX) - _LONGEST :]}"

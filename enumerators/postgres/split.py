@@ -1,7 +1,7 @@
 """The splits of the postgres source, and what its readers say about them. Pure values.
 
 Positions in the log are LSNs as numbers of bytes (``0/16B3748`` is 23,803,720). A window of the log has the
-transactions whose commit record begins at ``first`` or behind it, and before ``end``.
+transactions whose commit record begins at ``first`` or later, and before ``end``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TableChunk:
 
     Attributes:
         lower, upper: the values of the key columns, as text; None for no bound.
-        lsn: position in the log: every event of these rows that is delivered commits there or behind it.
+        lsn: position in the log: every event of these rows that is delivered commits there or later.
         horizon: the snapshot of the chunk has to see every transaction below this id, itself included.
         exported: the exported snapshot in which the chunk is read, in a batch read.
     """
@@ -86,7 +86,7 @@ class LogWindow:
     on.
 
     Attributes:
-        rules: for tables whose snapshot is not past.
+        rules: for tables whose snapshot is still needed.
         slot, publication: from which the window is read; set with ``end``.
         known: the tables of which every event is delivered; None for all tables without rules. Events of a
             table that is neither here nor in ``rules`` are dropped: its snapshot comes later and has them.

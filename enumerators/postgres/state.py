@@ -48,7 +48,7 @@ class PostgresState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceSlot:
-    """The action that gives up the log that was read."""
+    """The action that releases the log that was read."""
 
     slot: str
     lsn: int

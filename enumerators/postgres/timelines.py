@@ -1,7 +1,7 @@
 """Whether a server that was promoted, or recovered to a point in time, has the log that a query has read.
 
 Each promotion begins a timeline: the log of the new server is that of the old one up to a position, and
-another one from there on. What a query has read behind this position never happened on the new server.
+another one from there on. What a query has read after this position never happened on the new server.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ def timeline_of(connection: Connection) -> Timeline:
 
 
 def check_timeline(options: Options, *, known: Timeline, present: Timeline, position: int) -> None:
-    """Check that the timeline ``known`` was left at ``position`` or behind it.
+    """Check that the timeline ``known`` was left at ``position`` or later.
 
-    Timelines of another system say nothing: pg_upgrade keeps slots and positions, and begins with timeline 1.
+    Timelines of another system are not comparable: pg_upgrade keeps slots and positions, and begins with
+    timeline 1.
 
     Raises:
-        DataLossError: it was left before. No option leaves this out: the slot begins elsewhere.
+        DataLossError: it was left before. No option disables this check: the slot begins elsewhere.
     """
     if known.number in (0, present.number) or known.system != present.system:
         return

@@ -84,7 +84,7 @@ class RowRule:
 
 
 def ended_below(rules: Sequence[RowRule], xmin: int) -> bool:
-    """Whether all of these chunks are read, and every transaction below ``xmin`` has ended and is past.
+    """Whether all of these chunks are read, and every transaction below ``xmin`` has ended and was passed.
 
     From then on every event concerns a transaction that none of the snapshots sees.
     """

@@ -27,7 +27,8 @@ class Database(ABC):
         """The Arrow types of a short result, and its rows.
 
         Args:
-            columns: only the values of so many columns; Python cannot represent the times of all databases.
+            columns: return the values of only the first columns, this many; Python cannot represent the
+                times of all databases.
         """
 
     @abstractmethod

@@ -3,8 +3,8 @@
 A sequence gives ids in order, but transactions commit in any order: id 6 can be visible while id 5 is not.
 Drawing an id and inserting a row both take a lock (RowExclusiveLock on the sequence and on the table) that
 the transaction holds until its rows are visible or rolled back. So a cursor is safe if it was read first, the
-holders of such locks were listed afterwards, and all of them have ended: whoever drew a smaller id either
-held a lock at that time, or had ended.
+holders of such locks were listed afterwards, and all of them have ended: a transaction that drew a smaller
+id either held a lock at that time, or had ended.
 
 What lives here: the rule, and the query for the holders.
 """

@@ -102,7 +102,7 @@ class CursorTable:
         return int(self.database.value(self.queries.count(after, upto)))
 
     def cuts(self, after: Cursor | None, upto: Cursor, *, rows: int, most: int) -> list[Cursor]:
-        """Cursors that cut a range into ranges of so many rows; at most ``most``."""
+        """Cursors that cut a range into ranges of this number of rows; at most ``most``."""
         return self._cursors(self.queries.cuts(after, upto, rows=rows, most=most))
 
     def row_bytes(self, after: Cursor | None, upto: Cursor) -> int:

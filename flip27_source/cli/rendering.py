@@ -27,11 +27,11 @@ _STYLES = {
 }
 
 _NOT_FOLDED = 20
-"""Cells of up to so many characters stay on one line: times, numbers, statuses."""
+"""Cells of up to this number of characters stay on one line: times, numbers, statuses."""
 _PADDING = 3
 _GAP = "  "
 _NOTHING = "-"
-"""Where nothing is known; an empty cell would shift those after it for whoever splits at blanks."""
+"""Where nothing is known; an empty cell would shift those after it for programs that split at blanks."""
 
 
 def say_meanwhile(text: str) -> None:

@@ -56,7 +56,7 @@ class CheckpointSummary:
         quarantined_splits: splits that cannot be read and were set aside.
         ignored_splits: splits that cannot be read and were left out.
         data_losses: how often data was gone before it was read.
-        backlog: what waits behind it.
+        backlog: what waits after it.
         gauges: what the enumerator published.
     """
 

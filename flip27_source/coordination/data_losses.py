@@ -20,7 +20,7 @@ class DataLoss:
     """One loss.
 
     Attributes:
-        checkpoint_id: the checkpoint whose batch goes on behind it.
+        checkpoint_id: the checkpoint whose batch continues after it.
         split_id: the split that has lost data; None where no single split has.
         what: what is gone.
     """

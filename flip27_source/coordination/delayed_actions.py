@@ -3,7 +3,7 @@
 An action is *fresh* until the next document, which stores it in a page. A page is opened when its first
 action is due: its actions are taken in order, a few thousand at a time, and end in any order. The page stays
 as it is meanwhile; only the number of actions that are done at its front goes into documents. After a crash
-the actions behind that number are taken again, which is harmless because actions are idempotent.
+the actions after that number are taken again, which is harmless because actions are idempotent.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class SplitErrorPolicy:
 
     Attributes:
         on_error: ``onSplitError``.
-        reports_loss: whether the query goes on behind data that is gone: ``onDataLoss=report``.
+        reports_loss: whether the query continues after lost data: ``onDataLoss=report``.
         loses_whole_splits: whether nothing may be left of a split, which is then left out.
         ignored_by: the options that leave out splits which fail in a certain way, as far as they are on.
         max_attempts: how many times reading a split is tried. max_quarantined: in all.

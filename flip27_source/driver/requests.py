@@ -33,7 +33,8 @@ from .background import BackgroundRunner
 _log = logging.getLogger("flip27_source")
 
 LOOKS_BORNE = 3
-"""After so many failed reads a request is marked as failed; a single read may fail with the network."""
+"""After this number of failed reads a request is marked as failed; a single read may fail with the
+network."""
 
 
 class Requests:

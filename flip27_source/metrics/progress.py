@@ -119,9 +119,9 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
     if offset.is_initial:
         return None
     report = source.get("latestOffset")
-    told = report if isinstance(report, dict) else {}
+    reported = report if isinstance(report, dict) else {}
     # The report is as recent as the summary, and includes the numbers reported by tasks.
-    numbers = _numbers({**offset.summary, **told})
+    numbers = _numbers({**offset.summary, **reported})
     is_new = end != source.get("startOffset")
     planned = _numbers(offset.summary) if is_new else {}
     slowest_ms = numbers.get("lastSlowestSubtaskMs")
@@ -145,10 +145,10 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         ),
         backlog_rows=numbers.get("backlogRows"),
         backlog_bytes=numbers.get("backlogBytes"),
-        oldest_event_time=_time({**offset.summary, **told}.get("backlogOldestEventTime")),
+        oldest_event_time=_time({**offset.summary, **reported}.get("backlogOldestEventTime")),
         slowest_subtask_s=None if slowest_ms is None else slowest_ms / 1000,
         retried_subtasks=numbers.get("lastRetriedSubtasks"),
-        max_event_time=_time(told.get("lastMaxEventTime")),
+        max_event_time=_time(reported.get("lastMaxEventTime")),
         gauges={name: number for name, number in numbers.items() if name not in _OWN},
     )
 

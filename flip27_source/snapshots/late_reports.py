@@ -1,9 +1,9 @@
 """LateReports: what turned out after the tasks of a batch had reported, and before the batch was complete.
 
-The rows of some readers only name data (``SplitReader.reads_later``): whoever reads the data reports what
-cannot be read. A task that is repeated reports data that is gone since its first attempt. A late report has
-a reserved subtask id, so savepoints and clean-up treat it like the others. Late reports are created and
-never replaced; all of them count.
+The rows of some readers only name data (``SplitReader.reads_later``): the code that reads the data reports
+what cannot be read. A task that is repeated reports data that is gone since its first attempt. A late
+report has a reserved subtask id, so savepoints and clean-up treat it like the others. Late reports are
+created and never replaced; all of them count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .sealed import seal
 from .store import Store
 
 FIRST_LATE_SUBTASK = 900_000_000
-"""Late reports have subtask ids from here on; no plan has so many subtasks."""
+"""Late reports have subtask ids from here on; no plan has that many subtasks."""
 
 
 class LateReports:

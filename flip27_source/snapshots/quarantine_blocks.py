@@ -84,7 +84,7 @@ class QuarantineBlocks:
     def _known(
         self, quarantined: Sequence[QuarantinedSplit[Any]]
     ) -> tuple[list[_Block], Sequence[QuarantinedSplit[Any]]]:
-        """The full blocks that the splits begin with, and the splits behind them."""
+        """The full blocks that the splits begin with, and the splits after them."""
         found: list[_Block] = []
         for block in self._full:
             if not block.has(quarantined):

@@ -147,10 +147,10 @@ def _decoded(encoding: str) -> Column:
 
 def _columns(wanted: StructType, corrupt: str, options: LineOptions) -> list[Column]:
     # from_csv returns the line with bytes that are not UTF-8 replaced; JSON keeps the bytes.
-    told = (
+    malformed = (
         _row(_MALFORMED) if options.format == "csv" else fn.when(_row(_MALFORMED).isNotNull(), _named(LINES))
     )
-    record = fn.coalesce(told, fn.when(fn.col(_ROW).isNull(), _named(LINES)))
+    record = fn.coalesce(malformed, fn.when(fn.col(_ROW).isNull(), _named(LINES)))
     columns = []
     for field in wanted.fields:
         column = record if field.name == corrupt else _row(field.name)
@@ -220,8 +220,8 @@ def _check_header(lines: StructField, options: LineOptions) -> None:
     """Check ``header`` against the stream: the comment of its column records the options of its load."""
     if options.header is None:
         return
-    told = (lines.metadata or {}).get("comment", "")
-    without_headers = header_in(told)
+    comment = (lines.metadata or {}).get("comment", "")
+    without_headers = header_in(comment)
     if options.header and without_headers is None:
         raise SchemaError(
             f"header is true, but the stream has no record of header=true: {LINES} may contain headers",

@@ -169,7 +169,7 @@ def _a_snapshot_before_the_first_assignment_holds_all(subject: EnumeratorUnderTe
     agree("splits before and after", _ids(run.assigned + rest), _ids(subject.splits))
 
 
-def _found_and_not_told_is_not_lost(subject: EnumeratorUnderTest) -> None:
+def _found_and_not_handled_is_not_lost(subject: EnumeratorUnderTest) -> None:
     """A snapshot between the end of a round on its thread and its handler on the coordinator."""
     run = EnumeratorRun(subject.source)
     unstarted = run.snapshot()
@@ -231,7 +231,7 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
     agree("splits of a bounded run restored at its end", _ids(restored.drain()), [])
 
 
-def _completion_may_be_told_again(subject: EnumeratorUnderTest) -> None:
+def _completion_may_be_reported_again(subject: EnumeratorUnderTest) -> None:
     run = subject.run()
     run.ask()
     run.snapshot(1)
@@ -298,12 +298,12 @@ ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
     Law(
         "a snapshot right after a restore has the same bytes (S100)", _a_snapshot_of_the_restored_is_the_same
     ),
-    Law("splits found by a round are not lost before its handler runs", _found_and_not_told_is_not_lost),
+    Law("splits found by a round are not lost before its handler runs", _found_and_not_handled_is_not_lost),
     Law(
         "splits that come back are handed out again, once (S58)", _splits_that_come_back_are_handed_out_again
     ),
     Law("a bounded run hands out all splits and then ends", _a_bounded_run_ends),
-    Law("a completion may be reported twice (R7)", _completion_may_be_told_again),
+    Law("a completion may be reported twice (R7)", _completion_may_be_reported_again),
     Law("cutting a split is repeatable and leaves less of it", _cutting_is_repeatable_and_moves),
     Law("added splits are found once", _what_is_added_is_found_once),
 )

@@ -106,9 +106,9 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
                 for _ in range(block.records):
                     rows.append(read_record(data, parsed))  # noqa: PERF401 - errors say how many there are
             except Exception as error:  # noqa: BLE001 - fastavro raises what its decoding runs into
-                told = f"{type(error).__name__}: {error}"
+                problem = f"{type(error).__name__}: {error}"
                 raise damaged(
-                    path, f"block at byte {block.position}, record {len(rows)} of the block: {told}"
+                    path, f"block at byte {block.position}, record {len(rows)} of the block: {problem}"
                 ) from None
             if data.tell() != len(block.data):
                 raise damaged(path, f"block at byte {block.position}: bytes follow the last record")

@@ -182,17 +182,17 @@ def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iter
             raise
         raise _rows_lost(columns.path, f"Arrow returns no row of row group {group}: {error}") from None
     if found != row_group.num_rows:
-        told = f"Arrow returns {found} of the {row_group.num_rows} rows of row group {group}"
-        raise _rows_lost(columns.path, told)
+        problem = f"Arrow returns {found} of the {row_group.num_rows} rows of row group {group}"
+        raise _rows_lost(columns.path, problem)
 
 
-def _rows_lost(path: str, told: str) -> SplitReadError:
+def _rows_lost(path: str, problem: str) -> SplitReadError:
     """The error for rows that Arrow loses after an empty page.
 
     The file is not damaged, so ignoreCorruptFiles must not skip it.
     """
     return SplitReadError(
-        f"{path}: {told}",
+        f"{path}: {problem}",
         remedy="write the file again with larger pages or with another library, or move it out of the "
         "source's path",
     )

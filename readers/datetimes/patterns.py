@@ -284,30 +284,30 @@ def _number(field: str, count: int) -> Number:
 
 def _with_neighbours(elements: list[Element]) -> list[Element]:
     """Set in the first number of each run how many digits the other numbers take."""
-    told: list[Element] = []
+    result: list[Element] = []
     for _, group in groupby(elements, _joins_a_run):
         run = list(group)
-        told += _told(run) if _joins_a_run(run[0]) else run
-    return told
+        result += _run_with_neighbours(run) if _joins_a_run(run[0]) else run
+    return result
 
 
 def _joins_a_run(element: Element) -> bool:
     return isinstance(element, Number) or element == Fraction(1)
 
 
-def _told(run: list[Element]) -> list[Element]:
-    told: list[Element] = []
+def _run_with_neighbours(run: list[Element]) -> list[Element]:
+    result: list[Element] = []
     first = 0
     for number, element in enumerate(run):
-        told.append(element)
+        result.append(element)
         is_fixed = not isinstance(element, Number) or element.is_fixed
-        base = told[first]
+        base = result[first]
         if number > first and isinstance(base, Number):
             width = element.most if isinstance(element, Number) else 1
-            told[first] = replace(base, after=base.after + width if is_fixed else 0)
+            result[first] = replace(base, after=base.after + width if is_fixed else 0)
         if not is_fixed:
             first = number
-    return told
+    return result
 
 
 def _read_all(elements: tuple[Element, ...], text: str, at: int, fields: Fields) -> int:

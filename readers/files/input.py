@@ -247,10 +247,10 @@ def reading(path: str, options: Options) -> Iterator[None]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise damaged(path, str(error)) from None
     except (OSError, pa.ArrowException) as error:
-        told = without_secrets(f"{type(error).__name__}: {error}", options)
+        reason = without_secrets(f"{type(error).__name__}: {error}", options)
         if _is_damage(path, error):
-            raise damaged(path, told) from None
-        raise SplitReadError(f"{path} cannot be read: {told}", remedy=_SPLIT_REMEDY) from None
+            raise damaged(path, reason) from None
+        raise SplitReadError(f"{path} cannot be read: {reason}", remedy=_SPLIT_REMEDY) from None
     except ImportError as error:
         raise SplitReadError(
             f"{path} cannot be read: {error}", remedy="install the package on all nodes of the cluster"
@@ -270,9 +270,9 @@ def _not_given(path: str, error: Exception, options: Options) -> SplitReadError:
             remedy="do not move or delete files before their batch is complete",
         )
     # The libraries of object stores have their own errors, and some contain credentials.
-    told = without_secrets(answer_text(error), options)
+    reason = without_secrets(answer_text(error), options)
     return SplitReadError(
-        f"{path} cannot be read: {told}", remedy="check the path, the server and the storage.* options"
+        f"{path} cannot be read: {reason}", remedy="check the path, the server and the storage.* options"
     )
 
 

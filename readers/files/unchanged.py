@@ -78,8 +78,8 @@ def _check_remote(split: FileSplit, options: Options) -> None:
         return
     # Some servers report fractions of a second, or the time at all, in some answers only.
     now_us = modified_us(found)
-    is_told = now_us and split.modified_us and not is_web_server(fs)
-    if is_told and now_us // 1_000_000 != split.modified_us // 1_000_000:
+    has_time = now_us and split.modified_us and not is_web_server(fs)
+    if has_time and now_us // 1_000_000 != split.modified_us // 1_000_000:
         raise _changed(split, "modification time")
 
 

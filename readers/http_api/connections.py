@@ -355,12 +355,12 @@ def _unpacked(answer: Any, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _not_made(error: Exception) -> Refused:
-    return Refused(f"it cannot be sent: {_told(error)}", "check the path, endpoints and headers")
+    return Refused(f"it cannot be sent: {_described(error)}", "check the path, endpoints and headers")
 
 
 def _broken(error: BaseException) -> Unanswered:
-    return Unanswered(f"the connection broke or the body was cut off: {_told(error)}")
+    return Unanswered(f"the connection broke or the body was cut off: {_described(error)}")
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     return str(error) if isinstance(error, Unanswered) else f"{type(error).__name__}: {error}"

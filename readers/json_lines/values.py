@@ -95,7 +95,7 @@ class JsonLineParser:
         """The rows of one line, without its newline.
 
         Args:
-            whole: whether a line that goes on behind its object is malformed; Spark ignores what follows.
+            whole: whether a line that continues after its object is malformed; Spark ignores what follows.
         """
         token = None
         try:

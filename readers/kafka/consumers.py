@@ -1,7 +1,7 @@
 """Consumers of this process: made once, and used again by later tasks and batches.
 
-A task takes a consumer for itself and gives it back; a consumer that failed is closed instead. Consumers are
-members of no group: partitions are assigned to them.
+A task takes a consumer for itself and gives it back; a consumer that failed is closed instead. Consumers do
+not join a group: partitions are assigned to them.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ _MOST_MESSAGES = 20_000
 _CALL_BYTES = 8 * 1024 * 1024
 _WAIT_S = 0.05
 _SILENCE_S = 1.0
-"""After it the end of the partition is asked: librdkafka takes half a minute to say that a topic is gone."""
+"""After it the end of the partition is requested: librdkafka takes half a minute to report a deleted
+topic."""
 
 _ANSWER_S = 2.0
 
@@ -137,7 +138,7 @@ class Fetches:
             messages = [message for message in messages if message.error() is None]
         now = time.monotonic()
         if messages:
-            # Events alone are no progress: brokers that are away cause some again and again.
+            # Events alone are not progress: unavailable brokers cause them repeatedly.
             self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
             size = 0
             for topic, number, run in _by_partition(messages, is_one=len(ranges) == 1):
@@ -150,7 +151,7 @@ class Fetches:
             self._check_time(first, now)
 
     def _check_time(self, first: _Range, now: float) -> None:
-        """Nothing came: is there something to come, and time to wait for it?"""
+        """No message arrived: check whether more will come, and whether the time is over."""
         if now > self._deadline:
             raise self._too_late(first)
         if now > self._look_after:
@@ -182,7 +183,7 @@ class Fetches:
         if item is None or item.is_done:
             if error.fatal() or code in _refusals(kafka):
                 raise failed(self._properties, "reading", error)
-            return  # brokers come and go: the time that a range may take decides
+            return  # brokers may come back: only the time limit decides
         if code == kafka._PARTITION_EOF:
             item.position = max(item.position, message.offset() or 0)
             if not item.is_done:
@@ -190,13 +191,13 @@ class Fetches:
         elif code in (kafka._AUTO_OFFSET_RESET, kafka.OFFSET_OUT_OF_RANGE):
             self._out_of_range(item)
         elif code in self._unknown:
-            # librdkafka believes a single answer, and fetches no more; silence makes this class ask.
+            # librdkafka trusts a single answer and stops fetching, so this class asks again after a silence.
             item.has_failed = True
         elif error.fatal() or code in _refusals(kafka):
             raise failed(self._properties, f"reading {item.split.split_id}", error)
 
     def _check_end(self, item: _Range) -> None:
-        """No more records come before the end of the range: does the partition still have them?"""
+        """No more records arrived before the end of the range: check whether the partition still has them."""
         end = self._offset_at(item, LATEST)
         if end is not None and end < item.end:
             self._gone(item, item.end, f"the partition ends at offset {end} now")
@@ -219,7 +220,7 @@ class Fetches:
         self._assign_again(item)
 
     def _assign_again(self, item: _Range) -> None:
-        """Go on at the position: a partition that has failed takes no seek."""
+        """Continue at the position: a failed partition does not accept seek."""
         item.has_failed = False
         if not item.is_done:
             partition = self._partition(item)
@@ -228,7 +229,7 @@ class Fetches:
             self._consumer.incremental_assign([partition])
 
     def _gone(self, item: _Range, until: int, why: str) -> None:
-        """Report offsets of a range that are gone, and go on behind them."""
+        """Report offsets of a range that are gone, and continue after them."""
         self._lost(item.split, f"offsets {item.position} to {until - 1} are gone: {why}")
         item.position = until
 

@@ -112,7 +112,7 @@ class _Marks:
 
 
 def _marks_of(texts: TextBytes, delimiter: str) -> _Marks:
-    """The marks of texts. Behind a text whose quotes do not pair up, texts count as quoted: none is plain."""
+    """The marks of texts. After a text whose quotes do not pair up, texts count as quoted: none is plain."""
     content = texts.content
     is_structure = (content == ord(delimiter)) | (content == _OPEN) | (content == _CLOSE)
     escapes = _escaping(np.flatnonzero(content == _BACKSLASH))

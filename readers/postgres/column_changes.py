@@ -1,4 +1,4 @@
-"""What becomes of columns that a table has and the DataFrame has not, and the other way round."""
+"""Handles columns that a table has and the DataFrame does not have, and vice versa."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CopiedBlock:
-    """Rows one behind the other.
+    """Rows one after the other.
 
     Attributes:
         lengths: the number of bytes of each row.

@@ -38,7 +38,7 @@ class DeliveredChanges:
         op: c, u, d or t, as the number of the character.
         xid: with its epoch.
         committed_at: microseconds since 1970 UTC.
-        after: for each column the texts of the row behind the change; nulls for d and t.
+        after: for each column the texts of the row after the change; nulls for d and t.
         before: for each column the texts of the row before it, as far as the log has them.
         has_before: whether there is such a row. An insert has one if an update gave the row another key.
         unchanged: for each column, where its value did not change and is not in the log; None if nowhere.

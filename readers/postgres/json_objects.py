@@ -1,4 +1,4 @@
-"""Rows as JSON objects: of a chunk, and before and behind a change, with their keys.
+"""Rows as JSON objects: of a chunk, and before and after a change, with their keys.
 
 What a value becomes, the caller says.
 """
@@ -65,7 +65,7 @@ class JsonObjects:
         return self.rows(found, types, rows=rows, table=table) if found else pa.nulls(rows, pa.string())
 
     def after(self, changes: DeliveredChanges, types: Mapping[str, PgType]) -> pa.Array:
-        """The row behind each insert and update; null for other changes."""
+        """The row after each insert and update; null for other changes."""
         has_after = (changes.op == CREATE) | (changes.op == UPDATE)
         if not has_after.any():
             return pa.nulls(len(changes), pa.string())

@@ -79,7 +79,7 @@ def objects(members: Sequence[Member], rows: int) -> pa.Array:
 
 
 def joined(*parts: str | pa.Array) -> pa.Array:
-    """The parts of each row, one behind the other; null where a part is null."""
+    """The parts of each row, one after the other; null where a part is null."""
     return pc.binary_join_element_wise(*parts, "")
 
 

@@ -33,7 +33,7 @@ _POLL_S = 0.05
 def log_blocks(
     connection: Connection, slot: str, publication: str, *, end: int, timeout_s: float
 ) -> Iterator[CopiedBlock]:
-    """The rows of COPY, each with one message behind ``FIELD_BYTES``; transactions up to ``end``, and maybe
+    """The rows of COPY, each with one message after ``FIELD_BYTES``; transactions up to ``end``, and maybe
     one more.
 
     Waits while another connection reads the slot: an attempt that was killed, or a speculative copy.

@@ -36,7 +36,7 @@ class MessageBlock:
     Attributes:
         data: the bytes of all messages, and some padding.
         starts: the position of each message in the data.
-        ends: the position behind each message.
+        ends: the position after each message.
         kinds: the first byte of each message.
     """
 
@@ -137,7 +137,7 @@ class MessageBlock:
 
 
 def block_of(data: bytearray, lengths: Sequence[int], *, first_number: int, skip: int) -> MessageBlock:
-    """The messages that lie one behind the other in ``data``, which is changed, as one block."""
+    """The messages that lie one after the other in ``data``, which is changed, as one block."""
     data += _PADDING
     offsets = np.zeros(len(lengths) + 2, dtype=np.int64)
     np.cumsum([*lengths, len(_PADDING)], out=offsets[1:])

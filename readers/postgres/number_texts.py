@@ -2,7 +2,7 @@
 
 Only a float of a numeric may be rounded, to the nearest float.
 
-Arrow's own casts do not suffice: they read ``0x10`` as an integer, make numbers beyond a float's range
+Arrow's own casts are not sufficient: they read ``0x10`` as an integer, make numbers beyond a float's range
 infinite, and let a decimal of 39 digits overflow silently.
 """
 
@@ -112,8 +112,8 @@ def _floats(texts: pa.Array, name: str) -> pa.Array:
 
 def _floats_of_floats(name: str, kind: pa.DataType) -> Parse:
     def parse(texts: pa.Array) -> pa.Array:
-        # The text of a float4 has as few digits as tell it from other float4s: read as a double, it would be
-        # another number.
+        # The text of a float4 has only the digits that distinguish it from other float4s: read as a double,
+        # it would be another number.
         values = _floats(texts, name)
         if values.type == kind:
             return values

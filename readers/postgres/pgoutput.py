@@ -41,7 +41,7 @@ class Changes:
             change for each of its tables.
         xid: the transaction, with 32 bits.
         committed_at: microseconds since 1970 UTC.
-        new: the row behind an insert or update; nulls in rows of ``D`` and ``T``.
+        new: the row after an insert or update; nulls in rows of ``D`` and ``T``.
         old: the row, or its key, before an update or delete; nulls if the log does not contain it.
         old_kind: ``K`` if ``old`` is the key, ``O`` if it is the row, as the number of the character; else 0.
     """
@@ -77,7 +77,7 @@ class PgOutputDecoder:
         """The changes of the next block of messages, ordered by their first change.
 
         Args:
-            data: the messages one behind the other, also of parts of transactions; it is used up. Blocks of
+            data: the messages one after the other, also of parts of transactions; it is used up. Blocks of
                 a few MB are fastest.
             lengths: the number of bytes of each message.
             skip: the number of bytes to ignore at the start of each message: 6 for rows of COPY in binary
@@ -91,7 +91,7 @@ class PgOutputDecoder:
         return list(self._changes(block))
 
     def finish(self) -> None:
-        """Check that the last transaction is complete; to be called behind the last block.
+        """Check that the last transaction is complete; to be called after the last block.
 
         Raises:
             SplitReadError: the log ends within a transaction.
@@ -144,7 +144,7 @@ def _decoded(block: MessageBlock, placed: PlacedChanges, tables: RowsByTable) ->
 def _old_tuples(
     block: MessageBlock, tables: RowsByTable, op: Bytes, at: Int64s
 ) -> tuple[TupleColumns, Bytes, Int64s]:
-    """The old tuples, their kinds, and the position behind the old tuple in each message."""
+    """The old tuples, their kinds, and the position after the old tuple in each message."""
     markers = block.octets[at]
     is_delete = op == _DELETE
     has_old = ((op == _UPDATE) | is_delete) & ((markers == _KEY) | (markers == _OLD))
@@ -172,7 +172,7 @@ def _new_tuples(block: MessageBlock, tables: RowsByTable, op: Bytes, at: Int64s)
 def _tuples(
     block: MessageBlock, tables: RowsByTable, has_tuple: Bools, at: Int64s
 ) -> tuple[TupleColumns, Int64s]:
-    """The tuples whose markers are at ``at``, and the positions behind them; elsewhere ``at`` itself."""
+    """The tuples whose markers are at ``at``, and the positions after them; elsewhere ``at`` itself."""
     rows = np.flatnonzero(has_tuple)
     columns, behind = read_tuples(block, tables, rows, at[rows] + 1)
     at = at.copy()

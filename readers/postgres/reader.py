@@ -126,7 +126,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 rows += count
                 yield self._rows.snapshot(opened.table, types, texts, key=key, rows=count, lsn=chunk.lsn)
             if written_to is not None:
-                # No transaction of a server that is killed gets an id that the snapshot takes for ended.
+                # No transaction of a server that is killed gets an id that the snapshot counts as ended.
                 connection.execute("COMMIT")
                 await_durable(connection, written_to)
         if chunk.exported is not None:
@@ -146,7 +146,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         options = self.context.options
         slot_name, publication = window.slot, window.publication
         found = _Found()
-        # Closed, not left: to leave psycopg's own context in the middle of COPY waits for its end.
+        # Closed explicitly: leaving psycopg's own context in the middle of COPY would wait for its end.
         with ExitStack() as stack:
             connection = stack.enter_context(closing(connect(options, purpose="log window")))
             self._check_slot(connection, split_id, slot_name, window)

@@ -85,7 +85,7 @@ class Versions:
 
 
 class KnownRelations:
-    """The latest description of every table of which the log has told."""
+    """The latest description of every table that the log has described."""
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[bytes, Relation]] = {}

@@ -71,7 +71,7 @@ class PlacedChanges:
 def placed_changes(
     block: MessageBlock, opened: OpenTransaction | None
 ) -> tuple[PlacedChanges, OpenTransaction | None]:
-    """The changes of a block, and the transaction that is open behind it.
+    """The changes of a block, and the transaction that is open after it.
 
     Args:
         opened: the transaction that is open at the start of the block.

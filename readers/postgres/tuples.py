@@ -60,7 +60,7 @@ def no_tuples(tables: RowsByTable) -> TupleColumns:
 def read_tuples(
     block: MessageBlock, tables: RowsByTable, rows: Int64s, starts: Int64s
 ) -> tuple[TupleColumns, Int64s]:
-    """The tuples, and the position behind each of them.
+    """The tuples, and the position after each of them.
 
     Args:
         rows: the changes that have a tuple, ascending.
@@ -91,7 +91,7 @@ class _Walk:
 
     Attributes:
         at: the position of the column.
-        limits: the position behind the message.
+        limits: the position after the message.
         widths: the number of columns of the table.
         rows: the change to which the tuple belongs.
         tuples: the index among all tuples.
@@ -112,7 +112,7 @@ class _Values:
 
     Attributes:
         starts: the position of each text.
-        ends: the position behind it.
+        ends: the position after it.
         is_text: None if all are texts.
         is_unchanged: None if none is.
     """
@@ -124,7 +124,7 @@ class _Values:
 
 
 def _spans(tables: RowsByTable) -> Iterator[tuple[int, int, pa.Array]]:
-    """Each column, the number of changes whose tables have it, and so many nulls."""
+    """Each column, the number of changes whose tables have it, and that many nulls."""
     start = 0
     for width in sorted({len(group.relation.columns) for group in tables.groups}):
         total = int((tables.widths >= width).sum())
@@ -245,7 +245,7 @@ def _part(mask: Bools | None, group: Group) -> Bools | None:
 
 
 def _check_kinds(block: MessageBlock, tables: RowsByTable, walk: _Walk, column: int, kinds: Bytes) -> None:
-    # What is behind the message belongs to the next one.
+    # What follows the message belongs to the next one.
     what = "a tuple is truncated before column {column} of {table}"
     _check(block, tables, walk, walk.at >= walk.limits, walk.at, what, column)
     what = "the value of column {column} of {table} is in binary form"

@@ -37,8 +37,8 @@ def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
 def with_values_read(
     connection: Connection, changes: DeliveredChanges, *, key: Sequence[int], rows: Bools
 ) -> DeliveredChanges:
-    """The changes with the values that the table has now for these rows; rows that are gone stay as they
-    are.
+    """The changes with the values that the table has now for these rows; changes of deleted rows stay as
+    they are.
     """
     relation = changes.relation
     columns = [

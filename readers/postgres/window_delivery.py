@@ -60,7 +60,7 @@ class WindowDelivery:
             if rules is None and not matched(self._patterns, relation.schema, relation.name):
                 return None
         elif rules is None and relation.oid not in self._known:
-            # By number, not by name: a table that was renamed goes on.
+            # By number, not by name: a renamed table continues.
             return None
         key = self._key(relation)
         found = delivered_changes(changes, key=key, xid_near=self._near)

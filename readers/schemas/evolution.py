@@ -125,13 +125,13 @@ class SchemaEvolution:
         """The error for new columns."""
         columns = columns_text(new)
         return NewColumnsError(
-            f"{place}: {self._told(new)}",
+            f"{place}: {self._described(new)}",
             columns=columns,
             remedy="give a schema with these columns, or move the file out of the source's path; no row of "
             "the batch was delivered",
         )
 
-    def _told(self, new: pa.Schema) -> str:
+    def _described(self, new: pa.Schema) -> str:
         held = {field.name: field for field in self.schema} if self.widens else {}
         added = pa.schema([field for field in new if field.name not in held])
         wider = (
@@ -139,9 +139,9 @@ class SchemaEvolution:
             for field in new
             if field.name in held
         )
-        told = [f"the schema does not have these columns: {columns_text(added)}"] if len(added) else []
-        told += [f"the schema needs a wider type: {one}" for one in wider]
-        return "; ".join(told)
+        problems = [f"the schema does not have these columns: {columns_text(added)}"] if len(added) else []
+        problems += [f"the schema needs a wider type: {one}" for one in wider]
+        return "; ".join(problems)
 
     def with_rescued(self, arrays: list[pa.Array], rescued: pa.Array | None) -> list[pa.Array]:
         """The columns with the column of rescued data in its place; None means no rescued data."""

@@ -13,7 +13,7 @@ from flip27_source.enumerators.files.known.sorted_hashes import HASH_BYTES, Sort
 from flip27_source.segment import Segment
 
 FEW = 1 << 21
-"""Up to so many hashes are kept in a Python set, which is fastest; more are sorted, which saves memory."""
+"""Up to this number of hashes is kept in a Python set, which is fastest; more are sorted, to save memory."""
 
 MERGE_WIDTH = 16
 """So many runs of one tier become one run of the next tier."""

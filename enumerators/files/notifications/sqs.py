@@ -15,7 +15,7 @@ from flip27_source.notifications import Message, NotificationQueue
 MOST_IN_A_REQUEST = 10
 LONGEST_WAIT_S = 20
 LONGEST_HIDDEN_S = 12 * 3600
-"""SQS's own limits. A message that was hidden for so long in total comes again."""
+"""SQS's own limits. A message that was hidden for this time in total is delivered again."""
 
 GONE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _NOT_ALLOWED = frozenset({"403", "AccessDenied", "AccessDeniedException", "KMS.AccessDeniedException"})

@@ -24,7 +24,7 @@ from flip27_source.enumerators.files.notifications.sqs_facts import (
 from flip27_source.errors import DiscoveryError, Flip27Error, OptionError
 
 QUEUE_ATTRIBUTES = {
-    # Two weeks, SQS's maximum: a query may be stopped for so long and loses no message.
+    # Two weeks, SQS's maximum: a query may be stopped for this time and loses no message.
     "MessageRetentionPeriod": "1209600",
     "ReceiveMessageWaitTimeSeconds": "20",
     "VisibilityTimeout": "300",

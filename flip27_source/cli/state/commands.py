@@ -175,8 +175,8 @@ def history(
         newest = rows[::-1][:limit]
         work = _work(history, {row["checkpoint_id"] for row in newest})
         found += [row | work.get(row["checkpoint_id"], _NO_WORK) for row in newest]
-    told = [row | {"edits": _edits(row["edits"])} for row in found]
-    return Answer(data=found, shown=[_table(told, _HISTORY_COLUMNS)])
+    shown_rows = [row | {"edits": _edits(row["edits"])} for row in found]
+    return Answer(data=found, shown=[_table(shown_rows, _HISTORY_COLUMNS)])
 
 
 @command(

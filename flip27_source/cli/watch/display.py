@@ -68,14 +68,14 @@ def _quarantined(frame: Frame) -> str:
 
 
 def _backlog(frame: Frame) -> str:
-    told = [_count(frame.backlog, "split")]
+    parts = [_count(frame.backlog, "split")]
     if frame.backlog_rows is not None:
-        told.append(_count(frame.backlog_rows, "row"))
+        parts.append(_count(frame.backlog_rows, "row"))
     if frame.backlog_bytes is not None:
-        told.append(decimal(frame.backlog_bytes))
+        parts.append(decimal(frame.backlog_bytes))
     if frame.backlog_age_s is not None:
-        told.append(f"since {_seconds(frame.backlog_age_s)}")
-    return ", ".join(told)
+        parts.append(f"since {_seconds(frame.backlog_age_s)}")
+    return ", ".join(parts)
 
 
 def _count(number: int, noun: str) -> str:

@@ -48,7 +48,7 @@ class Frame:
         event_time_lag_s: seconds between the largest event time reported and now.
         backlog: splits that are found and not yet in a batch. live: splits that go on.
         backlog_rows, backlog_bytes, backlog_age_s: what those hold, and the age of the oldest record, as the
-            source has told with the checkpoint; only where Spark's checkpoint was given.
+            source has summary with the checkpoint; only where Spark's checkpoint was given.
         finished, quarantined: splits since the source began.
         rows_per_s, splits_per_s: over the newest batches, and falling while no new one begins; rows only
             where tasks report.
@@ -117,7 +117,7 @@ class Watcher:
         is_complete = line.status[newest] == COMPLETE
         read = batches if is_complete else batches[:-1]
         passed_s = _passed_s(batches, now, is_complete=is_complete)
-        told = history.summary(newest)
+        summary = history.summary(newest)
         return Frame(
             lineage=history.lineage.name,
             at=now,
@@ -128,12 +128,12 @@ class Watcher:
             lag_s=(now - batches[-1].created_at).total_seconds(),
             event_time_lag_s=_event_time_lag_s(batches, now),
             backlog=max(
-                _count_in(told, "backlogSplits") or 0,
+                _count_in(summary, "backlogSplits") or 0,
                 row["waiting"] + self._queued(history, newest, document),
             ),
-            backlog_rows=_count_in(told, "backlogRows"),
-            backlog_bytes=_count_in(told, "backlogBytes"),
-            backlog_age_s=_age_s(told.get("backlogOldestEventTime"), now),
+            backlog_rows=_count_in(summary, "backlogRows"),
+            backlog_bytes=_count_in(summary, "backlogBytes"),
+            backlog_age_s=_age_s(summary.get("backlogOldestEventTime"), now),
             live=row["live"],
             finished=row["finished"],
             quarantined=row["quarantined"],
@@ -193,8 +193,8 @@ class Watcher:
         return found
 
 
-def _count_in(told: Mapping[str, Any], name: str) -> int | None:
-    value = told.get(name)
+def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
+    value = summary.get(name)
     return value if isinstance(value, int) else None
 
 

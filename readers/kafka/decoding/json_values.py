@@ -1,7 +1,7 @@
 """Values that are JSON objects, read by the parsers of the json reader to what ``from_json`` gives.
 
-A block of values is joined to a block of lines for the fast path. A value that is more than one line, no
-object, or broken goes to the slow path by itself, so that it affects no other value.
+A block of values is joined to a block of lines for the fast path. A value that is more than one line, not
+an object, or broken goes to the slow path alone, so that it affects no other value.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _blocks(values: pa.Array) -> Iterator[tuple[int, pa.Array]]:
 
 
 def _as_lines(values: pa.Array) -> bytes:
-    """The values with a newline behind each."""
+    """The values each followed by a newline."""
     empty, newline = pa.scalar(b"", pa.binary()), pa.scalar(b"\n", pa.binary())
     lines = pc.binary_join_element_wise(values, empty, newline)
     _, offsets, data = lines.buffers()

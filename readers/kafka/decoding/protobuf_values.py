@@ -73,7 +73,7 @@ class ProtobufMessage:
         """One message.
 
         Raises:
-            ValueError: ``value`` is no message of this type.
+            ValueError: ``value`` is not a message of this type.
         """
         message = self._class()
         try:
@@ -249,7 +249,7 @@ def files_of_set(data: bytes) -> list[bytes]:
     """The files of a FileDescriptorSet, as protoc writes it, in its order.
 
     Raises:
-        ValueError: it is no FileDescriptorSet.
+        ValueError: it is not a FileDescriptorSet.
     """
     from google.protobuf import descriptor_pb2
 

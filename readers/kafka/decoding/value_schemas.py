@@ -88,7 +88,7 @@ def _decoder(value_format: str | None, kind: pa.StructType, options: Options, ti
     if value_format == "json":
         formats, dialect = DateTimeFormats.of(options, day_numbers=True), json_dialect(options)
         decoder = JsonValues(kind, time_zone=time_zone, formats=formats, dialect=dialect)
-        # The header goes, whatever its schema: the type of the values is given.
+        # The header is removed, whatever its schema: the type of the values is given.
         return decoder if options[REGISTRY_URL] is None else RegisteredValues(kind, lambda _number: decoder)
     if options[REGISTRY_URL] is not None:
         return _registered(value_format, kind, _registry(options))
