@@ -48,7 +48,7 @@ class NotificationQueue(ABC):
     """A queue of messages about files.
 
     One instance is used by several threads at once. Its methods may raise any error: a failed ``receive`` is
-    retried as any discovery; after a failed ``extend`` or ``delete`` the message comes again, and is
+    retried as any discovery; after a failed ``extend`` or ``delete`` the message is delivered again, and is
     recognised by its files. No error may contain a secret.
     """
 
@@ -83,4 +83,4 @@ class NotificationQueue(ABC):
 
     @abstractmethod
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete at most 100 messages. One that is gone already is no error."""
+        """Delete at most 100 messages. A message that no longer exists is not an error."""

@@ -1,4 +1,4 @@
-"""Positions of other readers of Kafka, as the start of a query of ours: what would be read, and what is gone.
+"""Positions of other readers of Kafka, as the start of a flip27 query: what would be read, and what is lost.
 
 What lives here: the decision, which is pure, and the questions to the cluster that it needs.
 """

@@ -25,7 +25,7 @@ class CommandGroup(TyperGroup):
 
 
 def _without_types_of_flags(parameters: Iterable[Any]) -> list[Any]:
-    # Typer adds --help and the options of completion by itself, so no declaration of ours reaches those.
+    # Typer adds --help and the options of completion by itself, so our declarations do not reach those.
     found = list(parameters)
     for parameter in found:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:

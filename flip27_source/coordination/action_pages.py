@@ -1,6 +1,6 @@
 """Pages of delayed actions: the stored form of actions that wait for a time. Pure.
 
-Millions of actions may wait for weeks. So they are no part of the documents: a page is a segment that is
+Millions of actions may wait for weeks. So they are not part of the documents: a page is a segment that is
 written once, and a document has only its name, and how many of its actions are done. Small pages are merged
 as in a log-structured merge, so that there are few pages and each action is written a few times.
 """

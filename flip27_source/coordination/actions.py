@@ -86,7 +86,7 @@ class PendingActions:
 
     @property
     def has_unsaved_delays(self) -> bool:
-        """Whether an action waits for its time in memory only: after a crash its delay would begin anew."""
+        """Whether an action waits for its time in memory only: after a crash its delay would start again."""
         return self._delayed.has_fresh
 
     def delayed(self) -> tuple[ActionPage, ...]:

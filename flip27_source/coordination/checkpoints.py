@@ -55,7 +55,7 @@ class CheckpointSummary:
         waiting_splits: splits assigned and put off to a later batch by a limit.
         quarantined_splits: splits that cannot be read and were set aside.
         ignored_splits: splits that cannot be read and were left out.
-        data_losses: how often data was gone before it was read.
+        data_losses: how often data was lost before it was read.
         backlog: what waits after it.
         gauges: what the enumerator published.
     """

@@ -1,4 +1,4 @@
-"""DataLosses: data that was gone before it was read, as enumerators and readers reported it (R12).
+"""DataLosses: data that was lost before it was read, as enumerators and readers reported it (R12).
 
 Pure. The one part of the coordinator that other threads call: discovery reports from its own.
 """

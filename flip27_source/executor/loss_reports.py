@@ -1,4 +1,4 @@
-"""LossReports: the losses of data that one attempt of a subtask comes by, for its report (R12)."""
+"""LossReports: the losses of data that one attempt of a subtask finds, for its report (R12)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _log = logging.getLogger("flip27_source")
 
 
 class LossReports:
-    """Takes losses where the options have them reported, and raises them where they are fatal.
+    """Collects losses if the options say that they are reported, and raises them if they are fatal.
 
     Attributes:
         losses: each once, though its split may have been read more than once.

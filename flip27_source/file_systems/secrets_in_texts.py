@@ -60,7 +60,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
     if value is not None:
         yield str(value)
-        # The account of Azure Storage is no secret; its key and signature are.
+        # The account of Azure Storage is not a secret; its key and signature are.
         for name, part in _PARTS_OF_CONNECTION_STRING.findall(str(value)):
             if is_secret_name(name) or name == "SharedAccessSignature":
                 yield part

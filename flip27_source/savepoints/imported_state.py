@@ -1,4 +1,4 @@
-"""A savepoint of state that no query of ours has made: of an import."""
+"""A savepoint of imported state, which no flip27 query has written."""
 
 from __future__ import annotations
 

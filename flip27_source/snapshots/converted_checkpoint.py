@@ -1,4 +1,4 @@
-"""A Spark checkpoint in which a file source of Spark takes the place of a source of ours."""
+"""A Spark checkpoint in which Spark's file source replaces a flip27 source."""
 
 from __future__ import annotations
 

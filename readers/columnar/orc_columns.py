@@ -176,7 +176,7 @@ def _float_as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     doubles = column.cast(pa.float64()).to_pylist()
     for value in doubles:
         if value is not None and not math.isfinite(value):
-            raise pa.ArrowInvalid(f"{value} is no decimal")
+            raise pa.ArrowInvalid(f"{value} is not a decimal")
     numbers = [None if value is None else _fitting(Decimal(repr(value)), wanted) for value in doubles]
     return pa.array(numbers, wanted)
 

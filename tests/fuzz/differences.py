@@ -215,7 +215,7 @@ DIFFERENCES: Sequence[Difference] = (
         name="long exponents",
         readers=("csv", "json"),
         spark="computes `1e-99999` as a decimal, which takes up to hours, and gives up above some exponent",
-        here="a number whose exponent has more than four digits is no decimal: the value is null, the row "
+        here="a number whose exponent has more than four digits is not a decimal: the value is null, the row "
         "malformed",
         why="no value of a decimal column needs such an exponent",
         without=lambda _, data: _LONG_EXPONENT.sub(rb"e\g<1>9", data),

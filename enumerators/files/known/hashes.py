@@ -16,7 +16,7 @@ FEW = 1 << 21
 """Up to this number of hashes is kept in a Python set, which is fastest; more are sorted, to save memory."""
 
 MERGE_WIDTH = 16
-"""So many runs of one tier become one run of the next tier."""
+"""This number of runs of one tier becomes one run of the next tier."""
 
 
 def path_hash(path: str) -> bytes:

@@ -189,7 +189,7 @@ class SeenStrategy(ABC):
         return paths
 
     def must_list(self, position: FilesPosition | None) -> bool:
-        """Whether only a listing of all files can go on from this position."""
+        """Whether only a listing of all files can continue from this position."""
         return position is None or position.strategy != self.name
 
     @abstractmethod

@@ -304,7 +304,7 @@ class LocalLister(Lister):
         self._unchanged.end()
 
     def entry(self, path: str, *, recursive: bool) -> FileFound | None:
-        # Not by a listing, after which ``remember`` would take all of its files for known.
+        # Not by a listing, after which ``remember`` would count all of its files as known.
         local = disk_path(path)
         name = "" if local is None else os.path.abspath(local)
         if not is_listed(name, self._root, self._tests, recursive=recursive):

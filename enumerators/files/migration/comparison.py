@@ -22,7 +22,7 @@ SPARKS_MAX_AGE_US = 7 * 86_400 * 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The files of a path beside those that another system has read.
+    """The files of a path, compared with those that another system has read.
 
     Attributes:
         found: how many files the path has. known: how many of them were read.
@@ -63,7 +63,7 @@ def listed(options: Options) -> Iterator[tuple[str, FileInfo]]:
 
 
 def compared(files: Iterable[tuple[str, FileInfo]], read: Mapping[str, int], options: Options) -> Comparison:
-    """The files of a path beside those that were read.
+    """The files of a path, compared with those that were read.
 
     Args:
         read: the modification times, in milliseconds since the epoch, of the files that were read; 0 if a

@@ -1,4 +1,4 @@
-"""Files that another system has read, as the start of a query of ours. Pure."""
+"""Files that another system has read, as the start of a flip27 query. Pure."""
 
 from __future__ import annotations
 

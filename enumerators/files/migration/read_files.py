@@ -1,4 +1,4 @@
-"""The files that a query of ours has read, by its state and a listing of its path.
+"""The files that a flip27 query has read, by its state and a listing of its path.
 
 The state has hashes and cursors, and not the names of the files that were read: only files that still exist
 are found.

@@ -21,12 +21,12 @@ from flip27_source.notifications import Message, NotificationQueue
 _log = logging.getLogger("flip27_source")
 
 MOST_HELD = 20_000
-"""So many messages are received and not deleted at once: their receipts are part of a checkpoint."""
+"""The most messages that are held, received and not deleted: their receipts are part of a checkpoint."""
 
 RECEIVED_AT_ONCE = 10
 DELETED_AT_ONCE = 100
 HELPERS = 3
-"""So many more threads receive while a queue gives full answers."""
+"""Number of additional threads that receive while a queue gives full answers."""
 
 _POLL_S, _SHORT_POLL_S = 20.0, 1.0
 _PAUSES_S = (0.5, 1.0, 2.0, 5.0, 15.0)
@@ -160,7 +160,7 @@ class Inbox:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Receive no more. Messages that were not deleted come again once they are no longer hidden."""
+        """Receive no more. Messages that were not deleted are delivered again later."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -247,7 +247,7 @@ class Inbox:
     def _delete_in(self, queue: str, receipts: Sequence[str]) -> None:
         try:
             self._queues[queue].delete(self.newest_receipts(queue, receipts))
-        except Exception as error:  # noqa: BLE001 - the messages come again and are recognised
+        except Exception as error:  # noqa: BLE001 - the messages are delivered again and are recognised
             _log.warning(
                 "%d messages could not be deleted and will be delivered again: %s",
                 len(receipts),
@@ -256,7 +256,7 @@ class Inbox:
         self.deleted(queue, receipts)
 
     def _extend(self) -> None:
-        """Hide messages for longer that others could receive soon."""
+        """Extend the hiding of messages that others could receive soon."""
         now_s = self._now_s()
         due: dict[str, list[str]] = {}
         with self._changed:
@@ -271,7 +271,7 @@ class Inbox:
         changed: Mapping[str, str] = {}
         try:
             changed = self._queues[queue].extend(current, self._hidden_s)
-        except Exception as error:  # noqa: BLE001 - the messages come again and are recognised
+        except Exception as error:  # noqa: BLE001 - the messages are delivered again and are recognised
             _log.warning("%d messages could not be kept hidden: %s", len(receipts), said_of(error))
         with self._changed:
             for receipt, before in zip(receipts, current, strict=True):

@@ -80,7 +80,7 @@ class Searches:
         unknown: those of some paths that may be new since a position.
         among: the new files of a lister, and the position after them.
         everywhere: the new files of a full listing, and the position after them.
-        must_list: whether only a full listing can go on from a position.
+        must_list: whether only a full listing can continue from a position.
     """
 
     unknown: Callable[[Sequence[str], FilesPosition], Sequence[str]]

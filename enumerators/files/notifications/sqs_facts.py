@@ -42,7 +42,8 @@ class Place:
     def rule_prefix(self) -> str:
         """The prefix of the bucket's rule, which ends before the first special character.
 
-        S3 wants those encoded, and its look-alikes do not. A message about another object does no harm.
+        S3 requires those to be encoded, and its look-alikes do not. A message about another object does no
+        harm.
         """
         found = _NOT_SPECIAL.match(self.prefix)
         return found[0] if found else ""

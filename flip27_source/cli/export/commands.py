@@ -1,4 +1,4 @@
-"""``flip27 export``: what a query of ours has read, as the start of a query of another system."""
+"""``flip27 export``: what a flip27 query has read, as the start of a query of another system."""
 
 from __future__ import annotations
 
