@@ -124,7 +124,7 @@ class SourceCoordinator(Generic[SplitT]):
         }
         known = {name: value for name, value in own.items() if value}
         if self._backlog is None:
-            self._backlog = self._waiting_backlog()
+            self._backlog = self._waiting_backlog(self._waiting_splits())
         return {**self._context.metrics.gauges, **known, **backlog_numbers(self._backlog)}
 
     def start(self) -> None:
@@ -487,12 +487,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._settle_losses()
         gateways = self._gateways.values()
         ledger = self._ledger.state(
-            waiting=tuple(
-                WaitingSplit(split=split, subtask_id=subtask_id)
-                # The order of waiting splits restores the order of the queue.
-                for subtask_id in dict.fromkeys((*self._ready, *self._gateways))
-                for split in self._outbox(subtask_id).waiting()
-            ),
+            waiting=self._waiting_splits(),
             events=tuple(
                 WaitingEvent(event=event, subtask_id=gateway.subtask_id)
                 for gateway in gateways
@@ -509,7 +504,15 @@ class SourceCoordinator(Generic[SplitT]):
             action_delay_ms=self._actions.delay_ms,
         )
 
-    def _waiting_backlog(self) -> Backlog:
+    def _waiting_splits(self) -> tuple[WaitingSplit[SplitT], ...]:
+        return tuple(
+            WaitingSplit(split=split, subtask_id=subtask_id)
+            # The order of waiting splits restores the order of the queue.
+            for subtask_id in dict.fromkeys((*self._ready, *self._gateways))
+            for split in self._outbox(subtask_id).waiting()
+        )
+
+    def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
         """What is in no batch yet: what the enumerator knows of, and what limits have put off."""
         told = self.enumerator.backlog(self._ledger.live)
         if not isinstance(told, Backlog):
@@ -518,11 +521,10 @@ class SourceCoordinator(Generic[SplitT]):
                 remedy="return Backlog(splits=..., rows=..., bytes=..., oldest_event_time=...); rows and "
                 "bytes are None where they are not known",
             )
-        waiting = [split for subtask_id in self._ready for split in self._outbox(subtask_id).waiting()]
-        return told + Backlog.of(map(size_of, waiting)) if waiting else told
+        return told + Backlog.of(size_of(item.split) for item in waiting) if waiting else told
 
     def _summary(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointSummary:
-        self._backlog = self._waiting_backlog()
+        self._backlog = self._waiting_backlog(ledger.waiting)
         return CheckpointSummary(
             splits=budget.splits,
             files=budget.files,

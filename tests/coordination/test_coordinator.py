@@ -464,6 +464,19 @@ def test_an_idle_checkpoint_costs_in_proportion_to_the_subtasks() -> None:
     assert calls_of_an_idle_checkpoint(200) < 3 * calls_of_an_idle_checkpoint(100)
 
 
+def test_splits_that_are_assigned_while_a_batch_runs_are_in_the_backlog_with_a_subtask_and_without() -> None:
+    coordinator = with_items("a")
+    frozen(coordinator)
+    assign = shelf_of(coordinator).context.assign_split
+
+    def found(_result: object, _error: BaseException | None) -> None:
+        assign(Item(split_id="for any subtask"))
+        assign(Item(split_id="for one subtask"), 1)
+
+    coordinator.handle_result(found, None, None)
+    assert coordinator.gauges["backlogSplits"] == 2
+
+
 def test_gauges_of_the_enumerator_are_in_the_metrics() -> None:
     class Measures(Shelf):
         def snapshot_state(self, checkpoint_id: int) -> list[Item]:
