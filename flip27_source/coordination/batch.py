@@ -1,4 +1,4 @@
-"""Batch: collects splits and events for the plan of one checkpoint. Pure."""
+"""Batch: the splits and events for the plan of one checkpoint. Pure."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The next plan takes splits and events from the outbox; items that are held back move to the outbox when
 the gateway opens. So a split or event that is sent after the freeze of checkpoint n waits for the batch
 after n (rule R4, first half). Events keep their order, and so do splits. Splits that any subtask may read
-do not go through a gateway (see ``SourceCoordinator.send_split``).
+do not go through a gateway (see ``WaitingQueues``).
 Source: FLIP-27, FLINK-21996, FLINK-26029 (SubtaskGatewayImpl). Pure; single-threaded.
 """
 

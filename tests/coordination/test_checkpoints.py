@@ -130,10 +130,10 @@ def test_an_acknowledgement_opens_the_gateway_of_its_subtask_and_the_others_stay
     states = []
     for subtask_id in (1, 0):
         coordinator.acknowledge(report(subtask_id, checkpoint_id=1))
-        states.append([coordinator._gateways[i].state.value for i in range(3)])
+        states.append([coordinator._queues._gateways[i].state.value for i in range(3)])
     assert states == [["closed", "open", "closed"], ["open", "open", "closed"]]
     coordinator.complete(1)
-    assert {gateway.state for gateway in coordinator._gateways.values()} == {GatewayState.OPEN}
+    assert {gateway.state for gateway in coordinator._queues._gateways.values()} == {GatewayState.OPEN}
     assert plan_ids(frozen(coordinator).snapshot.plan) == {0: ["late-0"], 1: ["late-1"], 2: ["late-2"]}
 
 

@@ -197,7 +197,9 @@ def _driver(holder: Any) -> Any:
 def _memory(coordinator: SourceCoordinator[Any]) -> Any:
     memory = dict(vars(coordinator))
     del memory["settings"]
-    memory["_ready"] = list(coordinator._ready)
+    queues = coordinator._queues
+    memory["_queues"] = list(queues.turns), queues._free, queues._gateways
+    memory["_collector"] = coordinator._collector._resting
     memory["_ledger"] = _slots(coordinator._ledger)
     memory["_actions"] = _slots(coordinator._actions)
     memory["_pending"] = None if coordinator.pending is None else coordinator.pending.checkpoint_id

@@ -83,7 +83,7 @@ def check_I3(world: World, step: Step) -> Iterator[str]:
     yield from _undelivered(world, step, held=True)
     if step.move[0] == "e" and world.frozen:
         (subtask, number) = int(step.move[1:]), world.enumerator.sent[int(step.move[1:])] - 1
-        if Ping(subtask, number) in world.holder._coordinator._gateways[subtask]._events:
+        if Ping(subtask, number) in world.holder._coordinator._queues._gateways[subtask]._events:
             yield f"event {number} to subtask {subtask} does not wait for its acknowledgement"
 
 

@@ -21,6 +21,7 @@ from flip27_source.coordination.gateway import SubtaskGateway
 from flip27_source.coordination.ledger import Ledger
 from flip27_source.coordination.report_delivery import ReportDelivery
 from flip27_source.coordination.subtask_reports import SubtaskReport
+from flip27_source.coordination.waiting_queues import WaitingQueues
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.driver.requests import Requests
 from flip27_source.executor.retries import SubtaskAttempt
@@ -145,13 +146,13 @@ def splits_that_were_held_back_are_dropped_when_the_gateway_opens(patch: pytest.
 
 @mutation("I4", "T A0 C", 4)
 def one_acknowledgement_opens_all_gateways(patch: pytest.MonkeyPatch) -> None:
-    def opens(self: SourceCoordinator[Any], subtask_id: int, checkpoint_id: int) -> None:
-        for number, gateway in self._gateways.items():
-            gateway.open_after(checkpoint_id)
-            if len(gateway):
-                self._ready.setdefault(number)
+    open_after = WaitingQueues.open_after
 
-    patch.setattr(SourceCoordinator, "_open", opens)
+    def opens(self: WaitingQueues[Any], checkpoint_id: int, subtask_id: int) -> None:
+        for number in self._gateways:
+            open_after(self, checkpoint_id, number)
+
+    patch.setattr(WaitingQueues, "open_after", opens)
 
 
 @mutation("I2 I5", "T A0 C X", 5)
@@ -181,7 +182,7 @@ def an_abort_goes_on_with_the_same_instance(patch: pytest.MonkeyPatch) -> None:
             self._coordinator._pending = None
             self._coordinator._last_id = offset.checkpoint_id
             self._coordinator._ledger._planned_id = None
-            for gateway in self._coordinator._gateways.values():
+            for gateway in self._coordinator._queues._gateways.values():
                 gateway.open()
                 gateway._checkpoint_id = gateway._last_closed = offset.checkpoint_id
             self._at = offset

@@ -184,7 +184,7 @@ class Watched:
         self._coordinator.repeat(subtask_id)
 
     def _states(self) -> dict[int, GatewayState]:
-        return {i: gateway.state for i, gateway in self._coordinator._gateways.items()}
+        return {i: gateway.state for i, gateway in self._coordinator._queues._gateways.items()}
 
 
 class WatchedReports(DemandedReports):

@@ -1,0 +1,172 @@
+"""BatchCollector: decides which splits, ranges and events are in the batch of a checkpoint. Pure.
+
+First what waits in the queues, then what the enumerator assigns on request, then ranges of live splits, until
+a limit is reached. How the batch is packed into tasks is decided in ``packing``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Generic
+
+from ..enumerator import BoundedRange, Budget, SplitEnumerator
+from ..enumerator_context import Boundedness
+from ..split import SplitT, size_of
+from .batch import Batch
+from .context import CoordinatorContext, CoordinatorSettings
+from .ledger import Ledger
+from .packing import BatchBudget, Limits
+from .shares import fair_ranges
+from .waiting_queues import WaitingQueues
+
+
+class BatchCollector(Generic[SplitT]):
+    """Collects the batches of one coordinator."""
+
+    def __init__(
+        self,
+        enumerator: SplitEnumerator[SplitT],
+        context: CoordinatorContext[SplitT],
+        settings: CoordinatorSettings,
+        queues: WaitingQueues[SplitT],
+        ledger: Ledger[SplitT],
+        *,
+        cuts_splits: bool,
+    ) -> None:
+        """``cuts_splits``: the enumerator defines ``bound_split``."""
+        self._enumerator = enumerator
+        self._context = context
+        self._settings = settings
+        self._queues = queues
+        self._ledger = ledger
+        self._cuts_splits = cuts_splits
+        self._divides_ranges = type(enumerator).divide_ranges is not SplitEnumerator.divide_ranges
+        # When splits are read again whose reader had caught up; None: not in this run.
+        self._resting: dict[str, int | None] = {}
+
+    def collect(self, limits: Limits, now_ms: int) -> Batch[SplitT]:
+        """The next batch; empty if there is nothing to read."""
+        batch = Batch[SplitT](BatchBudget(limits))
+        self._drain(batch)
+        self._request_splits(batch)
+        self._read_on(batch, now_ms)
+        return batch
+
+    def rest(self, split_ids: Iterable[str], since_ms: int) -> None:
+        """In the batch that was triggered at ``since_ms``, the reader had no more data of these splits."""
+        bounded = self._settings.boundedness is Boundedness.BOUNDED
+        until = None if bounded else since_ms + self._settings.poll_interval_ms
+        self._resting.update(dict.fromkeys(split_ids, until))
+
+    def _drain(self, batch: Batch[SplitT]) -> int:
+        """Move events, and splits that fit, from the queues to the batch; return the number of splits.
+
+        Queues take turns with one split each, and the first split in turn always fits into an empty batch, so
+        no split waits for ever.
+        """
+        queues = self._queues
+        for subtask_id in queues.turns:
+            if subtask_id is not None:
+                batch.add_events(subtask_id, queues.take_events(subtask_id))
+        moved = 0
+        waiting = list(queues.turns)
+        while waiting:
+            have_more: list[int | None] = []
+            for subtask_id in waiting:
+                if self._move_split(subtask_id, batch):
+                    moved += 1
+                    if subtask_id in queues.turns:
+                        have_more.append(subtask_id)
+            waiting = have_more
+        return moved
+
+    def _move_split(self, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
+        """Move the first split of a queue to the batch, if it fits."""
+        queues = self._queues
+        split = queues.turns[subtask_id].peek()
+        if split is None:
+            # The queue had only events, which are already in the batch.
+            del queues.turns[subtask_id]
+            return False
+        if not self._planned(split, subtask_id, batch):
+            return False
+        queues.take_split(subtask_id)
+        return True
+
+    def _planned(self, split: SplitT, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
+        """Add a split to the batch, if it fits; a split that continues from batch to batch becomes live."""
+        carries_data = self._cuts_splits and self._enumerator.carries_data(split)
+        if (self._cuts_splits or self._settings.reader_bounds_splits) and not carries_data:
+            self._ledger.begins(split, subtask_id)
+            return True
+        size = size_of(split)
+        if not batch.budget.fits(size) or (carries_data and not batch.carries(size)):
+            return False
+        batch.add(split, size, subtask_id, split.split_id)
+        return True
+
+    def _request_splits(self, batch: Batch[SplitT]) -> None:
+        """Request splits for each subtask in turn, until the budget is used up or no subtask gets one.
+
+        Unbounded splits cost nothing before they are bounded: all of them are requested, so that live
+        splits cannot starve those that the enumerator still holds.
+        """
+        turns = self._queues.turns
+        asking = list(range(self._settings.parallelism))
+        while asking:
+            got_some = []
+            for subtask_id in asking:
+                if batch.budget.exhausted or turns:
+                    return
+                self._enumerator.handle_split_request(subtask_id)
+                if turns and self._drain(batch):
+                    got_some.append(subtask_id)
+            asking = got_some
+
+    def _read_on(self, batch: Batch[SplitT], now_ms: int) -> None:
+        """Add ranges of live splits to the batch, within its limits."""
+        live = self._ledger.live
+        if self._settings.reader_bounds_splits:
+            for split in live:
+                self._read_pages(split, batch, now_ms)
+            return
+        free: list[SplitT] = []
+        for split, cut in fair_ranges(self._enumerator.readable(live), batch.budget.left(), self._bounded):
+            pinned_to = self._ledger.pin_of(split.split_id)
+            for part in self._to_its_end(cut) if self._settings.one_batch else (cut,):
+                if pinned_to is None and self._divides_ranges:
+                    free.append(part.read)
+                else:
+                    batch.add(part.read, size_of(part.read), pinned_to, split.split_id)
+                self._ledger.moved(split.split_id, part.rest)
+        if free:
+            self._add_divided(free, batch)
+
+    def _add_divided(self, ranges: list[SplitT], batch: Batch[SplitT]) -> None:
+        """Add ranges in the parts that the enumerator cuts them into."""
+        division = self._enumerator.divide_ranges(ranges)
+        self._context.check_division(ranges, division)
+        for part in division.parts:
+            batch.add(part, size_of(part), None, part.split_id)
+        batch.wants_subtasks(division.subtasks)
+
+    def _read_pages(self, split: SplitT, batch: Batch[SplitT], now_ms: int) -> None:
+        """Add a split that the reader bounds to the batch, unless it rests."""
+        rests_until = self._resting.get(split.split_id, 0)
+        if batch.budget.exhausted or rests_until is None or rests_until > now_ms:
+            return
+        self._resting.pop(split.split_id, None)
+        batch.add(split, size_of(split), self._ledger.pin_of(split.split_id), split.split_id)
+
+    def _bounded(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
+        cut = self._enumerator.bound_split(split, budget)
+        if cut is not None:
+            self._context.check_range(split, cut)
+        return cut
+
+    def _to_its_end(self, first: BoundedRange[SplitT]) -> Iterator[BoundedRange[SplitT]]:
+        """All ranges of a split, because no batch follows this one."""
+        cut: BoundedRange[SplitT] | None = first
+        while cut is not None:
+            yield cut
+            cut = None if cut.rest is None else self._bounded(cut.rest, Budget())
