@@ -27,7 +27,7 @@ import pyspark.sql.streaming.python_streaming_source_runner
 spark = time.perf_counter()
 import flip27_source.spark.stream_reader
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
 from flip27_source.source import Source
 source = Source.resolve({

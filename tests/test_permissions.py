@@ -32,7 +32,7 @@ engine.stop()
 
 PROGRAM = """
 import sys
-from flip27_source.enumerator import Boundedness
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.reader import SourceReaderContext
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.executor.subtask import read_subtask
