@@ -150,5 +150,5 @@ class LimitsRewinds(Protocol):
         """Check that the source can go back from one value of ``snapshot_state`` to an older one.
 
         Raises:
-            EditError: it cannot; the rewind is refused, and the query goes on.
+            EditError: it cannot; the rewind is refused, and the query continues.
         """

@@ -29,7 +29,7 @@ class Loss:
 
     Attributes:
         what: what is gone, the same text each time.
-        begins: the offset at which reading can go on; None if there is none.
+        begins: the offset at which reading can continue; None if there is none.
     """
 
     split_id: str

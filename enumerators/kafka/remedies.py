@@ -9,15 +9,15 @@ from flip27_source.source_options import STATE_LOCATION
 
 
 def remedy_of(loss: Loss, options: Options) -> str:
-    """The command that goes on with what is left of a partition."""
+    """The command that continues with the rest of a partition."""
     state = _state(options)
     if loss.begins is None:
         return (
-            f"go on without the partition: flip27 edit skip --state {state} --split {loss.split_id} "
+            f"continue without the partition: flip27 edit skip --state {state} --split {loss.split_id} "
             "--why 'topic deleted' --execute"
         )
     return (
-        f"go on at its first record: flip27 edit set-position --state {state} --split {loss.split_id} "
+        f"continue at its first record: flip27 edit set-position --state {state} --split {loss.split_id} "
         "--to earliest --why 'records expired' --execute"
     )
 
@@ -29,7 +29,7 @@ def remedy_of_range(split_id: str, options: Options) -> str:
 
 
 def remedy_in_batch(options: Options) -> str:
-    """The option with which a batch that is planned goes on: an edit takes effect after it."""
+    """The option with which a planned batch continues: an edit takes effect only after the batch."""
     option = "onDataLoss=report"
     if options.is_set(FAIL_ON_DATA_LOSS) or options[STATE_LOCATION] is None:
         option = f"failOnDataLoss=false, Spark's name of {option}"

@@ -2,9 +2,9 @@
 
 Pure: facts in, decisions out; no I/O, no clock. Three rules make it exact:
 
-1. A chunk is assigned with a *settled horizon*: a position in the log and a transaction id that was given out
-   after the position was read, and below which every transaction has ended. So the snapshot of the chunk sees
-   every transaction that commits before the position.
+1. A chunk is assigned with a *settled horizon*: a position in the log and a transaction id that was assigned
+   after the position was read, and below which every transaction has ended. So the snapshot of the chunk
+   sees every transaction that commits before the position.
 2. While a chunk is not read, no window of the log goes beyond the horizon of that chunk, nor beyond the
    newest settled horizon. So an event of a chunk that is not read is visible to its snapshot, and is dropped.
 3. An event of a chunk that is read is delivered exactly if the snapshot of the chunk does not see it.

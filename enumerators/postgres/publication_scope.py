@@ -1,4 +1,4 @@
-"""What a publication that somebody made leaves out of the log."""
+"""What an existing publication leaves out of the log."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ FAILOVER_VERSION = 17
 
 OBJECT_IN_USE = "55006"
 _FLUSH_S = 0.5
-"""Longer than wal_writer_delay, after which the server itself brings commits to disk."""
+"""Longer than wal_writer_delay, after which the server itself flushes commits to disk."""
 
 _POLL_S = 0.05
 

@@ -18,7 +18,7 @@ class PostgresState:
         slot: None with ``snapshot=only``, which reads no log.
         start: position up to which the log was read in complete batches.
         planned_to: where the newest window ends that was planned; a state that is restored with its batch
-            complete goes on there.
+            complete continues there.
         log_assigned: whether the log was handed out: its position is in its split.
         returned: chunks that were added back.
         chunks_read: the number of chunks that were read since the first start.

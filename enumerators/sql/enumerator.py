@@ -1,6 +1,6 @@
 """The sql enumerator: ranges of cursors of a table or query, found by polling.
 
-What lives here: the rounds of discovery. A round ends at a cursor below which no row is expected any more
+What lives here: the rounds of discovery. A round ends at a cursor below which no more rows are expected
 (option lag; on PostgreSQL :mod:`.open_transactions`), and cuts the rows up to there into ranges.
 """
 
@@ -257,7 +257,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         is_behind = newest is None or not table.reaches(done)
         if is_behind and not position.is_behind:
             _log.warning(
-                "%s has no row at or above the cursor %s any more, up to which it was read; rows that appear "
+                "%s no longer has a row at or above the cursor %s, up to which it was read; rows that appear "
                 "below it will be reported as a data loss",
                 table.name,
                 done,

@@ -50,7 +50,7 @@ class CheckpointSummary:
 
     Attributes:
         splits: splits in the plan. files, rows, bytes: their known sizes, added up.
-        live_splits: unbounded splits that go on after this checkpoint.
+        live_splits: unbounded splits that continue after this checkpoint.
         finished_splits: splits handed to batches since the source began.
         waiting_splits: splits assigned and put off to a later batch by a limit.
         quarantined_splits: splits that cannot be read and were set aside.

@@ -196,7 +196,7 @@ class Requests:
         problem: Exception | None = None
         try:
             self._savepoints.make(target, offset.lineage, offset.name, metadata.timestamp_ms)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the query goes on
+        except Exception as error:  # noqa: BLE001 - whatever it is, the query continues
             problem = error
         # After a restart the requests that the checkpoint answers are no longer known; the target tells.
         answered = [

@@ -315,9 +315,9 @@ class DurableFiles:
     def _claim(self, temporary: str, target: str) -> bool:
         """For file systems without hard links, such as some network mounts: claim the name, then rename.
 
-        Whoever makes the empty claim beside the target first moves its file to the target, which is
-        whole from the start. A claim whose owner died is taken over: names of documents and segments
-        are digests of their content, so both would have moved the same bytes.
+        The process that first creates the empty claim next to the target moves its file to the target,
+        which is whole from the start. A claim whose owner died is taken over: names of documents and
+        segments are digests of their content, so both would have moved the same bytes.
         """
         if self._disk.exists(target):
             return False

@@ -139,7 +139,7 @@ def check_name(protocol: str, name: str) -> None:
     """Refuse a name that the library of a file system would read as that of another file.
 
     Raises:
-        OSError: s3fs takes the end of the name for a version; adlfs does too, parses names as URLs, and so
+        OSError: s3fs reads the end of the name as a version; adlfs does too, parses names as URLs, and so
             loses a ``#`` or ``?`` at the end, and tabs and line feeds.
     """
     mark = _VERSION_ID.get(protocol)

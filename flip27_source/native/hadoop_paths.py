@@ -1,7 +1,7 @@
 """The names that Hadoop has for files, and which files Spark cannot be given. Pure.
 
-Spark reads a path as a glob, resolves ``.`` and ``..`` in it, and leaves out files with hidden names without
-a word. A path must name exactly one file, so special characters are escaped and such names are refused.
+Spark reads a path as a glob, resolves ``.`` and ``..`` in it, and silently leaves out files with hidden
+names. A path must name exactly one file, so special characters are escaped and such names are refused.
 """
 
 from __future__ import annotations

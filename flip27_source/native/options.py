@@ -70,7 +70,7 @@ class NativeOptions:
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> NativeOptions:
-        """Tell the options apart.
+        """Separate flip27's options from Spark's.
 
         Raises:
             OptionError: an option would make Spark leave out files, or has an invalid value.

@@ -40,7 +40,7 @@ def create(
         to: directory in which the savepoint gets its own directory. A running query must reach the same
             directory by this path or URL, with its own ``storage.*`` options.
         checkpoint: the query's Spark checkpoint location, which contains the last committed
-            batch. Not needed if ``state`` lies inside it.
+            batch. Not needed if ``state`` is inside it.
         lineage: the directory name of the query's lineage, if several queries share a state location.
         query: include the whole query: Spark's checkpoint after the newest committed batch with the
             operators' state, and the state of other flip27 sources. See :func:`restore_query`. Always a copy.
@@ -75,7 +75,7 @@ def stop_with_savepoint(
     Args:
         query: the StreamingQuery.
         target, checkpoint, storage_options: see :func:`create`.
-        state: the query's ``stateLocation``; not needed if it lies inside the checkpoint location of a
+        state: the query's ``stateLocation``; not needed if it is inside the checkpoint location of a
             query that runs in this process (not with Spark Connect).
 
     Raises:

@@ -21,7 +21,7 @@ class FindsSchema(ABC):
     """Optional power of a reader, or of an enumerator: it asks the source for the schema.
 
     For tables, topics with a registry, and whatever else knows its columns. The source then takes the
-    option ``schemaEvolutionMode``: a reader that comes by new columns calls ``context.check_new_columns``.
+    option ``schemaEvolutionMode``: a reader that finds new columns calls ``context.check_new_columns``.
     """
 
     @classmethod

@@ -24,7 +24,7 @@ class WatchedStore(Store):
         self._dead = False
 
     def kill(self) -> None:
-        """The process is dead: its clean-up code has no effect any more."""
+        """The process is dead: its clean-up code no longer has an effect."""
         self._dead = True
 
     def read(self, name: str, limit: int | None = None) -> bytes:

@@ -48,7 +48,7 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
     """Begin the transaction of a chunk, which ends with the connection.
 
     Its snapshot sees every transaction below the horizon of the chunk. They had ended when the chunk was
-    assigned; but a server that was killed meanwhile may give out these ids again, and then the chunk waits.
+    assigned; but a server that was killed meanwhile may reuse these ids, and then the chunk waits.
 
     Raises:
         DataLossError: the table was dropped.

@@ -99,7 +99,7 @@ def converted(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array
 
 
 def array_of(values: list[Any], target: pa.DataType) -> pa.Array:
-    """The values that a driver of Python gave, as a column of their own type; texts if that is wanted.
+    """The values that a Python driver returned, as a column of their own type; texts if requested.
 
     Raises:
         ValueError, TypeError: the values have no common type.

@@ -194,7 +194,7 @@ class Facts:
 
     @property
     def messages(self) -> dict[str, int]:
-        """How many messages wait, and how many somebody has, as SQS estimates."""
+        """How many messages wait, and how many are hidden by a receiver, as SQS estimates."""
         names = {"waiting": "ApproximateNumberOfMessages", "hidden": "ApproximateNumberOfMessagesNotVisible"}
         return {word: int(self.attributes.get(name, 0)) for word, name in names.items()}
 

@@ -1,4 +1,4 @@
-"""Who may write to a state location: anybody who may can edit the state of the source."""
+"""Checks who may write to a state location, because a writer can edit the state of the source."""
 
 from __future__ import annotations
 

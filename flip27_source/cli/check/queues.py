@@ -32,7 +32,7 @@ def queues(options: Options) -> Iterator[Finding]:
 
 
 def _asked(queue: NotificationQueue) -> Finding:
-    """A message that is received stays visible, and the receipt belongs to none."""
+    """Call each method of the queue: received messages stay visible, and the receipt is not real."""
     found = queue.receive(count=1, wait_s=0.0, hidden_s=0.0)
     queue.extend([_NO_RECEIPT], 0.0)
     queue.delete([_NO_RECEIPT])

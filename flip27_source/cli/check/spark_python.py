@@ -25,9 +25,9 @@ print(json.dumps({"executable": sys.executable, "python": platform.python_versio
 
 
 def spark_python(environment: Mapping[str, str] = os.environ) -> Finding:
-    """Start the Python that Spark takes for workers, and have it import what a source needs.
+    """Start the Python that Spark uses for workers, and have it import what a source needs.
 
-    Spark takes ``PYSPARK_PYTHON``, else the ``python3`` that is first on the PATH: not the Python of the
+    Spark uses ``PYSPARK_PYTHON``, else the ``python3`` that is first on the PATH: not the Python of the
     program that starts the query.
     """
     named = environment.get("PYSPARK_PYTHON")

@@ -1,4 +1,4 @@
-"""``flip27 notifications``: makes, shows and drops the queue that gets the events of a path."""
+"""``flip27 notifications``: creates, shows and drops the queue that gets the events of a path."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Frame:
         checkpoint_id, batch_id, status, created_at: of the newest checkpoint; None before the first.
         lag_s: seconds since that was made.
         event_time_lag_s: seconds between the largest event time reported and now.
-        backlog: splits that are found and not yet in a batch. live: splits that go on.
+        backlog: splits that are found and not yet in a batch. live: splits that continue.
         backlog_rows, backlog_bytes, backlog_age_s: what those hold, and the age of the oldest record, as the
             source has summary with the checkpoint; only where Spark's checkpoint was given.
         finished, quarantined: splits since the source began.
