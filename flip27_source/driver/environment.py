@@ -28,6 +28,7 @@ class Environment:
     Attributes:
         now_ms: returns the time in milliseconds since the epoch.
         new_random: returns 16 unique hex digits.
+        process: returns the id of this process, for messages to other drivers.
         cores: number of executor cores if known, otherwise of the driver's cores.
         new_runner: creates a runner for an enumerator's asynchronous work.
         new_actions: creates a runner that performs actions with the given function.
@@ -37,6 +38,7 @@ class Environment:
 
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     new_random: Callable[[], str] = lambda: secrets.token_hex(8)
+    process: Callable[[], int] = os.getpid
     cores: int = os.cpu_count() or 1
     new_runner: Callable[[], BackgroundRunner] = BackgroundRunner
     new_actions: Callable[[Callable[[Any], None]], ActionRunner] = ActionRunner

@@ -118,7 +118,9 @@ class CoordinatorHolder:
         self._requests = Requests(
             asked_in,
             EditApplication(editing, self._storage, codec),
-            RequestedSavepoints(asked_in, storage_options, self._environment.open_store),
+            RequestedSavepoints(
+                asked_in, storage_options, self._environment.open_store, self._environment.new_random
+            ),
             storage_options,
             self._environment.now_ms,
         )
@@ -330,7 +332,13 @@ class CoordinatorHolder:
             if self._epoch is not None:
                 self._epoch.end()
             is_renewed = self._look_every_s > 0
-            self._epoch = DriverEpoch(store, lineage, self._environment.now_ms(), is_renewed=is_renewed)
+            self._epoch = DriverEpoch(
+                store,
+                lineage,
+                self._environment.now_ms(),
+                is_renewed=is_renewed,
+                process=self._environment.process,
+            )
 
     def _check_that_it_drives(self) -> None:
         if self._epoch is not None:

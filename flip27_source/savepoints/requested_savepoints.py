@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,15 +24,20 @@ class RequestedSavepoints:
     """Opens the targets of savepoints and writes the savepoints."""
 
     def __init__(
-        self, store: Store | None, storage_options: Mapping[str, Any], open_store: OpenStore
+        self,
+        store: Store | None,
+        storage_options: Mapping[str, Any],
+        open_store: OpenStore,
+        new_random: Callable[[], str],
     ) -> None:
         self._store = store
         self._storage_options = storage_options
         self._open_store = open_store
+        self._new_random = new_random
 
     def problem_with(self, target: str) -> Exception | None:
         """Why a target is not writable, or None; called before the batch that becomes a savepoint."""
-        probe = f".flip27-{uuid.uuid4().hex}"
+        probe = f".flip27-{self._new_random()}"
         try:
             place = self._open_store(target, self._storage_options)
             place.replace(probe, b"flip27 tests whether it can write here")

@@ -45,12 +45,21 @@ class DriverEpoch:
     Args:
         started_ms: the current time.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
+        process: returns the id of this process.
     """
 
-    def __init__(self, store: Store, lineage: str, started_ms: int, *, is_renewed: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lineage: str,
+        started_ms: int,
+        *,
+        is_renewed: bool = False,
+        process: Callable[[], int] = os.getpid,
+    ) -> None:
         self._store = store
         self.lineage = lineage
-        record = DriverRecord(host=socket.gethostname(), process=os.getpid(), started_ms=started_ms)
+        record = DriverRecord(host=socket.gethostname(), process=process(), started_ms=started_ms)
         data = msgspec.json.encode(record, order="sorted")
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1

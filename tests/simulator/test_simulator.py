@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +47,15 @@ def test_a_seed_gives_the_same_run_every_time() -> None:
         first, second = played(seed), simulate(seed)
         assert first.story == second.story
         assert first.faults == second.faults
+
+
+def test_a_seed_gives_the_same_run_in_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk and a short write cut files by their length, and names of files depend on their content."""
+    found = []
+    for process in (7, 1_234_567):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        found.append([simulate(seed).story for seed in (37, 52, 296)])
+    assert found[0] == found[1]
 
 
 def test_the_seeds_of_these_tests_bring_every_kind_of_fault_and_source() -> None:

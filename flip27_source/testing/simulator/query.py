@@ -27,6 +27,9 @@ from ..under_test import SourceUnderTest
 from .process import Process
 from .threads import SeededActions, SeededRunner
 
+_PROCESS = 1
+"""The process id of every driver, so that the files of a seed have the same length wherever it is played."""
+
 MOST_FAILURES = 4
 """``spark.task.maxFailures``."""
 
@@ -147,6 +150,7 @@ class Query:
         environment = Environment(
             now_ms=lambda: machine.now_ms,
             new_random=machine.random_hex,
+            process=lambda: _PROCESS,
             cores=self.cores,
             new_runner=lambda: SeededRunner(machine.random, machine.is_done, machine.interrupt),
             new_actions=lambda perform: SeededActions(perform, machine.random, machine.is_done),
