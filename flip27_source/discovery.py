@@ -125,13 +125,13 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
         return DiscoveringState(position=self._position, pages=pages)
 
     def backlog(self, live: Sequence[SplitT]) -> Backlog:
-        """The splits that were found and wait to be assigned, and what live splits have to give."""
+        """The splits that were found and wait to be assigned, and the backlog of the live splits."""
         waiting = sum((page.backlog(self._backlog_of) for page in self._pages), Backlog())
         return waiting + super().backlog(live) if live else waiting
 
     @staticmethod
     def _backlog_of(splits: Sequence[SplitT]) -> Backlog:
-        """That of splits that wait, of which there may be millions: the place for a shorter way."""
+        """The backlog of waiting splits. There may be millions: subclasses may compute it faster."""
         return Backlog.of(map(size_of, splits))
 
     @classmethod
@@ -270,7 +270,7 @@ class Page(Generic[SplitT]):
         self._counted = 0
 
     def backlog(self, of: Callable[[Sequence[SplitT]], Backlog]) -> Backlog:
-        """The sizes of what is left. Each split is looked at twice: when it comes and when it goes."""
+        """The sizes of the remaining splits; each split is measured once when added and once when taken."""
         if self._sizes is None:
             self._sizes = of(self.splits[self.taken :])
         elif self._counted < self.taken:

@@ -1,6 +1,6 @@
 """The comment of a text column that says whether headers were left out: written by one side, read by another.
 
-A DataFrame does not tell the options that it was loaded with. The comment of a column travels with it through
+A DataFrame does not show the options that it was loaded with. The comment of a column travels with it through
 ``select``, ``where`` and ``withWatermark``, so that a parser of lines can check that there is no header left.
 """
 
@@ -15,12 +15,12 @@ def header_comment(comment: str = "") -> str:
     """The comment of a column whose lines are those of files without their headers.
 
     Args:
-        comment: the character at the start of lines that are not taken for a header; empty for none.
+        comment: the character at the start of lines that do not count as a header; empty for none.
     """
     return f"header=true, comment={comment}" if comment else "header=true"
 
 
 def header_in(text: str) -> str | None:
-    """The ``comment`` of a ``header_comment``; None where the text is something else."""
+    """The ``comment`` of a ``header_comment``; None if the text is something else."""
     match = _COMMENT.fullmatch(text)
     return None if match is None else match[1] or ""

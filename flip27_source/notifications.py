@@ -64,7 +64,7 @@ class NotificationQueue(ABC):
 
     @abstractmethod
     def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
-        """Messages that nobody else has; none if there is none within ``wait_s`` seconds.
+        """Messages that no other receiver has; none if none arrives within ``wait_s`` seconds.
 
         Args:
             count: the largest number of messages.

@@ -12,6 +12,6 @@ def test_a_connection_that_is_lost_says_that_the_query_goes_on() -> None:
     options = Source.resolve({"enumerator": "postgres", "database": "shop", "tables": "orders"}).options
     lost = failed(options, "reading log", psycopg.OperationalError("server closed the connection"))
     assert lost.what.startswith("reading log failed on database shop")
-    assert "goes on at its next start" in str(lost)
+    assert "continues at its next start" in str(lost)
     refused = failed(options, "reading log", psycopg.errors.TooManyConnections("too many"))
     assert "max_connections" in str(refused)
