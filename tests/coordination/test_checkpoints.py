@@ -45,7 +45,7 @@ def report(subtask_id: int, checkpoint_id: int = 5, **more: Any) -> SubtaskRepor
     return SubtaskReport(checkpoint_id=checkpoint_id, subtask_id=subtask_id, **more)
 
 
-def test_a_checkpoint_waits_for_every_subtask_of_its_plan_and_keeps_what_each_said_S32() -> None:
+def test_a_checkpoint_waits_for_every_subtask_of_its_plan_and_keeps_each_report_S32() -> None:
     at = pending(0, 2)
     assert at.not_yet_acknowledged == {0, 2}
     result, at = at.acknowledged(report(2))
@@ -60,7 +60,7 @@ def test_a_checkpoint_whose_reports_nothing_depends_on_does_not_wait_S32(reports
     assert pending(0, 1, reports=reports).not_yet_acknowledged == frozenset()
 
 
-def test_a_subtask_whose_share_is_read_once_more_is_waited_for_no_longer_S32() -> None:
+def test_a_subtask_whose_splits_are_read_again_is_no_longer_waited_for_S32() -> None:
     assert pending(0, 1).repeated(1).not_yet_acknowledged == {0}
 
 
@@ -148,7 +148,7 @@ def test_acknowledgements_without_a_pending_checkpoint_are_discarded_S25() -> No
     assert shelf_of(coordinator).calls.count("complete 1") == 1
 
 
-def test_what_was_planned_in_a_checkpoint_that_is_given_up_is_planned_again_from_the_one_before_S34() -> None:
+def test_the_plan_of_an_abandoned_checkpoint_is_planned_again_from_the_one_before_S34() -> None:
     """A pending checkpoint is a value: giving it up leaves nothing to be disposed of."""
     coordinator = coordinator_of()
     shelf_of(coordinator).shelf.extend(items("a"))

@@ -77,7 +77,7 @@ def test_a_split_assigned_before_the_freeze_is_in_the_batch_S3() -> None:
     assert plan_ids(frozen(coordinator).snapshot.plan) == {1: ["early"]}
 
 
-def test_splits_assigned_unasked_go_out_in_the_order_they_were_assigned_S8() -> None:
+def test_splits_assigned_without_a_request_go_out_in_the_order_they_were_assigned_S8() -> None:
     coordinator = coordinator_of(parallelism=1)
     assign = shelf_of(coordinator).context.assign_split
     read = []
@@ -143,7 +143,7 @@ def test_complete_is_idempotent_and_notifies_the_enumerator_once_S33_R7() -> Non
     assert shelf_of(coordinator).calls.count("complete 1") == 1
 
 
-def test_completing_a_checkpoint_that_was_never_made_is_a_programming_error_S31() -> None:
+def test_completing_a_checkpoint_that_was_never_triggered_is_a_programming_error_S31() -> None:
     coordinator = with_items("a")
     with pytest.raises(ProtocolError, match=r"checkpoint 1 \(the newest is 0\): 'complete, an unknown id'"):
         coordinator.complete(1)
@@ -192,7 +192,7 @@ def test_start_comes_before_the_readers_and_close_is_passed_on_S44_S64() -> None
 
 
 @pytest.mark.parametrize("subtask_id", [-1, 2, 99])
-def test_assigning_to_a_subtask_that_is_not_there_is_an_error_S63(subtask_id: int) -> None:
+def test_assigning_to_a_subtask_that_does_not_exist_is_an_error_S63(subtask_id: int) -> None:
     context = shelf_of(coordinator_of(parallelism=2)).context
     with pytest.raises(ContractError, match=f"subtask {subtask_id} is not registered: there are 2"):
         context.assign_split(Item(split_id="a"), subtask_id)

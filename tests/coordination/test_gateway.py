@@ -221,7 +221,7 @@ def test_one_acknowledgement_opens_one_gateway_S6() -> None:
     assert names(first) == ["e0"]
 
 
-def test_two_checkpoints_hold_back_and_let_go_each_its_own_S8() -> None:
+def test_two_checkpoints_each_hold_back_and_release_their_own_S8() -> None:
     gateway: SubtaskGateway[Item] = SubtaskGateway(0)
     out: list[str] = []
     for checkpoint_id, (before, after) in ((22, ("0", "1")), (23, ("2", "3"))):

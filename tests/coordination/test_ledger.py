@@ -253,7 +253,7 @@ def test_a_split_that_comes_back_is_neither_finished_nor_in_flight_and_the_other
         ledger.assigned(Item(split_id="a"))
 
 
-def test_a_plan_that_was_restored_gives_back_nothing_once_it_is_complete_S59_S60() -> None:
+def test_a_restored_plan_returns_nothing_once_it_is_complete_S59_S60() -> None:
     """What a completed checkpoint covers is done, whatever happens to its tasks afterwards."""
     ledger = Ledger(LedgerState(finished=2))
     ledger.restores_plan(7, ["a", "b"])

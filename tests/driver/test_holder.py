@@ -130,7 +130,7 @@ def test_a_plan_is_a_function_of_what_is_stored_S95(
 
 
 @pytest.mark.parametrize("new_store", STORES)
-def test_a_restart_replays_the_uncommitted_batch_and_goes_on_after_it_S48(
+def test_a_restart_replays_the_uncommitted_batch_and_continues_after_it_S48(
     source: Source, feed: list[Item], new_store: Callable[[], Store | None]
 ) -> None:
     store = new_store()

@@ -167,7 +167,7 @@ def shelve_and_trigger(batches: Batches) -> None:
 
 
 @pytest.mark.parametrize("where", ["start", "request", "snapshot"])
-def test_an_error_of_the_enumerator_fails_the_query_once_and_the_next_call_begins_anew_S17_S18_S61(
+def test_an_error_of_the_enumerator_fails_the_query_once_and_the_next_call_starts_again_S17_S18_S61(
     where: str,
 ) -> None:
     batches = Batches(Remembers, EchoReader)
@@ -234,7 +234,7 @@ def test_an_aborted_checkpoint_is_never_reported_as_complete_S23_S7_S8() -> None
     assert [c for c in living.calls if c.startswith(("complete", "aborted"))] == ["complete 1", "complete 2"]
 
 
-def test_the_document_of_a_checkpoint_that_was_given_up_is_cleaned_up_S25_S34() -> None:
+def test_the_document_of_an_abandoned_checkpoint_is_cleaned_up_S25_S34() -> None:
     batches = remembering(retainedCheckpoints="2", taskReports="always")
     orphans: set[str] = set()
     for number in range(25):
@@ -255,7 +255,7 @@ def test_the_document_of_a_checkpoint_that_was_given_up_is_cleaned_up_S25_S34() 
     assert orphans.isdisjoint(batches.files())
 
 
-def test_a_restart_resets_no_subtask_and_brings_nothing_back_S49_S59() -> None:
+def test_a_restart_resets_no_subtask_and_returns_no_split_S49_S59() -> None:
     batches = remembering("a", "b", taskReports="always")
     batches.batch()
     batches.restart()
@@ -284,7 +284,7 @@ def test_a_batch_read_plans_once_from_the_beginning_and_its_tasks_report_nothing
     assert not [name for name in store.files if "/reports/" in name or "/drivers/" in name]
 
 
-def test_an_instance_that_was_given_up_can_do_nothing_any_more_S52_I13() -> None:
+def test_an_abandoned_instance_can_no_longer_do_anything_S52_I13() -> None:
     batches = remembering("a", "b", reader=Hears)
     batches.trigger(Limits(files=1))
     stale = Remembers.made[0].context
@@ -394,7 +394,7 @@ def test_every_record_is_read_once_wherever_a_batch_ends_S70(rows: int, restart:
         assert [row for row in read if row in names] == list(names)
 
 
-def test_a_split_that_appears_while_others_are_read_is_read_beside_them_S70() -> None:
+def test_a_split_that_appears_while_others_are_read_is_read_together_with_them_S70() -> None:
     batches = paged({"orders": list("abcd")}, maxRowsPerSplit="2", discoveryInterval="10ms")
     assert batches.batch() == ["a", "b"]
     SERVER["late"] = ["x"]
@@ -403,7 +403,7 @@ def test_a_split_that_appears_while_others_are_read_is_read_beside_them_S70() ->
     assert sorted(row for task in batches.tasks() for row in batches.attempt(task)) == ["c", "d", "x"]
 
 
-def test_a_batch_that_finds_nothing_has_no_rows_and_loses_no_place_S70() -> None:
+def test_a_batch_that_finds_nothing_has_no_rows_and_keeps_its_position_S70() -> None:
     batches = paged({"orders": ["a"]})
     assert [batches.batch(), batches.batch(), batches.batch()] == [["a"], [], []]
     SERVER["orders"].append("b")
@@ -411,7 +411,7 @@ def test_a_batch_that_finds_nothing_has_no_rows_and_loses_no_place_S70() -> None
 
 
 @pytest.mark.parametrize("at", [0, 2, 3])
-def test_a_failed_page_is_never_taken_for_the_end_of_the_split_S71(at: int) -> None:
+def test_a_failed_page_never_counts_as_the_end_of_the_split_S71(at: int) -> None:
     rows = list("abcd")
     rows.insert(at, "CRASH")
     batches = paged({"orders": rows})
@@ -442,7 +442,7 @@ def test_splits_finish_together_or_apart_with_or_after_their_last_rows_S71(
 
 
 @pytest.mark.parametrize("before", [0, 1, 2], ids=["before any checkpoint", "after one", "after two"])
-def test_splits_that_live_on_are_handed_out_once_after_a_restart_with_fewer_subtasks_S65(before: int) -> None:
+def test_live_splits_are_assigned_once_after_a_restart_with_fewer_subtasks_S65(before: int) -> None:
     names = ["one", "two", "three", "four", "five"]
     batches = paged({name: [f"{name}-{i}" for i in range(6)] for name in names}, maxRowsPerSplit="2")
     read: list[str] = []

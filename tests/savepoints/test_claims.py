@@ -52,7 +52,7 @@ def clean_up(state: Path, checkpoint_id: int, retained: int) -> bool:
     return delete_subsumed(LocalStore(str(state)), lineage, committed, retained, LocalStore)
 
 
-def test_a_claimed_savepoint_is_gone_once_it_is_subsumed_S81(tmp_path: Path, savepoint: str) -> None:
+def test_a_claimed_savepoint_is_deleted_once_it_is_subsumed_S81(tmp_path: Path, savepoint: str) -> None:
     fork = claimant(savepoint, tmp_path / "fork")
     assert run(fork, 30) == [f"{n:03}" for n in range(1, 31)]
     assert not Path(savepoint).exists()

@@ -140,7 +140,7 @@ def test_stateless_parts_may_change_unasked_S89(tmp_path: Path, savepoint: str) 
     assert fork.batch(Limits(files=3)) == ["a2", "a3"]
 
 
-def test_another_reader_goes_on_with_the_state_where_it_is_allowed_S89(
+def test_another_reader_continues_with_the_state_where_it_is_allowed_S89(
     tmp_path: Path, savepoint: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fork = counting(tmp_path / "fork", reader=OtherReader, savepoint=savepoint, allowNonRestoredState="true")
@@ -162,7 +162,7 @@ def test_start_options_that_differ_have_no_effect_on_a_restored_state_S89(
 
 
 @pytest.mark.parametrize("claim", ["claim", "noClaim"])
-def test_what_cannot_be_matched_begins_afresh_and_the_savepoint_stays_S89(
+def test_what_cannot_be_matched_starts_from_the_beginning_and_the_savepoint_stays_S89(
     tmp_path: Path, savepoint: str, caplog: pytest.LogCaptureFixture, claim: str
 ) -> None:
     fork = counting(

@@ -63,7 +63,7 @@ FULL = snapshot_of(
 )
 
 
-def test_a_snapshot_comes_back_as_it_was_but_for_its_plan_S57() -> None:
+def test_a_snapshot_is_restored_unchanged_except_for_its_plan_S57() -> None:
     again = decoded(encoded(FULL))
     assert again.metadata == FULL.metadata
     assert again.enumerator_state == FULL.enumerator_state
