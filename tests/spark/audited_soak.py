@@ -6,10 +6,10 @@ of order shows in the audit.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
+from scripts.class_archive import BRIEF_JVM, java_options
 from tests.soak.kill import Soak
 
 QUICK = {"pageMs": "0", "maxRowsPerSplit": "600"}
@@ -23,7 +23,7 @@ def audited_soak(
     root.mkdir()
     all_options = {"counters": "8", "rows": "300", "pageMs": "2", "maxRowsPerSplit": "100"} | options
     # Executors that are JVMs of their own start as the driver does.
-    all_settings = {"spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"]} | settings
+    all_settings = {"spark.executor.extraJavaOptions": f"{BRIEF_JVM} {java_options()}"} | settings
     return Soak(
         root=root, options=all_options, settings=all_settings, quick=QUICK if quick is None else quick
     )

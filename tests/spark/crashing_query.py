@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests import checkpoint_files
 from tests.spark.streams import Folders
 
 
@@ -18,7 +19,8 @@ def main(root: str, state: str) -> None:
     folders = Folders(Path(root))
     requests = Path(os.environ["FLIP27_TEST_CRASH_DIR"])
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.config(map=checkpoint_files.USUAL)
+        .master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .getOrCreate()
