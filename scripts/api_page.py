@@ -151,7 +151,7 @@ def _annotation(given: Any) -> str:
 
 
 class _Default:
-    """A default value as the source has it; ``...`` for one that is private or made anew at each call."""
+    """A default value as the source has it; ``...`` for one that is private or created at each call."""
 
     def __init__(self, value: Any) -> None:
         self._value = value

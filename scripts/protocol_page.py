@@ -26,7 +26,7 @@ SCENARIOS = [*range(1, 36), *range(44, 68), 70, 71, 74, *range(79, 90), *range(9
 
 
 def page(text: str) -> str:
-    """The page with its made parts made anew."""
+    """The page with its generated parts generated again."""
     known = _shown().keys() | _excused(text).keys()
     missing = [number for number in SCENARIOS if number not in known]
     if missing:

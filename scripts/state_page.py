@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "state.md"
 
 
 def page(text: str) -> str:
-    """The page with its tables made anew."""
+    """The page with its tables generated again."""
     parts = {f"view {view.name}": _columns(view) for view in VIEWS.values()} | {"options": _options()}
     for name, part in parts.items():
         marks = rf"(<!-- {name}: made by scripts.state_page -->\n).*?(<!-- end -->)"

@@ -22,7 +22,7 @@ _LOST_RANGE = re.compile(r"offsets (\d+) to (\d+)|offset (\d+) (?:on|was to be r
 
 
 class TopicsLife(Life):
-    """The kafka source: records, transactions, new partitions, expiry, and topics that are made anew."""
+    """The kafka source: records, transactions, new partitions, expiry, and topics that are recreated."""
 
     def begin(self) -> None:
         draw = self.random

@@ -209,7 +209,7 @@ def test_a_name_that_differs_in_case_only_is_not_null_by_silence(shop: FaultySho
 def test_a_new_column_that_a_dataframe_cannot_distinguish_from_another_is_refused(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute('ALTER TABLE orders ADD "Name" text', "INSERT INTO orders VALUES (11, 'x', 'y')")
-    with pytest.raises(SplitReadError, match="cannot have beside name"):
+    with pytest.raises(SplitReadError, match="cannot have together with name"):
         caught_up(engine)
 
 
@@ -248,6 +248,6 @@ def test_values_of_a_dropped_type_that_are_not_text_are_refused(shop: FaultyShop
         "INSERT INTO orders VALUES (11, 'x', 5)", "ALTER TABLE orders DROP price", "DROP DOMAIN price"
     )
     with pytest.raises(
-        SplitReadError, match=r"column price of public\.orders has a type that was dropped since"
+        SplitReadError, match=r"column price of public\.orders has a type that has since been dropped"
     ):
         caught_up(engine)
