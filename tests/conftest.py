@@ -115,7 +115,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take what lives as long as the tests out of the garbage collector's sight: a tenth of their CPU time."""
+    """Exclude objects that live as long as the tests from garbage collection: a tenth of the CPU time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
