@@ -17,7 +17,7 @@ from tests.azurite_server import AzureContainer, Azurite, azurite_server
 from tests.checkpoint_files import QUICK_JVM_OPTION
 from tests.gcs_server import GcsBucket, gcs_endpoint, new_gcs_bucket
 from tests.kafka_server import KafkaBroker, kafka_broker
-from tests.places import PLACES, WRITABLE, Place
+from tests.places import PLACES, WRITABLE, Place, each
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 from tests.spark_home import quick_spark_home
@@ -88,14 +88,22 @@ THOROUGH = (
 """Files that take seconds although they start no Spark; ``make test-fast`` leaves them out."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start Spark or a server are marked, so that ``make test-fast`` can leave them out.
+TESTS_OF_TESTS = (
+    "fuzz", "model/test_mutations.py", "test_azurite_server.py", "test_class_archive.py",
+    "test_kafka_server.py", "test_postgres_server.py",
+)  # fmt: skip
+"""What shows that the tests' own servers, models and generators work; ``make test`` leaves them out."""
 
-    Those that start Spark come first.
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that start Spark or a server, for ``make test-fast``, and tests of tests as slow.
+
+    Tests that start Spark come first.
     """
     here = Path(__file__).parent
     started = [here / name for name in STARTS_SPARK]
     thorough = [here / name for name in THOROUGH]
+    of_tests = [here / name for name in TESTS_OF_TESTS]
     for item in items:
         if "_session" in getattr(item, "fixturenames", ()) or any(
             item.path.is_relative_to(path) for path in started
@@ -105,6 +113,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.server)
         if any(item.path.is_relative_to(path) for path in thorough):
             item.add_marker(pytest.mark.thorough)
+        if any(item.path.is_relative_to(path) for path in of_tests):
+            item.add_marker(pytest.mark.slow)
     longest = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
 
     def place(item: pytest.Item) -> int:
@@ -194,7 +204,7 @@ def gcs_bucket(gcs: str) -> GcsBucket:
     return new_gcs_bucket(gcs)
 
 
-@pytest.fixture(params=list(WRITABLE))
+@pytest.fixture(params=each(WRITABLE))
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """Each file system that can be written to, or those that a test names by an indirect parameter."""
     with PLACES[request.param](request) as found:

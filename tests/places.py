@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -245,3 +245,12 @@ PLACES: dict[str, Callable[[pytest.FixtureRequest], Any]] = {
 }
 
 WRITABLE = [name for name in PLACES if name != "web"]
+
+
+def each(names: Iterable[str]) -> list[Any]:
+    """Parameters for tests that play one scenario on many file systems.
+
+    ``make test`` plays it on three that differ most, and ``make test-slow`` on the others.
+    """
+    usual = {"local", "s3", "memory"}
+    return [name if name in usual else pytest.param(name, marks=pytest.mark.slow) for name in names]

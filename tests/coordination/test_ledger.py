@@ -103,7 +103,7 @@ class World:
         return sorted(itertools.chain(*(all_ids(snapshot.plan) for snapshot in self.chain)), key=int)
 
 
-@pytest.mark.parametrize("events", [5, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("events", [5, pytest.param(6, marks=pytest.mark.long)])
 def test_a_split_is_in_exactly_one_place_in_every_order_of_events_I11_S57_S91(events: int) -> None:
     """New split, pinned split, freeze, complete, restart, abort: every order, every checkpoint."""
     for order in itertools.product("NPFCRX", repeat=events):

@@ -17,7 +17,7 @@ from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.snapshots.store import open_store
 from flip27_source.testing import MicroBatchEngine, Step, check_store
 from tests.gcs_server import gcs_endpoint, new_gcs_bucket
-from tests.places import PLACES, WRITABLE, Place
+from tests.places import PLACES, WRITABLE, Place, each
 
 LINE = pa.schema([pa.field("value", pa.string())])
 NUMBER = pa.schema([pa.field("id", pa.int64())])
@@ -72,7 +72,7 @@ def test_the_state_holds_paths_with_host_or_account_and_no_secret(place: Place) 
     assert [secret for secret in place.secrets if secret.encode() in stored] == []
 
 
-@pytest.mark.parametrize("place", PLACES, indirect=True)
+@pytest.mark.parametrize("place", each(PLACES), indirect=True)
 def test_every_kind_of_read_gets_the_bytes_that_are_there(place: Place) -> None:
     """Whole, compressed, in ranges, and from the end, as Parquet is."""
     lines = [f"{number:07d}" for number in range(20_000)]
@@ -92,7 +92,7 @@ def test_every_kind_of_read_gets_the_bytes_that_are_there(place: Place) -> None:
     assert sorted(row[0] for row in of_parquet.rows) == list(range(1000))
 
 
-@pytest.mark.parametrize("place", PLACES, indirect=True)
+@pytest.mark.parametrize("place", each(PLACES), indirect=True)
 @pytest.mark.parametrize("known", ["nameCursor", "modifiedCursor"])
 def test_a_cursor_finds_what_is_new_and_nothing_twice(place: Place, known: str) -> None:
     state = f"memory://cursor-{id(place)}"
@@ -125,7 +125,7 @@ def test_globs_and_folders_below_are_listed(place: Place) -> None:
     assert rows(engine) == ["eu-1/x/a", "eu-2/b"]
 
 
-@pytest.mark.parametrize("place", PLACES, indirect=True)
+@pytest.mark.parametrize("place", each(PLACES), indirect=True)
 def test_a_path_that_does_not_exist_is_an_error_that_names_it(place: Place) -> None:
     place.put("a", b"")
     with pytest.raises(OptionError, match="/elsewhere does not exist"):
@@ -158,7 +158,7 @@ def test_the_store_keeps_the_laws(place: Place) -> None:
     )
 
 
-@pytest.mark.parametrize("place", SHARED, indirect=True)
+@pytest.mark.parametrize("place", each(SHARED), indirect=True)
 def test_tasks_report_where_a_file_can_be_created_exclusively(place: Place) -> None:
     """Elsewhere the query stops before it has read a row."""
     place.put("a", b"a\n")
@@ -207,7 +207,7 @@ def test_a_savepoint_starts_other_queries_there_and_elsewhere(place: Place, tmp_
     assert place.files("saved") == {}
 
 
-@pytest.mark.parametrize("place", SHARED, indirect=True)
+@pytest.mark.parametrize("place", each(SHARED), indirect=True)
 def test_a_savepoint_is_claimed_once_where_a_file_can_be_created_exclusively(place: Place) -> None:
     for name in "ab":
         place.put(name, f"{name}\n".encode())

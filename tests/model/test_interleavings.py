@@ -43,7 +43,7 @@ ATTEMPTS = "T A0 A1 F0 L D C"
         pytest.param("whole", ALL, 8 if LONG else 4, id="whole-all"),
         pytest.param("whole", ALL, 5, id="whole-all-5", marks=pytest.mark.long),
         pytest.param("paged", ALL, 7 if LONG else 4, id="paged-all"),
-        pytest.param("paged", ALL, 5, id="paged-all-5", marks=pytest.mark.slow),
+        pytest.param("paged", ALL, 5, id="paged-all-5", marks=pytest.mark.long),
         pytest.param("whole", CRASHES, 6, id="whole-crashes"),
         pytest.param("whole", CRASHES, 8, id="whole-crashes-8", marks=pytest.mark.long),
         pytest.param("paged", ATTEMPTS, 6, id="paged-attempts"),

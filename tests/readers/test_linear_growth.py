@@ -24,6 +24,8 @@ from tests.growth.counting import CountedBytes, CountedText, Looked, calls, grow
 from tests.http_api import http_api
 from tests.readers.http_api.reading import KINDS, Share, read
 
+pytestmark = pytest.mark.slow
+
 ROWS = (60, 120, 240)
 
 

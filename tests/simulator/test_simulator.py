@@ -68,6 +68,7 @@ def test_the_seeds_of_these_tests_bring_every_kind_of_fault_and_source() -> None
     assert {outcome.kind for outcome in outcomes} == {"files", "talking", "careless", "topics"}
 
 
+@pytest.mark.slow  # a test of the simulator
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_defect_that_is_put_back_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation.patch(monkeypatch)

@@ -41,7 +41,7 @@ def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    "steps", [STEPS, pytest.param(OTHER_STEPS, marks=pytest.mark.slow)], ids=["two", "others"]
+    "steps", [STEPS, pytest.param(OTHER_STEPS, marks=pytest.mark.long)], ids=["two", "others"]
 )
 def test_a_driver_killed_at_steps_of_a_batch_loses_nothing_and_repeats_nothing(
     spark: SparkSession, tmp_path: Path, steps: list[str]

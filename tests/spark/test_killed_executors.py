@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from flip27_source.cli.demo.processes import ChildProcess
 from tests.soak.kill import kill_worker_then_executor, reported_attempts
 
 from .audited_soak import assert_exact, audited_soak
 
 
+@pytest.mark.slow  # a cluster of its own; test_crash.py kills drivers
 def test_a_python_worker_and_an_executor_killed_in_a_batch_lose_and_repeat_nothing(tmp_path: Path) -> None:
     hanging = tmp_path / "hanging"
     hanging.mkdir()

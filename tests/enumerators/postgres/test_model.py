@@ -317,6 +317,7 @@ DEFECTS: list[Patch] = [
 ]
 
 
+@pytest.mark.slow  # a test of the model
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__)
 def test_every_defect_is_found(defect: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     defect(monkeypatch)

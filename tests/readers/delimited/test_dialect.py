@@ -63,6 +63,7 @@ DIALECTS = {
 }
 
 
+@pytest.mark.slow  # a short form of the fuzzer
 @pytest.mark.parametrize("name", DIALECTS)
 def test_random_lines_give_the_fields_that_spark_finds(
     spark: SparkSession, tmp_path: Path, name: str

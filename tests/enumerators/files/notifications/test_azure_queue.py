@@ -136,7 +136,7 @@ def read(engine: MicroBatchEngine) -> Counter[Any]:
     return Counter(row[0] for row in engine.rows)
 
 
-@pytest.mark.parametrize("with_account", [False, True])
+@pytest.mark.parametrize("with_account", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_each_blob_is_read_once_by_messages_or_by_the_listing(
     blobs: Blobs, tmp_path: Path, *, with_account: bool
 ) -> None:
