@@ -208,7 +208,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def set_apart(cls, cut: SplitT) -> SplitT:
         """A range of ``bound_split`` that could not be read, as a split that can be retried alone.
 
-        It needs an id of its own, because the split that it was cut from goes on, and because a task may
+        It needs an id of its own, because the split that it was cut from continues, and because a task may
         read several ranges of one split. ``flip27 edit quarantine retry`` assigns it, and ``bound_split``
         gets it like any other. The default has the same id: the range is listed, and cannot be retried while
         its split is read.

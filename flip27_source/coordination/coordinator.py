@@ -216,24 +216,24 @@ class SourceCoordinator(Generic[SplitT]):
             return None
         self._pending = None
         self._completing = checkpoint_id
-        folding = ReportDelivery(pending, self._ledger, self.enumerator, self.settings)
-        folding.fold_splits(resend=self._resend, cuts_splits=self._cuts_splits)
+        delivery = ReportDelivery(pending, self._ledger, self.enumerator, self.settings)
+        delivery.apply_results(resend=self._resend, cuts_splits=self._cuts_splits)
         # After a restart, splits that an earlier run had caught up with are read again at once.
         if not self._restored:
-            self._collector.rest(folding.caught_up, pending.snapshot.metadata.timestamp_ms)
-        for loss in (loss for report in folding.reports for loss in report.losses):
+            self._collector.rest(delivery.caught_up, pending.snapshot.metadata.timestamp_ms)
+        for loss in (loss for report in delivery.reports for loss in report.losses):
             self._ledger.losses.add(loss)
         self._ledger.completed(checkpoint_id)
         for subtask_id in range(self.settings.parallelism):
             self._queues.open_after(checkpoint_id, subtask_id)
-        folding.tell(quietly=quietly)
+        delivery.notify(quietly=quietly)
         self._completing = None
-        # Otherwise the delay would begin anew with every restart that finds nothing to read.
+        # Otherwise every restart would start the delay again if it finds nothing to read.
         self._delay_is_unsaved = self._restored and self._actions.has_unsaved_delays
         self._restored = False
         return CompletedCheckpoint(
             checkpoint_id=checkpoint_id,
-            reports=folding.reports,
+            reports=delivery.reports,
             due_actions=tuple(self._actions.take_due(checkpoint_id)),
         )
 
@@ -347,14 +347,14 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
         """What is in no batch yet: what the enumerator knows of, and what limits have put off."""
-        told = self.enumerator.backlog(self._ledger.live)
-        if not isinstance(told, Backlog):
+        known = self.enumerator.backlog(self._ledger.live)
+        if not isinstance(known, Backlog):
             raise ContractError(
-                f"backlog of {type(self.enumerator).__qualname__} returned a {type(told).__name__}",
+                f"backlog of {type(self.enumerator).__qualname__} returned a {type(known).__name__}",
                 remedy="return Backlog(splits=..., rows=..., bytes=..., oldest_event_time=...); rows and "
                 "bytes are None where they are not known",
             )
-        return told + Backlog.of(size_of(item.split) for item in waiting) if waiting else told
+        return known + Backlog.of(size_of(item.split) for item in waiting) if waiting else known
 
     def _summary(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointSummary:
         self._backlog = self._waiting_backlog(ledger.waiting)

@@ -52,7 +52,7 @@ class ReportDelivery(Generic[SplitT]):
         """The reports, in the order of their subtasks."""
         return tuple(report for _, report in sorted(self._pending.reports.items()))
 
-    def fold_splits(self, *, resend: Resend[SplitT], cuts_splits: bool) -> None:
+    def apply_results(self, *, resend: Resend[SplitT], cuts_splits: bool) -> None:
         """Update the ledger for every split of the plan, by its result."""
         for assignment in self._pending.snapshot.plan.assignments:
             if assignment.subtask_id in self._pending.repeats:
@@ -68,7 +68,7 @@ class ReportDelivery(Generic[SplitT]):
                     range_id = type(self._enumerator).set_apart(split).split_id
                     known |= {split.split_id, range_id}
                     result = results.get(range_id) or results.get(split.split_id)
-                self._fold(split, result, assignment.subtask_id, cuts_splits)
+                self._apply(split, result, assignment.subtask_id, cuts_splits)
             for result in results.values():
                 if result.split_id not in known:
                     self._set_aside_part(result)
@@ -82,17 +82,17 @@ class ReportDelivery(Generic[SplitT]):
                 "quarantined splits are in the state, and none of their rows were delivered",
             )
 
-    def tell(self, *, quietly: bool = False) -> None:
+    def notify(self, *, quietly: bool = False) -> None:
         """Notify the enumerator of returned splits, of the completion, and then of events in order."""
         for split, subtask_id in self._returned:
             self._enumerator.add_splits_back([split], subtask_id)
         if not quietly:
-            self._tell_what_is_done()
+            self._notify_completion()
         for report in self.reports:
             for event in report.events:
                 self._enumerator.handle_source_event(report.subtask_id, event)
 
-    def _tell_what_is_done(self) -> None:
+    def _notify_completion(self) -> None:
         checkpoint_id = self._pending.checkpoint_id
         for report in self.reports:
             if report.metrics.attempt_number > 0:
@@ -127,7 +127,7 @@ class ReportDelivery(Generic[SplitT]):
         kind = type(self._enumerator)
         return cuts_splits and (not issubclass(kind, CutsSomeSplits) or kind.is_cut_off(split))
 
-    def _fold(
+    def _apply(
         self, split: SplitT, result: SplitResult[SplitT] | None, subtask_id: int, cuts_splits: bool
     ) -> None:
         if result is None:

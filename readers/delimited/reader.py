@@ -81,7 +81,10 @@ class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """False for compressed files, because ranges are byte positions, and with ``multiLine``."""
+        """False for compressed files, because ranges are byte positions, and with ``multiLine``.
+
+        Without it ranges end at line ends, whatever the quotes: a record does not cross a line end.
+        """
         return is_splittable(path) and not options[MULTI_LINE]
 
     def prepare(self) -> None:

@@ -1,7 +1,8 @@
 """Splits CSV records into fields by Spark's rules, where Arrow's parser cannot be used.
 
 Spark's tokenizer (univocity) hardly ever refuses a record, so its result for broken quotes is part of the
-format. A line is a document of one record. What must not live here: the meaning of the fields.
+format. A line is a document of one record, also in a file that is cut into ranges: ranges end at line ends,
+whatever the quotes (``DelimitedReader.can_read_ranges``). What must not live here: the meaning of the fields.
 """
 
 from __future__ import annotations

@@ -203,8 +203,8 @@ class Simulation(Machine):
 
     def tell(self, text: str) -> None:
         # Temporary names are random; the log of a seed must not be.
-        told = _TEMPORARY.sub(TEMPORARY_PREFIX, text)
-        self.outcome.story.append(f"{self.outcome.steps:6d}  {told}")
+        words = _TEMPORARY.sub(TEMPORARY_PREFIX, text)
+        self.outcome.story.append(f"{self.outcome.steps:6d}  {words}")
 
     # Moves of the simulation.
 

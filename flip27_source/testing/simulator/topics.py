@@ -109,7 +109,7 @@ class SimulatedCluster:
         log = self.random.choice(topic.logs)
         kinds: list[Callable[[], str]] = [
             *[lambda: self._produced(log)] * 4, *[lambda: self._in_a_transaction(log)] * 3,
-            lambda: self._partition_added(name), lambda: self._expired(log), lambda: self._made_anew(name),
+            lambda: self._partition_added(name), lambda: self._expired(log), lambda: self._recreated(name),
         ]  # fmt: skip
         return self.random.choice(kinds)()
 
@@ -179,7 +179,7 @@ class SimulatedCluster:
         self._add_partition(name)
         return f"{name} has {len(self.topics[name].logs)} partitions"
 
-    def _made_anew(self, name: str) -> str:
+    def _recreated(self, name: str) -> str:
         if self.has_ids:
             self.make(name)
         return f"{name} has id {self.topics[name].topic_id} and {len(self.topics[name].logs)} partitions"

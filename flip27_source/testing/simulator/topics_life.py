@@ -102,10 +102,10 @@ class TopicsLife(Life):
         losses += _reported_losses(store, offsets[-1]) if offsets else ()
         found: dict[str, list[tuple[int, float]]] = {}
         for loss in losses:
-            told = _LOST_RANGE.search(loss.what)
-            if told is None or loss.split is None:
+            lost = _LOST_RANGE.search(loss.what)
+            if lost is None or loss.split is None:
                 raise DefectFound(f"a loss does not say what is lost: {loss}")
-            first, last = told[1] or told[3], told[2]
+            first, last = lost[1] or lost[3], lost[2]
             found.setdefault(loss.split, []).append((int(first), int(last) if last else math.inf))
         return found
 
