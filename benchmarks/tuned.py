@@ -14,6 +14,9 @@ from .cases import UNIX_SOCKETS
 
 CONF = {
     **UNIX_SOCKETS,
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     "spark.driver.defaultJavaOptions": "-Darrow.enable_unsafe_memory_access=true "
     "-Darrow.enable_null_check_for_get=false",
 }

@@ -128,7 +128,6 @@ def pytest_collection_finish() -> None:
     """Exclude objects that live as long as the tests from garbage collection: a tenth of the CPU time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,9 @@ def copied_rows(
     if result.status != pq.ExecStatus.COPY_OUT:
         raise error_from_result(result, encoding="utf-8")
     get = pgconn.get_copy_data
+    # Not select.select, which cannot wait for a socket whose number is above 1023.
+    arrival = select.poll()
+    arrival.register(pgconn.socket, select.POLLIN)
     # Copied at once: rows that are kept, each in memory of its own, cost more than the copy.
     data, lengths = bytearray(), []
     while True:
@@ -63,7 +66,7 @@ def copied_rows(
                 yield CopiedBlock(data, lengths)
                 data, lengths = bytearray(), []
         elif count == 0:
-            select.select([pgconn.socket], [], [])
+            arrival.poll()
             pgconn.consume_input()
         else:
             break
