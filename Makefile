@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup classes demo test test-all test-slow test-long test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
+.PHONY: help setup classes oldest demo test test-all test-slow test-long test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,9 @@ test-all: test test-slow test-long compat ## Run all tests, those on the oldest 
 
 test-fast: setup-test ## Run the quick tests, which start neither Spark nor another server: a minute
 	@FLIP27_EXAMPLES=10 $(PYTEST) -m "not (slow or long or thorough or spark or server)" $(ARGS)
+
+oldest: setup-venv
+	@bash scripts/compat.sh --install-only
 
 compat: setup-test ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
 	@bash scripts/compat.sh $(ARGS)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv ready for a target of the Makefile: checks Python, and Java where Spark runs, and installs the
 # part that the target needs: once, and again only when what decides the install has changed.
+# The part venv is the empty environment alone.
 # Run from the top of the checkout:  scripts/setup.sh [PART]     without a part, all of them.
 set -eu
 
@@ -86,7 +87,7 @@ is_installed() {
 
 runs_spark() {
     case $PART in
-        docs | lint | types) return 1 ;;
+        docs | lint | types | venv) return 1 ;;
     esac
 }
 
@@ -120,7 +121,7 @@ install() {
         demo) requirements="--editable .[spark,cli]" ;;
         docs | lint) requirements=$(requirements_of "$PART") ;;
         dev | test | types | wheel) requirements="--editable .[$PART]" ;;
-        *) fail "there is no part $PART: demo, docs, lint, test, types, wheel, or dev for all" ;;
+        *) fail "there is no part $PART: demo, docs, lint, test, types, venv, wheel, or dev for all" ;;
     esac
     echo "Installing what this needs into $VENV, once ($requirements) ..."
     # shellcheck disable=SC2086  # several words
@@ -132,6 +133,6 @@ if runs_spark; then
     check_java
 fi
 make_venv
-if ! is_installed; then
+if [ "$PART" != venv ] && ! is_installed; then
     install
 fi

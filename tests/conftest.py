@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,7 +99,7 @@ TESTS_OF_TESTS = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that start Spark or a server, for ``make test-fast``, and tests of tests as slow.
 
-    Tests that start Spark come first.
+    Tests that start Spark come first; otherwise the order of files is random and always the same.
     """
     here = Path(__file__).parent
     started = [here / name for name in STARTS_SPARK]
@@ -117,9 +118,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     longest = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
 
-    def place(item: pytest.Item) -> int:
+    def place(item: pytest.Item) -> tuple[int, int]:
         without_spark = len(longest) + (item.get_closest_marker("spark") is None)
-        return longest.get(item.path, without_spark)
+        # Files that wait for the same kind of server lie apart, so that the cores stay busy.
+        scattered = zlib.crc32(item.path.relative_to(here).as_posix().encode())
+        return longest.get(item.path, without_spark), scattered
 
     items.sort(key=place)
 

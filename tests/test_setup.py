@@ -27,6 +27,7 @@ REPOSITORY = Path(__file__).parents[1]
         ("test-long", "test"),
         ("test-fast", "test"),
         ("compat", "test"),
+        ("oldest", "venv"),
         ("bench", "test"),
         ("wheel-test", "wheel"),
     ],
