@@ -76,15 +76,15 @@ def events_sent_between_trigger_and_freeze_are_in_no_document(patch: pytest.Monk
 
 @mutation("I1", "T r0 A0 C", 5)
 def reports_are_folded_twice(patch: pytest.MonkeyPatch) -> None:
-    tell = ReportDelivery.tell
+    notify = ReportDelivery.notify
 
     def twice(self: ReportDelivery[Any], **more: Any) -> None:
-        tell(self, **more)
+        notify(self, **more)
         for report in self.reports:
             for event in report.events:
                 self._enumerator.handle_source_event(report.subtask_id, event)
 
-    patch.setattr(ReportDelivery, "tell", twice)
+    patch.setattr(ReportDelivery, "notify", twice)
 
 
 @mutation("I1", "e1 T r0 r1 A0 A1 C", 8)
@@ -241,13 +241,13 @@ def complete_is_told_when_the_document_is_written(patch: pytest.MonkeyPatch) -> 
 
 @mutation("I8", "T A0 C N", 4)
 def complete_is_told_twice(patch: pytest.MonkeyPatch) -> None:
-    tell = ReportDelivery.tell
+    notify = ReportDelivery.notify
 
     def twice(self: ReportDelivery[Any], **more: Any) -> None:
-        tell(self, **more)
+        notify(self, **more)
         self._enumerator.notify_checkpoint_complete(self._pending.checkpoint_id)
 
-    patch.setattr(ReportDelivery, "tell", twice)
+    patch.setattr(ReportDelivery, "notify", twice)
 
 
 @mutation("I8", "T A0 C D", 5)
