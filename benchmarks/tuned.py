@@ -8,15 +8,14 @@ from pathlib import Path
 import pyspark
 
 from flip27_source.cli.tune.bytecode import add_bytecode, archives_of
+from tests import checkpoint_files
 from tests.spark_home import link_spark
 
 from .cases import UNIX_SOCKETS
 
 CONF = {
     **UNIX_SOCKETS,
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    **checkpoint_files.QUICK,
     "spark.driver.defaultJavaOptions": "-Darrow.enable_unsafe_memory_access=true "
     "-Darrow.enable_null_check_for_get=false",
 }

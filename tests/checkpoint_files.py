@@ -8,6 +8,6 @@ _PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
 USUAL = {_SETTING: f"{_PACKAGE}.FileContextBasedCheckpointFileManager"}
 """Settings for what Spark chooses by itself: for tests that kill processes or fill disks."""
 
-QUICK_JVM_OPTION = f"-D{_SETTING}={_PACKAGE}.FileSystemBasedCheckpointFileManager"
+QUICK = {_SETTING: f"{_PACKAGE}.FileSystemBasedCheckpointFileManager"}
 """On a local disk Hadoop's FileContext starts 30 processes (``readlink``, ``chmod``) in each batch; its
 FileSystem starts 6."""

@@ -14,8 +14,8 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from scripts.class_archive import BRIEF_JVM, java_options
+from tests import checkpoint_files
 from tests.azurite_server import AzureContainer, Azurite, azurite_server
-from tests.checkpoint_files import QUICK_JVM_OPTION
 from tests.gcs_server import GcsBucket, gcs_endpoint, new_gcs_bucket
 from tests.kafka_server import KafkaBroker, kafka_broker
 from tests.places import PLACES, WRITABLE, Place, each
@@ -36,7 +36,8 @@ os.environ.setdefault("SHOP_TOKEN", "token-of-the-shop")
 os.environ.setdefault("SHOP_PASSWORD", "password-of-the-shop")
 
 # Processes of Spark live for seconds here.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{BRIEF_JVM} {java_options()} {QUICK_JVM_OPTION}")
+_QUICK = " ".join(f"-D{name}={value}" for name, value in checkpoint_files.QUICK.items())
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{BRIEF_JVM} {java_options()} {_QUICK}")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", BRIEF_JVM)
 
 os.environ.setdefault("SPARK_HOME", str(quick_spark_home()))
@@ -81,10 +82,10 @@ THOROUGH = (
     "readers/files/test_bad_file_memory.py", "readers/files/test_bad_files.py",
     "readers/files/test_line_blocks.py", "readers/files/test_read_ahead.py", "readers/http_api",
     "readers/json_lines/test_columns.py", "readers/json_lines/test_layout.py", "readers/kafka",
-    "readers/sql", "readers/test_linear_growth.py", "readers/test_text.py",
+    "readers/sql", "readers/test_text.py",
     "savepoints/test_hostile_metadata.py", "simulator", "soak", "state_tables/test_locations.py",
-    "test_azurite_server.py", "test_docs.py", "test_kafka_server.py", "test_permissions.py",
-    "test_postgres_server.py", "testing", "values/test_stored_values.py",
+    "test_docs.py", "test_permissions.py",
+    "testing", "values/test_stored_values.py",
 )  # fmt: skip
 """Files that take seconds although they start no Spark; ``make test-fast`` leaves them out."""
 
@@ -102,19 +103,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Tests that start Spark come first; otherwise the order of files is random and always the same.
     """
     here = Path(__file__).parent
-    started = [here / name for name in STARTS_SPARK]
-    thorough = [here / name for name in THOROUGH]
-    of_tests = [here / name for name in TESTS_OF_TESTS]
+
+    def lies_in(item: pytest.Item, names: tuple[str, ...]) -> bool:
+        return any(item.path.is_relative_to(here / name) for name in names)
+
     for item in items:
-        if "_session" in getattr(item, "fixturenames", ()) or any(
-            item.path.is_relative_to(path) for path in started
-        ):
+        if "_session" in getattr(item, "fixturenames", ()) or lies_in(item, STARTS_SPARK):
             item.add_marker(pytest.mark.spark)
         if not SERVERS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
-        if any(item.path.is_relative_to(path) for path in thorough):
+        if lies_in(item, THOROUGH):
             item.add_marker(pytest.mark.thorough)
-        if any(item.path.is_relative_to(path) for path in of_tests):
+        if lies_in(item, TESTS_OF_TESTS):
             item.add_marker(pytest.mark.slow)
     longest = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
 

@@ -6,9 +6,9 @@ import gzip
 import os
 import random
 import tempfile
-import uuid
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from ...coordination.edit_values import EditOperation, EditRequest
 from ...errors import Flip27Error
@@ -17,6 +17,7 @@ from ...savepoints.format import METADATA, read_savepoint
 from ...snapshots import file_names
 from ...snapshots.codec import SnapshotCodec
 from ...snapshots.offsets import Offset
+from ...snapshots.requests import RequestFolder
 from ...snapshots.segment_files import unpack_segment
 from ..steps import Killed
 from ..under_test import SourceUnderTest
@@ -129,16 +130,8 @@ class FilesLife(Life):
                 return
             plans[str(offset.name)] = tuple(self.random.sample(ids, self.random.randint(1, len(ids))))
         assert self.edits is not None
-        request = EditRequest(
-            request_id=str(uuid.UUID(int=self.random.getrandbits(128))),
-            operation=self.edits,
-            who="simulator",
-            why="to see",
-            requested_us=self.of.now_ms * 1000,
-            lineage=folder.lineage,
-            plans=plans,
-            checkpoint=None if plans else str(offset.name),
-        )
+        checkpoint = None if plans else str(offset.name)
+        request = self._edit(folder, self.edits, "to see", plans=plans, checkpoint=checkpoint)
         self.of.tell(f"{self.edits} {request.request_id} is requested: {plans or offset.name}")
         try:
             folder.submit(request)
@@ -146,6 +139,17 @@ class FilesLife(Life):
             self.of.tell(f"refused: {error}")
         else:
             self.asked.add(request.request_id)
+
+    def _edit(self, folder: RequestFolder, operation: EditOperation, why: str, **target: Any) -> EditRequest:
+        return EditRequest(
+            request_id=self.new_id(),
+            operation=operation,
+            who="simulator",
+            why=why,
+            requested_us=self.of.now_ms * 1000,
+            lineage=folder.lineage,
+            **target,
+        )
 
     def _splits_of(self, offset: Offset) -> list[str]:
         """The splits of a batch."""
@@ -217,17 +221,8 @@ class FilesLife(Life):
         if not whole:
             return
         self.of.tell(f"{whole} are retried")
-        folder.submit(
-            EditRequest(
-                request_id=str(uuid.UUID(int=self.random.getrandbits(128))),
-                operation=EditOperation.QUARANTINE_RETRY,
-                who="simulator",
-                why="the faults are over",
-                requested_us=self.of.now_ms * 1000,
-                lineage=folder.lineage,
-                split_ids=whole,
-            )
-        )
+        retry = EditOperation.QUARANTINE_RETRY
+        folder.submit(self._edit(folder, retry, "the faults are over", split_ids=whole))
         self.of.go_on_to_the_end()
 
     def _rows_edited(self) -> Counter[str]:

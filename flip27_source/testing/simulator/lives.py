@@ -73,7 +73,7 @@ class Life:
             return
         store = self.of.store(STATE, self.of.new_process("an intruder", is_driver=False))
         self.of.fault("nonsense", "an invalid file is among the requests")
-        name = f"{folder.lineage}/{file_names.REQUESTS}/{uuid.UUID(int=self.random.getrandbits(128))}.json"
+        name = f"{folder.lineage}/{file_names.REQUESTS}/{self.new_id()}.json"
         deep = b'{"digest":' + b"[" * 5000
         try:
             match self.random.randrange(4):
@@ -109,9 +109,13 @@ class Life:
         store = self.of.store(self.of.query.state, self.of.new_process("an operator", is_driver=False))
         return RequestFolder(store, lineage)
 
+    def new_id(self) -> str:
+        """The id of a new request; the same for a seed."""
+        return str(uuid.UUID(int=self.random.getrandbits(128)))
+
     def _request(self, folder: RequestFolder, target: str) -> None:
         request = SavepointRequest(
-            request_id=str(uuid.UUID(int=self.random.getrandbits(128))),
+            request_id=self.new_id(),
             lineage=folder.lineage,
             target=target,
             requested_ms=self.of.now_ms,
